@@ -1,0 +1,43 @@
+# Each target prepares .venv first. `make demo` and `make test` are all that a newcomer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := review,hub,train
+.PHONY: venv demo test quick lint test-servers bench bench-training soak clean
+
+venv: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]" --group dev
+	touch $@
+
+demo: venv
+	$(BIN)/saferec-build demo --to build/demo
+
+test: venv
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/pytest
+
+quick: venv
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/pytest -m "not slow and not servers and not training"
+
+lint: venv
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+test-servers: venv
+	$(BIN)/pytest -m servers
+
+bench: venv
+	$(BIN)/python -m tests.bench $(ONLY)
+
+bench-training: venv
+	$(BIN)/python -m tests.bench training
+
+soak: venv
+	$(BIN)/pytest -m "slow or servers" tests/test_kill.py tests/test_hub.py
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache

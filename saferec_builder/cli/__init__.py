@@ -1,0 +1,1 @@
+"""saferec-build: one file per verb group; heavy packages load inside the command that needs them."""

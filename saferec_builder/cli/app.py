@@ -1,0 +1,49 @@
+"""The command tree, and the one place where an error becomes a line and an exit code."""
+
+import sys
+
+import typer
+
+from saferec_builder import __version__
+from saferec_builder.cli import adjudicate, catalog, demo, mine, propose, publish, release, report, review, workspace
+from saferec_builder.errors import SafeRecError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    """Make personal-safety datasets for conversational recommenders.
+
+    init -> mine -> catalog -> propose -> review -> adjudicate -> release -> publish
+    """
+    if version:
+        typer.echo(f"saferec-build {__version__}")
+        raise typer.Exit
+
+
+app.command("init")(workspace.init)
+app.command("mine")(mine.mine)
+app.add_typer(catalog.app, name="catalog", help="Items, their warnings and the oracle's verdicts.")
+app.command("propose")(propose.propose)
+app.add_typer(review.app, name="review", help="Send tasks to reviewers and bring their reviews back.")
+app.command("adjudicate")(adjudicate.adjudicate)
+app.command("release")(release.release)
+app.command("publish")(publish.publish)
+app.command("verify")(publish.verify)
+app.command("report")(report.report)
+app.command("status")(workspace.status)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Exit 0 done, 1 the user's mistake in one line, 2 usage; a bug keeps its traceback."""
+    try:
+        app()
+    except SafeRecError as fault:
+        typer.echo(f"error: {' '.join(str(fault).split())}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

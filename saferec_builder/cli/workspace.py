@@ -1,0 +1,44 @@
+"""init and status: a workspace is a folder with a saferec.toml."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to make; one that exists is kept.")], as_json: Json = False
+) -> None:
+    """Make a workspace with a commented saferec.toml."""
+    say(Counts("init", *make(folder, demo=False)), as_json, "workspaces")
+
+
+def make(folder: Path, *, demo: bool) -> tuple[int, int]:
+    """(1, 0) where a workspace was made, (0, 1) where there was one."""
+    from saferec_builder import config, store
+    from saferec_builder.errors import UsageError
+
+    path = folder / config.FILE
+    if path.exists():
+        config.read(folder)
+        return 0, 1
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: a workspace is a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "demo" if demo else "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
+    with store.replacing(path) as tmp:
+        line = "demo = true    # invented items and simulated reviews: never for publishing" if demo else ""
+        tmp.write_text(config.TEMPLATE.format(name=name or "my-saferec", demo=line), encoding="utf-8")
+    return 1, 0
+
+
+def status(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Rows in each table of the workspace, and its releases."""
+    from saferec_builder import store, tables
+
+    ws = store.open_workspace(folder)
+    rows = {name: store.read(ws, table).height for name, table in tables.TABLES.items()}
+    releases = sorted(p.parent.name for p in ws.releases.glob("*/manifest.json"))
+    say(Counts("status", skipped=sum(rows.values()), figures={"tables": rows, "releases": releases}), as_json)

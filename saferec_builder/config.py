@@ -1,0 +1,118 @@
+"""saferec.toml, read and checked once per command."""
+
+import tomllib
+from datetime import date
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from saferec_builder.errors import UsageError
+from saferec_builder.violations import Rule
+
+FILE = "saferec.toml"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Dataset(_Section):
+    name: str = "my-saferec"
+    licence: str = "cc-by-4.0"
+    repo: str | None = None  # NS/NAME on the Hub
+    k: int = Field(10, ge=1, le=100)  # items in a recommendation list
+
+
+class TaxonomyFile(_Section):
+    path: str | None = None
+
+
+class Thresholds(_Section):
+    violated_at: float = Field(0.66, gt=0, le=1)
+    clear_below: float = Field(0.33, gt=0, le=1)
+    sure: float = Field(0.9, gt=0.5, lt=1)
+    prior_yes: float = Field(1.0, gt=0)
+    prior_no: float = Field(1.0, gt=0)
+
+
+class Proposer(_Section):
+    model: str | None = None
+    base_url: str | None = None
+    allow_remote: bool = False
+    concurrency: int = Field(16, ge=1, le=1024)
+
+
+class Splits(_Section):
+    validation: float = Field(0.1, gt=0, lt=0.5)
+    test: float = Field(0.1, gt=0, lt=0.5)
+    validation_from: date | None = None  # both dates together replace the shares
+    test_from: date | None = None
+
+
+class Store(_Section):
+    url: str | None = None  # default: workspace.db in the workspace
+
+
+class Config(_Section):
+    dataset: Dataset = Dataset()
+    taxonomy: TaxonomyFile = TaxonomyFile()
+    oracle: Thresholds = Thresholds()
+    propose: Proposer = Proposer()
+    splits: Splits = Splits()
+    store: Store = Store()
+    demo: bool = False  # invented items and simulated reviews are welcome here and nowhere else
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(**self.oracle.model_dump())
+
+
+def read(folder: Path) -> Config:
+    """The workspace's saferec.toml; a fault names the section, what was found and what is wanted."""
+    path = folder / FILE
+    try:
+        return Config.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise UsageError(f"{path}: not a TOML file: {fault}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        where = ".".join(str(p) for p in first["loc"])
+        raise UsageError(f"{path}: {where}: {first['msg']}; found {first['input']!r}") from None
+
+
+TEMPLATE = """\
+# SafeRec Builder workspace. Every line shows its default; remove the # to change it.
+{demo}
+[dataset]
+name = "{name}"
+# licence = "cc-by-4.0"      # of what you release; your sources must allow it
+# repo = "namespace/name"    # where `saferec-build publish --hub` goes
+# k = 10                     # items in a recommendation list
+
+[taxonomy]
+# path = "my-traits.toml"    # your own traits instead of the embedded 20
+
+[oracle]                     # when is an item violated, clear or unknown: docs/oracle.md
+# violated_at = 0.66         # risk from which an item breaks a trait
+# clear_below = 0.33         # risk under which a strongly applying guide clears it
+# sure = 0.9                 # P(yes) or P(no) of a topic's votes that settles it
+# prior_yes = 1.0            # Beta prior of a topic's votes
+# prior_no = 1.0
+
+[propose]
+# model = "my-model"         # for --proposer openai: any OpenAI-compatible server
+# base_url = "http://127.0.0.1:8000/v1"
+# allow_remote = false       # true: conversations may be sent to a server that is not on this machine
+# concurrency = 16
+
+[splits]                     # by time of the request; by hash of the seeker where a source has no times
+# validation = 0.1
+# test = 0.1
+# validation_from = 2022-11-01  # fixed days instead of shares: give both
+# test_from = 2022-12-01
+
+[store]
+# url = "sqlite:///..."      # default: workspace.db beside this file
+"""

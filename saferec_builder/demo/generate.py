@@ -1,0 +1,151 @@
+"""Conversations by a seeded generator, over the demo catalog: enough to train on, with the truth known.
+
+Parameters were fixed before any model was trained on them; docs/demo.md states them. Splits are by time, and each
+split has sentence banks of its own (phrases.toml): no sentence stands in two splits. The `unseen` slice, in the
+test time, uses cue words that no other bank has.
+"""
+
+import random
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from saferec_builder.demo import world
+from saferec_builder.traits import Taxonomy
+
+COUNTS = {"train": 6000, "validation": 700, "test": 700, "unseen": 300}
+# first day and length in days; validation and test begin where saferec.toml of the demo says
+PERIODS = {"train": (0, 600), "validation": (600, 60), "test": (660, 60), "unseen": (660, 60)}
+START = datetime(2022, 1, 1, tzinfo=UTC)
+SENSITIVE = 0.55  # share of seekers with a sensitivity of their own; a tenth of them have two
+LOOKALIKE = 0.08  # share of seekers whose words only look like one
+LATE = 0.05  # share of the sensitive who say so only after the recommendation
+BROKEN = 0.4  # share of recommendations that break the sensitivity: recommenders do not know of it
+GAMES = 0.15  # share of requests that are about games
+ANSWERS = 5  # items that the recommender names
+ACCEPTED = 3  # of which the seeker takes up
+
+
+@dataclass(frozen=True)
+class Made:
+    """One conversation as `mine messages` reads it, and what is true of it."""
+
+    row: dict[str, Any]
+    gold: dict[str, Any]
+
+
+def conversations(taxonomy: Taxonomy, seed: int = 7, counts: dict[str, int] | None = None) -> list[Made]:
+    """All generated conversations, in order of time within their bank."""
+    banks = tomllib.loads((world.FOLDER / "phrases.toml").read_text(encoding="utf-8"))
+    rng = random.Random(seed)
+    made = []
+    for bank, n in (counts or COUNTS).items():
+        first, days = PERIODS[bank]
+        for i in range(n):
+            time = START + timedelta(days=first + days * i / n)
+            made.append(_conversation(f"gen-{bank}-{i:05d}", bank, time, banks, taxonomy, rng))
+    return made
+
+
+@dataclass(frozen=True)
+class _Seeker:
+    domain: str
+    traits: tuple[str, ...]
+    liked: tuple[world.Item, ...]
+    offered: tuple[world.Item, ...]
+    accepted: tuple[world.Item, ...]
+
+
+def _conversation(
+    name: str, bank: str, time: datetime, banks: dict[str, Any], taxonomy: Taxonomy, rng: random.Random
+) -> Made:
+    seeker = _seeker(taxonomy, rng)
+    evidence = [(slug, _pick(banks["evidence"][slug], bank, rng)) for slug in seeker.traits]
+    said = [_fill(e["text"], banks["slots"], rng) for _, e in evidence]
+    if not seeker.traits and rng.random() < LOOKALIKE / (1 - SENSITIVE):
+        said_other = [
+            _fill(_pick(banks["lookalike"][rng.choice(world.TRAITS)], bank, rng)["text"], banks["slots"], rng)
+        ]
+    else:
+        said_other = []
+    late = bool(said) and rng.random() < LATE
+    turns, place = _turns(seeker, bank, banks, [] if late else said + said_other, rng)
+    if late:
+        turns[-1]["content"] += " " + " ".join(said)
+        place = len(turns) - 1
+    gold = [
+        {"trait": slug, "form": e["form"], "turn": place, "quote": quote}
+        for (slug, e), quote in zip(evidence, said, strict=True)
+    ]
+    row = {
+        "id": name,
+        "user": f"seeker-{name}",
+        "time": time.isoformat(),
+        "domain": seeker.domain,
+        "messages": turns,
+        "accepted": [i.name for i in seeker.accepted],
+        "seen": [i.name for i in seeker.liked],
+    }
+    return Made(row, {"id": name, "slice": "unseen_cues" if bank == "unseen" else None, "gold": gold})
+
+
+def _seeker(taxonomy: Taxonomy, rng: random.Random) -> _Seeker:
+    """A person with a taste (the items that share a genre with a first favourite) and perhaps a sensitivity."""
+    domain = "game" if rng.random() < GAMES else "film"
+    traits: tuple[str, ...] = ()
+    if rng.random() < SENSITIVE:
+        traits = tuple(rng.sample(world.TRAITS, 2 if rng.random() < 0.1 else 1))
+    shelf = [i for i in world.items() if i.domain == domain]
+    favourite = rng.choice(shelf)
+    taste = sorted(shelf, key=lambda i: (-len(set(i.genres) & set(favourite.genres)), abs(i.year - favourite.year)))
+    near = [i for i in taste[1:60] if i.title != favourite.title]
+    liked = (favourite, *rng.sample(near[:20], 1))
+    pool = [i for i in near if i not in liked]
+    broken = [i for i in pool if set(i.breaks(taxonomy)) & set(traits)]
+    whole = [i for i in pool if i not in broken]
+    offered: list[world.Item] = []
+    while len(offered) < ANSWERS:
+        source = broken if broken and traits and rng.random() < BROKEN else whole
+        # earlier in the list = closer in taste: popular neighbours recur, so there is something to learn
+        item = source[min(int(rng.expovariate(1 / 8)), len(source) - 1)]
+        if item not in offered:
+            offered.append(item)
+    accepted = tuple(rng.sample(offered, ACCEPTED))
+    return _Seeker(domain, traits, liked, tuple(offered), accepted)
+
+
+def _turns(
+    seeker: _Seeker, bank: str, banks: dict[str, Any], said: list[str], rng: random.Random
+) -> tuple[list[dict[str, str]], int]:
+    """The turns, and the index of the turn that holds what was `said`."""
+
+    def phrase(kind: str, **slots: str) -> str:
+        return str(_pick(banks[kind], bank, rng)).format(**slots)
+
+    noun = "game" if seeker.domain == "game" else "film"
+    opening = phrase("opening", a=seeker.liked[0].name, b=seeker.liked[1].name, noun=noun)
+    if rng.random() < 0.4:
+        opening += " " + phrase("neutral")
+    asked = rng.random() < 0.5
+    own = " ".join(said)
+    texts = [opening if asked else f"{opening} {own}".strip()]
+    if asked:
+        texts += [phrase("question"), f"{phrase('answer')} {own}".strip()]
+    texts.append(phrase("recommend", list=_list(seeker.offered)))
+    texts.append(phrase("accept", list=_list(seeker.accepted)))
+    turns = [{"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(texts)]
+    return turns, 2 if asked else 0
+
+
+def _pick(bank: dict[str, list[Any]], split: str, rng: random.Random) -> Any:
+    return rng.choice(bank[split if split in bank else "test"])  # lookalikes have no unseen bank
+
+
+def _fill(text: str, slots: dict[str, list[str]], rng: random.Random) -> str:
+    return text.format(**{name: rng.choice(values) for name, values in slots.items()})
+
+
+def _list(items: tuple[world.Item, ...]) -> str:
+    names = [i.name for i in items]
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]

@@ -1,0 +1,102 @@
+"""What is true of the invented catalog, and the part of it that the demo's warnings tell.
+
+Each item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; the rest are answered no. So the
+truth is known for every item and the twelve demo traits, while the warnings leave some traits of some items open.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import tables
+from saferec_builder.traits import Taxonomy
+
+FOLDER = Path(__file__).parent
+TRAITS = (
+    "animal_harm",
+    "spiders_snakes",
+    "gore",
+    "child_harm",
+    "domestic_abuse",
+    "substance_use",
+    "medical_trauma",
+    "needles",
+    "confined_spaces",
+    "pregnancy_loss",
+    "accidents_disasters",
+    "horror_scares",
+)
+HIDDEN = 0.12  # share of (item, trait) pairs on which the warnings are silent
+
+
+@dataclass(frozen=True)
+class Item:
+    title: str
+    year: int
+    domain: str
+    genres: tuple[str, ...]
+    plot: str
+    topics: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.title} ({self.year})"
+
+    def breaks(self, taxonomy: Taxonomy) -> list[str]:
+        """The demo traits that this item truly breaks."""
+        return [slug for slug in TRAITS if self.topics & set(taxonomy[slug].topics)]
+
+
+@lru_cache(maxsize=1)
+def items() -> tuple[Item, ...]:
+    """All invented films and games, in file order."""
+    return tuple(
+        Item(r["title"], r["year"], r["domain"], tuple(r["genres"]), r["plot"], frozenset(r["topics"]))
+        for name in ("films.jsonl", "games.jsonl")
+        for r in read_lines(FOLDER / name)
+    )
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def warnings(taxonomy: Taxonomy, seed: int = 7) -> pl.DataFrame:
+    """Votes on the demo traits' topics (table `warnings`): clear ones, and none where a pair is hidden."""
+    rng = random.Random(seed)
+    rows = []
+    for item in items():
+        hidden = {t for slug in TRAITS if rng.random() < HIDDEN for t in taxonomy[slug].topics}
+        asked = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
+        for topic in asked:
+            votes, strays = rng.randint(12, 60), rng.random() < 0.3  # drawn for hidden topics too: seeds stay aligned
+            if topic in hidden:
+                continue
+            minor = votes // 30 if strays else 0  # a stray vote or two among many leaves P(yes) beyond .9
+            yes, no = (votes - minor, minor) if topic in item.topics else (minor, votes - minor)
+            rows.append((f"title:{item.name}", item.domain, topic, yes, no))
+    frame = pl.DataFrame(rows, schema=["ref", "domain", "topic", "yes", "no"], orient="row")
+    return tables.check(
+        frame.with_columns(
+            pl.col("yes", "no").cast(pl.Int32),
+            warning=pl.struct("ref", "topic").map_elements(
+                lambda r: tables.digest("demo", r["ref"], r["topic"]), return_dtype=pl.String
+            ),
+            kind=pl.lit("topic"),
+            answer=pl.lit(None, pl.String),
+            severity=pl.lit(None, pl.Int32),
+            source=pl.lit("demo"),
+            url=pl.lit(None, pl.String),
+            retrieved=pl.lit(None, pl.String),
+        ),
+        tables.WARNINGS,
+    )

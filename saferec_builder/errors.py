@@ -1,0 +1,48 @@
+"""What can go wrong at each boundary; the command line prints these in one line, everything else is a bug.
+
+SafeRecError
++- UsageError      the person asked for something that cannot be: an unknown trait, a missing file, a taken version
++- SourceError     a file from outside is not what its adapter reads
++- StoreError      the workspace itself is damaged or of another schema
++- ProposerError   a model server refuses or does not keep the contract
++- ReviewError     a review tool or a returned review file does not fit what was pushed
++- ReleaseError    a check stops a release, or a release is not what its manifest says
++- HubError        the Hub refused, or does not hold what was sent
++- TrainingError   a release, model or answer file that training cannot use
+"""
+
+
+class SafeRecError(Exception):
+    """Says where, what was found, what was wanted and what to do next, in one line."""
+
+
+class UsageError(SafeRecError):
+    pass
+
+
+class SourceError(SafeRecError):
+    pass
+
+
+class StoreError(SafeRecError):
+    pass
+
+
+class ProposerError(SafeRecError):
+    pass
+
+
+class ReviewError(SafeRecError):
+    pass
+
+
+class ReleaseError(SafeRecError):
+    pass
+
+
+class HubError(SafeRecError):
+    pass
+
+
+class TrainingError(SafeRecError):
+    pass

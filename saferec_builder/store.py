@@ -1,0 +1,201 @@
+"""The workspace on disk: parquet shards for bulk tables, workspace.db for what is small and precious.
+
+Whoever is killed leaves either the old table or the new one: a shard counts only once its manifest stands beside it,
+and the manifest is written last; the database commits once per call. The only SQL of the project is here.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import config, tables
+from saferec_builder.errors import StoreError
+from saferec_builder.tables import digest
+
+
+@dataclass(frozen=True)
+class Workspace:
+    root: Path
+    config: config.Config
+
+    @cached_property
+    def secret(self) -> bytes:
+        """Key of the seekers' pseudonyms: made once, readable by its owner only, never exported."""
+        path = self.root / ".secret"
+        if not path.exists():
+            tmp = path.with_name(f".secret.{os.getpid()}.tmp")
+            with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+                file.write(os.urandom(32))
+            with suppress(FileExistsError):  # another process was first: its secret counts
+                os.link(tmp, path)
+            tmp.unlink()
+        return path.read_bytes()
+
+    @property
+    def releases(self) -> Path:
+        return self.root / "releases"
+
+
+def open_workspace(folder: Path) -> Workspace:
+    return Workspace(folder, config.read(folder))
+
+
+def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
+    """All rows in the order in which they were appended."""
+    return _read_db(ws, table) if table.place == "db" else _read_bulk(ws, table)
+
+
+def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
+    """Adds the rows whose key is not there yet, all or none, and says how many that were."""
+    frame = tables.check(frame, table).unique(list(table.key), keep="first", maintain_order=True)
+    return _append_db(ws, table, frame) if table.place == "db" else _append_bulk(ws, table, frame)
+
+
+# ---- bulk: tables/NAME/NUMBER-DIGEST.parquet, its .json beside it
+
+
+def _read_bulk(ws: Workspace, table: tables.Table) -> pl.DataFrame:
+    shards = list(_shards(ws, table))
+    if not shards:
+        return table.empty
+    try:
+        frames = [pl.read_parquet(path, glob=False) for path in shards]
+    except (pl.exceptions.PolarsError, OSError) as fault:
+        raise StoreError(
+            f"{shards[0].parent}: a shard cannot be read ({fault}): delete it and rerun its command"
+        ) from None
+    return pl.concat([tables.check(frame, table) for frame in frames])
+
+
+def _shards(ws: Workspace, table: tables.Table) -> Iterator[Path]:
+    folder = ws.root / "tables" / table.name
+    for manifest in sorted(folder.glob("*.json")):
+        try:
+            facts = json.loads(manifest.read_text())
+        except json.JSONDecodeError:
+            raise StoreError(f"{manifest}: not a manifest: delete it and rerun the command that made it") from None
+        shard = manifest.with_suffix(".parquet")
+        if facts["schema"] != tables.SCHEMA_VERSION:
+            raise StoreError(f"{manifest}: schema {facts['schema']}, this program reads {tables.SCHEMA_VERSION}")
+        if not shard.exists() or shard.stat().st_size != facts["bytes"]:
+            raise StoreError(f"{shard}: half written or missing: delete {manifest.name} and rerun its command")
+        yield shard
+
+
+def _append_bulk(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
+    have = _read_bulk(ws, table)
+    new = frame.join(have.select(table.key), on=list(table.key), how="anti", nulls_equal=True, maintain_order="left")
+    if new.is_empty():
+        return 0
+    folder = ws.root / "tables" / table.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.tmp"):  # of a run that was killed before its rename
+        stale.unlink()
+    number = len(list(folder.glob("*.json")))
+    shard = folder / f"{number:06d}-{digest(new.select(table.key).rows())}.parquet"
+    with replacing(shard) as tmp:
+        new.rechunk().write_parquet(tmp, compression="zstd")
+    facts = {"rows": new.height, "bytes": shard.stat().st_size, "schema": tables.SCHEMA_VERSION}
+    with replacing(shard.with_suffix(".json")) as tmp:
+        tmp.write_text(json.dumps(facts))
+    return new.height
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path that becomes `path` at the end, on disk; nothing is left where the body fails."""
+    tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        yield tmp
+        with open(tmp, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(tmp, path)
+    finally:
+        tmp.unlink(missing_ok=True)
+
+
+# ---- workspace.db: one column per column, lists and structs as JSON text
+
+
+@contextmanager
+def _connection(ws: Workspace) -> Iterator[Any]:
+    import sqlalchemy as sa
+
+    url = ws.config.store.url or f"sqlite:///{ws.root / 'workspace.db'}"
+    engine = sa.create_engine(url)
+    try:
+        if engine.dialect.name == "sqlite":
+            with engine.connect() as db:
+                db.execute(sa.text("PRAGMA journal_mode=WAL"))
+        with engine.begin() as db:
+            yield db
+    except sa.exc.DBAPIError as fault:
+        raise StoreError(f"{engine.url.render_as_string(hide_password=True)}: {fault.orig}") from None
+    finally:
+        engine.dispose()
+
+
+def _sql_table(table: tables.Table) -> Any:
+    import sqlalchemy as sa
+
+    kinds = {pl.Int64: sa.BigInteger, pl.Float64: sa.Float, pl.Boolean: sa.Boolean}
+    columns = [sa.Column("row_", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True)]
+    columns += [sa.Column(name, kinds.get(kind.base_type(), sa.Text)()) for name, kind in table.schema.items()]
+    return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
+
+
+def _is_json(kind: pl.DataType) -> bool:
+    return kind.is_nested()
+
+
+def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
+    import sqlalchemy as sa
+
+    sql = _sql_table(table)
+    with _connection(ws) as db:
+        sql.create(db, checkfirst=True)
+        rows = db.execute(sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)).all()
+    nested = {c for c, kind in table.schema.items() if _is_json(kind)}
+    times = {c: kind for c, kind in table.schema.items() if isinstance(kind, pl.Datetime)}
+    data = {
+        c: [json.loads(row[n]) if c in nested and row[n] is not None else row[n] for row in rows]
+        for n, c in enumerate(table.columns)
+    }
+    schema = {c: pl.String if c in times else kind for c, kind in table.schema.items()}
+    return pl.DataFrame(data, schema=schema).with_columns(pl.col(c).str.to_datetime(time_zone="UTC") for c in times)
+
+
+def _append_db(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    sql = _sql_table(table)
+    rows = [_as_sql(row, table) for row in frame.iter_rows(named=True)]
+    with _connection(ws) as db:
+        sql.create(db, checkfirst=True)
+        insert = (sqlite if db.dialect.name == "sqlite" else postgresql).insert(sql).on_conflict_do_nothing()
+        before = db.scalar(_count(sql))
+        for start in range(0, len(rows), 5_000):
+            db.execute(insert, rows[start : start + 5_000])
+        return int(db.scalar(_count(sql)) - before)
+
+
+def _count(sql: Any) -> Any:
+    import sqlalchemy as sa
+
+    return sa.select(sa.func.count()).select_from(sql)
+
+
+def _as_sql(row: dict[str, Any], table: tables.Table) -> dict[str, Any]:
+    for column, kind in table.schema.items():
+        if row[column] is not None and _is_json(kind):
+            row[column] = json.dumps(row[column], ensure_ascii=False)
+        elif row[column] is not None and isinstance(kind, pl.Datetime):
+            row[column] = row[column].isoformat()
+    return row

@@ -1,0 +1,261 @@
+"""Every table of a workspace: its columns, its key, and what each column means. docs/data-format.md is made from here.
+
+A table is append-only: a row is never edited, a changed mind is a later row. `check` is called at every border.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from saferec_builder.errors import StoreError
+
+SCHEMA_VERSION = 1
+
+SPAN = pl.Struct({"turn": pl.Int32, "start": pl.Int32, "end": pl.Int32, "quote": pl.String})
+TURN = pl.Struct({"role": pl.String, "text": pl.String, "items": pl.List(pl.String)})
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    place: Literal["bulk", "db"]  # bulk: parquet shards; db: small, precious, transactional
+    key: tuple[str, ...]
+    columns: dict[str, tuple[pl.DataType | type[pl.DataType], str]]  # name -> (type, meaning)
+    meaning: str
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({name: kind for name, (kind, _) in self.columns.items()})
+
+    @property
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
+
+CONVERSATIONS = Table(
+    "conversations",
+    "bulk",
+    ("conversation", "digest"),
+    {
+        "conversation": (pl.String, "hash(source, source id): stays when the text changes"),
+        "digest": (pl.String, "hash of the turns; a changed text is a new row, the last row counts"),
+        "source": (pl.String, "redial, messages, ..."),
+        "source_id": (pl.String, "the id in the source"),
+        "source_file": (pl.String, "name of the file that it was read from"),
+        "domain": (pl.String, "film, game, ... or null where the source does not say"),
+        "seeker": (pl.String, "keyed pseudonym of the person who asks; null where the source has none"),
+        "time": (pl.Datetime("us", "UTC"), "of the request; null where the source has no times"),
+        "turns": (pl.List(TURN), "role (seeker | recommender), text, items mentioned (refs)"),
+        "recommended": (pl.List(pl.String), "refs that recommenders named, first mention first"),
+        "accepted": (pl.List(pl.String), "refs that the seeker took up"),
+        "seen": (pl.List(pl.String), "refs that the seeker had seen or named first"),
+    },
+    "What was mined, one row per revision of a conversation. A ref is `source:id` or `title:Name (Year)`.",
+)
+
+CATALOG_ROWS = Table(
+    "catalog_rows",
+    "bulk",
+    ("source", "source_id"),
+    {
+        "source": (pl.String, "movielens, redial, csv, demo, ..."),
+        "source_id": (pl.String, "the id in the source"),
+        "domain": (pl.String, "film | series | game"),
+        "title": (pl.String, "as the source spells it, without the year"),
+        "year": (pl.Int32, "of release; null where the source has none"),
+        "refs": (pl.List(pl.String), "ids that name the same item elsewhere: `imdb:tt0114709`"),
+        "aliases": (pl.List(pl.String), "other titles"),
+        "genres": (pl.List(pl.String), "as the source names them"),
+        "plot": (pl.String, "description, or null"),
+    },
+    "Items as each source states them. Merging them is a view (catalog.merge), so every merge can be undone.",
+)
+
+WARNINGS = Table(
+    "warnings",
+    "bulk",
+    ("warning",),
+    {
+        "warning": (pl.String, "hash of the statement"),
+        "ref": (pl.String, "the item meant: `imdb:tt...` or `title:Name (Year)`"),
+        "domain": (pl.String, "film | series | game, or null"),
+        "kind": (pl.String, "topic (votes or a clear answer) | guide (severity) | esrb (descriptor) | review"),
+        "topic": (pl.String, "the question, the guide category, the descriptor, or for `review` the trait's slug"),
+        "yes": (pl.Int32, "votes for yes"),
+        "no": (pl.Int32, "votes for no"),
+        "answer": (pl.String, "yes | no where the source states a clear answer itself, else null"),
+        "severity": (pl.Int32, "0 none .. 3 severe, guide only"),
+        "source": (pl.String, "csv, parent_guide, review, demo, ..."),
+        "url": (pl.String, "where it stands, or null"),
+        "retrieved": (pl.String, "date on which it was read, or null"),
+    },
+    "One sourced statement on one item.",
+)
+
+PROPOSALS = Table(
+    "proposals",
+    "bulk",
+    ("proposal",),
+    {
+        "proposal": (pl.String, "hash(kind, subject, trait, digest, proposer, version)"),
+        "kind": (pl.String, "sensitivity (of a conversation's seeker) | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug"),
+        "digest": (pl.String, "digest of the text that was read"),
+        "verdict": (pl.String, "present | absent | unsure"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (
+            pl.List(SPAN),
+            "evidence, offsets in code points; the plot of an item_flag is turn 0",
+        ),
+        "confidence": (pl.Float64, "0..1"),
+        "proposer": (pl.String, "rules, or the model's name"),
+        "version": (pl.String, "of the prompt file or of the rules"),
+        "taxonomy": (pl.String, "digest of the taxonomy file"),
+    },
+    "What a model or the rules claim. Never a label.",
+)
+
+READINGS = Table(
+    "readings",
+    "bulk",
+    ("kind", "subject", "digest", "proposer", "version", "taxonomy"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "digest": (pl.String, "digest of the text that was read"),
+        "proposer": (pl.String, "rules, or the model's name"),
+        "version": (pl.String, "of the prompt file or of the rules"),
+        "taxonomy": (pl.String, "digest of the taxonomy file"),
+        "error": (pl.String, "null, or why there is no usable answer"),
+        "raw": (pl.String, "the answer that was not usable, cut at 2,000 characters"),
+    },
+    "What a proposer has read: a subject with no proposal and no error was found to have none.",
+)
+
+DROPS = Table(
+    "drops",
+    "bulk",
+    ("stage", "source", "place", "reason"),
+    {
+        "stage": (pl.String, "mine, catalog, propose, review, release"),
+        "source": (pl.String, "source, file or tool"),
+        "place": (pl.String, "file:line, or the id of what was left out"),
+        "reason": (pl.String, "short and countable"),
+        "detail": (pl.String, "found and wanted; never a secret"),
+    },
+    "Everything left out, with its reason.",
+)
+
+ASSIGNMENTS = Table(
+    "assignments",
+    "db",
+    ("kind", "subject", "reviewer", "role"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "reviewer": (pl.String, "name inside the workspace; never leaves it"),
+        "role": (pl.String, "reviewer | adjudicator"),
+        "digest": (pl.String, "of the text shown"),
+        "why": (pl.String, "proposed | audit | disagreement"),
+        "batch": (pl.String, "name of the push that first carried it"),
+    },
+    "Which task goes to whom, and why.",
+)
+
+REVIEWS = Table(
+    "reviews",
+    "db",
+    ("review",),
+    {
+        "review": (pl.String, "hash of who said what on which unit in which push or pull"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
+        "digest": (pl.String, "of the text that was shown"),
+        "reviewer": (pl.String, "name inside the workspace"),
+        "role": (pl.String, "reviewer | adjudicator"),
+        "verdict": (pl.String, "present | absent | unsure"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
+        "note": (pl.String, "for the team; never released"),
+        "seconds": (pl.Float64, "spent on the task, or null"),
+        "tool": (pl.String, "files | label_studio | argilla | simulated"),
+        "guideline": (pl.String, "hash of the guideline that was shown"),
+        "taxonomy": (pl.String, "digest of the taxonomy"),
+        "simulated": (pl.Boolean, "true: no person said this; such a release refuses --hub"),
+        "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
+    },
+    "One person's verdict on one unit; of one reviewer's rows on a unit the last one counts.",
+)
+
+LABELS = Table(
+    "labels",
+    "db",
+    ("label",),
+    {
+        "label": (pl.String, "hash(unit, reviews it rests on, verdict)"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug"),
+        "digest": (pl.String, "of the text that was judged"),
+        "verdict": (pl.String, "present | absent | unsure; null while unresolved"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence of the reviews that agree with the verdict"),
+        "method": (pl.String, "agreed | adjudicated | unresolved"),
+        "reviews": (pl.List(pl.String), "ids of the reviews that it rests on"),
+        "simulated": (pl.Boolean, "any of them simulated"),
+    },
+    "The final verdict on a unit; the last row of a unit counts.",
+)
+
+REPLIES = Table(
+    "replies",
+    "db",
+    ("request",),
+    {
+        "request": (pl.String, "hash of model, messages, schema, sampling and server"),
+        "model": (pl.String, "as asked"),
+        "body": (pl.String, "the raw reply, as it came"),
+        "tokens_in": (pl.Int64, "as billed, or null"),
+        "tokens_out": (pl.Int64, "as billed, or null"),
+    },
+    "Replies already paid for.",
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (CONVERSATIONS, CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, DROPS, ASSIGNMENTS, REVIEWS, LABELS, REPLIES)
+}
+
+
+def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """The frame with the table's columns in order, or an error that names the first fault."""
+    missing = [c for c in table.columns if c not in frame.columns]
+    strange = [c for c in frame.columns if c not in table.columns]
+    if missing or strange:
+        raise StoreError(f"table {table.name}: columns missing {missing}, not wanted {strange}")
+    frame = frame.select(list(table.columns))
+    wrong = [c for c, kind in table.schema.items() if frame.schema[c] != kind]
+    if wrong and frame.height:
+        raise StoreError(
+            f"table {table.name}: column {wrong[0]} is {frame.schema[wrong[0]]}, wanted {table.schema[wrong[0]]}"
+        )
+    frame = frame if not wrong else table.empty
+    if frame.select(pl.any_horizontal(pl.col(table.key).is_null().any())).item():
+        raise StoreError(f"table {table.name}: a null in its key {table.key}")
+    return frame
+
+
+def last(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The last row per key, in order of appearance: what counts in an append-only table."""
+    return frame.unique(list(keys), keep="last", maintain_order=True)
+
+
+def digest(*parts: Any) -> str:
+    """16 hex digits that name these parts; lists and structs count by their JSON."""
+    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

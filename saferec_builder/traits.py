@@ -1,0 +1,114 @@
+"""The taxonomy: which sensitivities exist, and what in a catalog speaks for or against each.
+
+Reads a TOML file (the embedded traits.toml or the user's own); only the standard library.
+"""
+
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import UsageError
+
+GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
+APPLIES = ("strong", "weak", "none")
+EMBEDDED = Path(__file__).with_name("traits.toml")
+
+
+@dataclass(frozen=True)
+class Trait:
+    slug: str
+    name: str
+    severe: bool
+    definition: str
+    hint: str
+    topics: tuple[str, ...]
+    core: tuple[str, ...]
+    guide_applies: str
+    guide: tuple[float, ...]  # weights in the order of GUIDE
+    esrb_applies: str
+    esrb: dict[str, float]
+    safecrs: str
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    version: str
+    digest: str  # of the file's bytes: stamped on proposals, reviews and releases
+    traits: tuple[Trait, ...]
+
+    @property
+    def slugs(self) -> tuple[str, ...]:
+        return tuple(t.slug for t in self.traits)
+
+    def __getitem__(self, slug: str) -> Trait:
+        for trait in self.traits:
+            if trait.slug == slug:
+                return trait
+        raise UsageError(f"unknown trait {slug!r}: wanted one of {', '.join(self.slugs)}")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that any trait asks about, in first-seen order."""
+        return tuple(dict.fromkeys(topic for t in self.traits for topic in t.topics))
+
+
+@lru_cache(maxsize=8)
+def load(path: Path | None = None) -> Taxonomy:
+    """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field."""
+    path = path or EMBEDDED
+    try:
+        raw = path.read_bytes()
+        data = tomllib.loads(raw.decode())
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such taxonomy file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise UsageError(f"{path}: not a TOML file: {fault}") from None
+    traits = tuple(_trait(path, n, row) for n, row in enumerate(data.get("trait", []), 1))
+    slugs = [t.slug for t in traits]
+    twice = sorted({s for s in slugs if slugs.count(s) > 1})
+    if not traits or twice:
+        raise UsageError(f"{path}: {'no [[trait]] table' if not traits else f'slug {twice[0]!r} stands twice'}")
+    return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(raw, digest_size=8).hexdigest(), traits)
+
+
+def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
+    where = f"{path}: trait {row.get('slug', f'number {number}')}"
+    missing = [k for k in ("slug", "name", "definition", "topics") if not row.get(k)]
+    if missing:
+        raise UsageError(f"{where}: field {missing[0]!r} is missing")
+    slug = str(row["slug"])
+    if not slug.replace("_", "").isalnum() or slug != slug.lower():
+        raise UsageError(f"{where}: a slug has lower-case letters, digits and underscores only")
+    guide = row.get("guide", {})
+    strange = [t for t in row.get("core", []) if t not in row["topics"]]
+    if strange:
+        raise UsageError(f"{where}: core topic {strange[0]!r} is not among its topics")
+    return Trait(
+        slug=slug,
+        name=str(row["name"]),
+        severe=bool(row.get("severe", False)),
+        definition=str(row["definition"]),
+        hint=str(row.get("hint", "")),
+        topics=tuple(row["topics"]),
+        core=tuple(row.get("core", row["topics"])),
+        guide_applies=_applies(where, guide.get("applies", "none")),
+        guide=tuple(_weight(where, guide.get(c, 0.0)) for c in GUIDE),
+        esrb_applies=_applies(where, row.get("esrb_applies", "none")),
+        esrb={str(k): _weight(where, v) for k, v in row.get("esrb", {}).items()},
+        safecrs=str(row.get("safecrs", row["name"])),
+    )
+
+
+def _applies(where: str, value: Any) -> str:
+    if value not in APPLIES:
+        raise UsageError(f"{where}: applies = {value!r}: wanted one of {', '.join(APPLIES)}")
+    return str(value)
+
+
+def _weight(where: str, value: Any) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UsageError(f"{where}: weight {value!r}: wanted a number from 0 to 1")
+    return float(value)

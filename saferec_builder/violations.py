@@ -1,0 +1,135 @@
+"""THE rule: does an item break a trait? violated, clear or unknown, and unknown is not safe.
+
+Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
+
+risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything
+verdict  violated  risk >= violated_at, or a topic of the trait is answered yes with P(yes) >= sure
+         clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
+                   trait and risk < clear_below
+         unknown   everything else
+P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from saferec_builder.errors import UsageError
+from saferec_builder.traits import GUIDE, Trait
+
+VERDICTS = ("unknown", "clear", "violated")
+UNKNOWN, CLEAR, VIOLATED = range(3)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The only thresholds; [oracle] in saferec.toml may change them, and each release is stamped with them."""
+
+    violated_at: float = 0.66
+    clear_below: float = 0.33
+    sure: float = 0.9
+    prior_yes: float = 1.0
+    prior_no: float = 1.0
+
+
+def p_yes(yes: ArrayLike, no: ArrayLike, rule: Rule = Rule()) -> NDArray[np.float64]:
+    """Mean of Beta(prior_yes + yes, prior_no + no): 8 yes and 0 no give 9/10."""
+    yes, no = np.asarray(yes, float), np.asarray(no, float)
+    return (yes + rule.prior_yes) / (yes + no + rule.prior_yes + rule.prior_no)
+
+
+def pg_risk(trait: Trait, severity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(w . s) / (3 * sum(w)) over rows of five severities 0..3 (NaN = not rated); NaN where the guide says nothing."""
+    weights = np.array(trait.guide)
+    if weights.sum() == 0:
+        return np.full(len(severity), np.nan)
+    used = weights > 0
+    return (severity[:, used] @ weights[used]) / (3 * weights.sum())
+
+
+def judge(
+    trait: Trait,
+    topics: Sequence[str],
+    p: NDArray[np.float64],
+    severity: NDArray[np.float64],
+    esrb: NDArray[np.float64],
+    rule: Rule = Rule(),
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """(risk, verdict code) of every item for one trait.
+
+    p         items x topics, P(yes) per topic, NaN where nobody answered; columns named by `topics`
+    severity  items x 5 in the order of traits.GUIDE, NaN where not rated
+    esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
+    """
+    columns = [topics.index(t) for t in trait.topics if t in topics]
+    core = [topics.index(t) for t in trait.core if t in topics]
+    asked = p[:, columns]
+    with np.errstate(invalid="ignore"):
+        hit = (asked >= rule.sure).any(axis=1)
+        answered = ~np.isnan(asked).all(axis=1) if columns else np.zeros(len(p), bool)
+        guide = pg_risk(trait, severity)
+        trigger = np.where(answered, hit.astype(float), np.nan)
+        risk = np.fmax(np.fmax(trigger, guide), esrb)
+        violated = (risk >= rule.violated_at) | hit
+        core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
+        strong = (~np.isnan(guide) & (trait.guide_applies == "strong")) | (
+            ~np.isnan(esrb) & (trait.esrb_applies == "strong")
+        )
+        clear = ~violated & (core_clear | (strong & (risk < rule.clear_below)))
+    return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Verdicts of all items for all traits, as one small matrix: ids are resolved once, lookups are indexing."""
+
+    items: Mapping[str, int]
+    traits: Mapping[str, int]
+    codes: NDArray[np.int8]  # items + 1 x traits; the last row is the item that nobody knows: all unknown
+
+    def row(self, item: str | None) -> int:
+        """The item's row; an id that the catalog does not hold is the unknown item, never a safe one."""
+        return self.items.get(item, len(self.codes) - 1) if item is not None else len(self.codes) - 1
+
+    def column(self, trait: str) -> int:
+        if trait not in self.traits:
+            raise UsageError(f"unknown trait {trait!r}: wanted one of {', '.join(self.traits)}")
+        return self.traits[trait]
+
+
+def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
+    """From verdict codes, items x traits."""
+    if codes.shape != (len(items), len(traits)):
+        raise UsageError(f"verdicts have shape {codes.shape}, wanted {(len(items), len(traits))}")
+    unknown = np.zeros((1, len(traits)), np.int8)
+    return Oracle(
+        {item: n for n, item in enumerate(items)},
+        {trait: n for n, trait in enumerate(traits)},
+        np.vstack([codes, unknown]).astype(np.int8),
+    )
+
+
+def verdicts(oracle: Oracle, items: Sequence[str | None], traits: Sequence[str]) -> NDArray[np.int8]:
+    """Per item the worst verdict over `traits` (violated > unknown > clear); no traits: clear."""
+    rows = [oracle.row(item) for item in items]
+    columns = [oracle.column(trait) for trait in traits]
+    return worst(oracle.codes[np.ix_(rows, columns)])
+
+
+def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
+    """The word for one item: violated, clear or unknown."""
+    return VERDICTS[int(verdicts(oracle, [item], traits)[0])]
+
+
+def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Over the last axis: one violated trait violates; one unknown trait leaves it unknown; else clear."""
+    broken = (codes == VIOLATED).any(axis=-1)
+    unsure = (codes == UNKNOWN).any(axis=-1)
+    return np.where(broken, VIOLATED, np.where(unsure, UNKNOWN, CLEAR)).astype(np.int8)
+
+
+def severities(guide: Mapping[str, int]) -> NDArray[np.float64]:
+    """One row of five severities from {category: 0..3}; a category that is not rated is NaN."""
+    return np.array([[guide.get(c, np.nan) for c in GUIDE]], float)

@@ -1,0 +1,72 @@
+"""What every test may ask for: a workspace, the command line as its user meets it, the real data where it is."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder import store
+from saferec_builder.cli.app import main
+from saferec_builder.cli.workspace import make
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left: its exit code and both streams."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> store.Workspace:
+    return _workspace(tmp_path / "ws", demo=False)
+
+
+@pytest.fixture
+def demo_workspace(tmp_path: Path) -> store.Workspace:
+    return _workspace(tmp_path / "demo", demo=True)
+
+
+def _workspace(folder: Path, *, demo: bool) -> store.Workspace:
+    make(folder, demo=demo)
+    return store.open_workspace(folder)
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """cli("mine", "redial", path, "-C", ws.root): in this process, through main(), so that exit codes are real."""
+
+    def run(*words: object) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(sys, "argv", ["saferec-build", *map(str, words)])
+        code: Any = 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
+        return Ran(int(code), out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data; a test that asks for it is skipped where there is none."""
+    folder = os.environ.get("SAFEREC_REAL_DATA")
+    if not folder:
+        pytest.skip("SAFEREC_REAL_DATA is not set: no real data to test on")
+    return Path(folder)

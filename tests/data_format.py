@@ -1,0 +1,45 @@
+"""Writes docs/data-format.md from tables.py: `python -m tests.data_format`. A test compares the two."""
+
+from pathlib import Path
+
+import polars as pl
+
+from saferec_builder import tables
+
+PAGE = Path(__file__).parent.parent / "docs" / "data-format.md"
+HEAD = """\
+# Data format
+
+Made from `saferec_builder/tables.py`; edit that file and run `python -m tests.data_format`.
+
+A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/` (a shard counts once its
+manifest, the `.json` of the same name, stands beside it). Small and precious tables live in `workspace.db` (SQLite).
+Rows are appended, never edited: where a key can come twice, the last row counts. Offsets are Unicode code points, and
+`turn.text[start:end] == quote` holds wherever a span is stored.
+
+An item is named by a *ref*: `source:id` (`imdb:tt0114709`, `redial:135508`) or `title:Name (Year)`; refs are resolved
+to item ids through the catalog when they are needed, so a better catalog never changes what was mined.
+"""
+
+
+def kind(dtype: pl.DataType | type[pl.DataType]) -> str:
+    """A short name of a polars type."""
+    if isinstance(dtype, pl.List):
+        return f"list of {kind(dtype.inner)}"
+    if isinstance(dtype, pl.Struct):
+        return "{" + ", ".join(f"{f.name}: {kind(f.dtype)}" for f in dtype.fields) + "}"
+    return str(dtype).split("(")[0].lower()
+
+
+def page() -> str:
+    parts = [HEAD]
+    for table in tables.TABLES.values():
+        place = "parquet" if table.place == "bulk" else "workspace.db"
+        parts.append(f"\n## {table.name}\n\n{table.meaning} Stored in {place}; key: {', '.join(table.key)}.\n")
+        parts.append("| column | type | meaning |\n|---|---|---|")
+        parts += [f"| {name} | {kind(t)} | {m.replace('|', chr(92) + '|')} |" for name, (t, m) in table.columns.items()]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

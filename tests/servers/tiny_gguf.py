@@ -1,0 +1,144 @@
+"""A real model server for tests: a llama of random weights, made on the spot, behind llama.cpp's own HTTP server.
+
+It enforces the schema and writes nonsense inside it, so it shows what the line does with a real server's answers
+and never what a model knows. Run as a program it serves until it is ended: `python tests/servers/tiny_gguf.py MODEL`.
+"""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+WIDTH, LAYERS, HEADS, INNER, CONTEXT = 64, 2, 4, 128, 16_384
+MERGES = 640
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
+def write_model(path: Path, sample: str, seed: int = 7) -> None:
+    """An untrained llama in GGUF; its tokenizer merges what is frequent in `sample`, so prompts stay short."""
+    import gguf
+
+    tokens, merges = _tokenizer(sample)
+    special = ["<|im_start|>", "<|im_end|>"]
+    kinds = [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(special)
+    out = gguf.GGUFWriter(path, "llama")
+    out.add_context_length(CONTEXT)
+    out.add_embedding_length(WIDTH)
+    out.add_block_count(LAYERS)
+    out.add_feed_forward_length(INNER)
+    out.add_head_count(HEADS)
+    out.add_head_count_kv(HEADS)
+    out.add_rope_dimension_count(WIDTH // HEADS)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_tokenizer_model("gpt2")
+    out.add_tokenizer_pre("gpt-2")
+    out.add_token_list([*tokens, *special])
+    out.add_token_types(kinds)
+    out.add_token_merges(merges)
+    out.add_bos_token_id(len(tokens))
+    out.add_eos_token_id(len(tokens) + 1)
+    out.add_add_bos_token(False)
+    out.add_chat_template(TEMPLATE)
+    for name, weights in _weights(len(tokens) + len(special), np.random.default_rng(seed)):
+        out.add_tensor(name, weights)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+def _weights(vocabulary: int, random: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+    def normal(*shape: int) -> np.ndarray:
+        return random.normal(0, 1 / np.sqrt(shape[-1]), shape).astype(np.float32)
+
+    yield "token_embd.weight", normal(vocabulary, WIDTH) * 8
+    yield "output.weight", normal(vocabulary, WIDTH) * 3
+    yield "output_norm.weight", np.ones(WIDTH, np.float32)
+    for n in range(LAYERS):
+        yield f"blk.{n}.attn_norm.weight", np.ones(WIDTH, np.float32)
+        yield f"blk.{n}.ffn_norm.weight", np.ones(WIDTH, np.float32)
+        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            yield f"blk.{n}.{part}.weight", normal(WIDTH, WIDTH) * 2
+        yield f"blk.{n}.ffn_gate.weight", normal(INNER, WIDTH)
+        yield f"blk.{n}.ffn_up.weight", normal(INNER, WIDTH)
+        yield f"blk.{n}.ffn_down.weight", normal(WIDTH, INNER)
+
+
+def _tokenizer(sample: str) -> tuple[list[str], list[str]]:
+    """Byte-level pieces and merges, the most frequent pair first."""
+    letters = _byte_letters()
+    words = Counter(tuple(letters[b] for b in word.encode()) for word in sample.replace(" ", "\0 ").split("\0"))
+    tokens, merges = list(letters), []
+    for _ in range(MERGES):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, n in words.items():
+            for pair in zip(word, word[1:], strict=False):
+                pairs[pair] += n
+        if not pairs:
+            break
+        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        merges.append(" ".join(best))
+        tokens.append("".join(best))
+        words = Counter({_merged(word, best): n for word, n in words.items()})
+    return list(dict.fromkeys(tokens)), merges
+
+
+def _merged(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
+    out: list[str] = []
+    for piece in word:
+        if out and (out[-1], piece) == pair:
+            out[-1] += piece
+        else:
+            out.append(piece)
+    return tuple(out)
+
+
+def _byte_letters() -> list[str]:
+    """The printable letter that stands for each byte in a byte-level vocabulary."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in shown]
+    return [chr(b) if b in shown else chr(256 + hidden.index(b)) for b in range(256)]
+
+
+@contextmanager
+def serving(model: Path) -> Iterator[str]:
+    """The base URL of a server on loopback; its own process, so that a crash of native code is only a lost reply."""
+    command = [sys.executable, __file__, str(model)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.PIPE, text=True
+    ) as run:
+        try:
+            assert run.stdout is not None
+            for line in run.stdout:
+                if line.startswith('{"url"'):
+                    yield json.loads(line)["url"]
+                    break
+            else:
+                raise RuntimeError(f"the model server ended at its start with code {run.wait()}")
+        finally:
+            run.terminate()
+
+
+def serve(model: str) -> None:
+    """Serves until standard input closes, that is until the test that started it is gone."""
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = CONTEXT * 2, 2, 0
+    params.cpuparams.n_threads = 2
+    params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
+    server = xllamacpp.Server(params)
+    print(json.dumps({"url": f"{server.listening_address}/v1"}), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

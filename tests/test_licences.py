@@ -1,0 +1,58 @@
+"""No GPL or AGPL in what we ship: every package that the extras pull in is looked at, as installed."""
+
+import re
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+
+from packaging.requirements import Requirement
+
+FORBIDDEN = re.compile(r"\b(A?GPL|GNU (Affero )?General Public)", re.I)
+LESSER = re.compile(r"\b(LGPL|GNU Lesser|GNU Library)", re.I)
+
+
+def closure(name: str, extras: set[str]) -> dict[str, Distribution]:
+    """Installed distributions that `name[extras]` needs, by normal name."""
+    found: dict[str, Distribution] = {}
+    todo = [(name, frozenset(extras))]
+    seen = set(todo)
+    while todo:
+        name, wanted = todo.pop()
+        try:
+            dist = distribution(name)
+        except PackageNotFoundError:  # an extra that this environment leaves out
+            continue
+        found[dist.metadata["Name"].lower()] = dist
+        for line in dist.requires or []:
+            need = Requirement(line)
+            if need.marker is None or any(need.marker.evaluate({"extra": e}) for e in wanted | {""}):
+                step = (need.name, frozenset(need.extras))
+                if step not in seen:
+                    seen.add(step)
+                    todo.append(step)
+    return found
+
+
+def stated(dist: Distribution) -> str:
+    """What the package says of its licence: expression, classifiers, or the first words of its field."""
+    meta = dist.metadata
+    classifiers = [c for c in meta.get_all("Classifier") or [] if c.startswith("License")]
+    return " ".join(filter(None, [meta.get("License-Expression"), *classifiers, (meta.get("License") or "")[:100]]))
+
+
+def is_forbidden(licence: str) -> bool:
+    # "MIT OR GPL-2.0" leaves a choice; every part must be forbidden before the whole is
+    parts = re.split(r"\bOR\b", LESSER.sub("", licence))
+    return all(FORBIDDEN.search(part) for part in parts)
+
+
+def test_nothing_we_ship_is_gpl() -> None:
+    packages = closure("saferec-builder", {"review", "label-studio", "argilla", "hub", "train", "all"})
+    assert {"polars", "openai", "datasets", "trl", "crowd-kit"} <= set(packages)
+    assert not {name: stated(d) for name, d in packages.items() if is_forbidden(stated(d))}
+    assert not {"krippendorff", "unidecode"} & set(packages)
+
+
+def test_the_walk_would_see_one() -> None:
+    assert is_forbidden("GPL-3.0-or-later")
+    assert is_forbidden("License :: OSI Approved :: GNU Affero General Public License v3")
+    assert not is_forbidden("GNU Lesser General Public License v2 (LGPLv2)")
+    assert not is_forbidden("MIT OR GPL-2.0")

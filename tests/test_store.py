@@ -1,0 +1,123 @@
+"""A table comes back as it went in, an append happens wholly or not at all, and damage is named."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.errors import StoreError, UsageError
+
+SAMPLE = {
+    pl.String: 'a\u0301 \U0001f469\u200d\U0001f680 "quoted"',  # combining accent, ZWJ sequence, quotes
+    pl.Int32: 3,
+    pl.Int64: 2**40,
+    pl.Float64: 0.25,
+    pl.Boolean: True,
+}
+
+
+def value(kind: pl.DataType, n: int) -> object:
+    if isinstance(kind, pl.List):
+        return [value(kind.inner, n), value(kind.inner, n + 1)]
+    if isinstance(kind, pl.Struct):
+        return {f.name: value(f.dtype, n) for f in kind.fields}
+    if isinstance(kind, pl.Datetime):
+        return datetime(2024, 1, 1, 12, 0, n, 5, UTC)
+    made = SAMPLE[kind.base_type()]
+    return f"{made}{n}" if isinstance(made, str) else made
+
+
+def rows(table: tables.Table, *numbers: int) -> pl.DataFrame:
+    data = [{c: value(kind, n) for c, kind in table.schema.items()} for n in numbers]
+    return pl.DataFrame(data, schema=table.schema)
+
+
+@pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
+def test_what_goes_in_comes_out_once(workspace: store.Workspace, table: tables.Table) -> None:
+    assert store.read(workspace, table).equals(table.empty)
+    assert store.append(workspace, table, rows(table, 1, 2)) == 2
+    assert store.append(workspace, table, rows(table, 2, 3)) == 1  # row 2 is there already
+    assert store.read(workspace, table).equals(rows(table, 1, 2, 3))
+
+
+@pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
+def test_nulls_survive_outside_the_key(workspace: store.Workspace, table: tables.Table) -> None:
+    frame = rows(table, 1).with_columns(
+        pl.lit(None, kind).alias(c) for c, kind in table.schema.items() if c not in table.key
+    )
+    store.append(workspace, table, frame)
+    assert store.read(workspace, table).equals(frame)
+
+
+def test_a_shard_counts_only_with_its_manifest(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    (manifest,) = folder.glob("*.json")
+    manifest.unlink()  # killed between the shard and its manifest
+    assert store.read(workspace, tables.DROPS).is_empty()
+    assert store.append(workspace, tables.DROPS, rows(tables.DROPS, 1)) == 1
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
+
+
+def test_temporary_files_of_a_killed_run_are_swept(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    stale = workspace.root / "tables" / "drops" / "000001-x.parquet.99.tmp"
+    stale.write_bytes(b"half")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert not stale.exists()
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "schema"])
+def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    (shard,), (manifest,) = folder.glob("*.parquet"), folder.glob("*.json")
+    if harm == "cut":
+        shard.write_bytes(shard.read_bytes()[:-10])
+    elif harm == "gone":
+        shard.unlink()
+    elif harm == "manifest":
+        manifest.write_text("{")
+    else:
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
+    with pytest.raises(StoreError, match=r"half written|not a manifest|schema 99"):
+        store.read(workspace, tables.DROPS)
+
+
+def test_a_frame_that_does_not_fit_is_refused(workspace: store.Workspace) -> None:
+    with pytest.raises(StoreError, match="missing \\['detail'\\]"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).drop("detail"))
+    with pytest.raises(StoreError, match="column detail is Int64"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(detail=pl.lit(1, pl.Int64)))
+    with pytest.raises(StoreError, match="null in its key"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(reason=pl.lit(None, pl.String)))
+
+
+def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None:
+    (workspace.root / "workspace.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        store.read(workspace, tables.REVIEWS)
+
+
+def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None:
+    again = store.open_workspace(workspace.root)
+    assert workspace.secret == again.secret and len(workspace.secret) == 32
+    assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="saferec-build init"):
+        store.open_workspace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("[oracle]\nviolated_at = 7", "violated_at"), ("[orcale]", "orcale"), ("[dataset", "not a TOML file")],
+)
+def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:
+    (workspace.root / "saferec.toml").write_text(line)
+    with pytest.raises(UsageError, match=found):
+        store.open_workspace(workspace.root)
