@@ -1,0 +1,18 @@
+"""One JSON line per figure, appended to build/bench.jsonl and printed beside its goal."""
+
+import json
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def figure(name: str, value: float, unit: str, goal: str) -> None:
+    """Records a measured figure. `goal` is text, as the issue or the docs state it."""
+    ran = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    row = {"name": name, "value": round(value, 4), "unit": unit, "goal": goal, "commit": ran.stdout.strip() or None}
+    path = ROOT / "build" / "bench.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(f"{name:<34} {value:>10.3f} {unit:<8} goal {goal}", flush=True)
