@@ -84,7 +84,7 @@ def read(folder: Path) -> Config:
 
 TEMPLATE = """\
 # SafeRec Builder workspace. Every line shows its default; remove the # to change it.
-{demo}
+
 [dataset]
 name = "{name}"
 # licence = "cc-by-4.0"      # of what you release; your sources must allow it
@@ -115,4 +115,17 @@ name = "{name}"
 
 [store]
 # url = "sqlite:///..."      # default: workspace.db beside this file
+"""
+
+DEMO = """\
+# A demo workspace: invented items and simulated reviews are welcome here, and nothing of it goes to the Hub.
+demo = true
+
+[dataset]
+name = "saferec-demo"
+licence = "cc0-1.0"
+
+[splits]                     # the generator's own periods: its sentence banks are per split
+validation_from = 2023-08-24
+test_from = 2023-10-23
 """

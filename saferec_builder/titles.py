@@ -11,10 +11,18 @@ from dataclasses import dataclass, field
 YEARS_APART = 2  # a year within two still names the same item (release dates differ by country)
 
 _YEAR = re.compile(r"^(.*\S)\s*[(\[]\s*((?:18|19|20)\d\d)(?:\s*[-–]\s*(?:\d{4})?)?\s*[)\]]\s*$", re.S)
-_TRAILING_ARTICLE = re.compile(r"^(.*),\s*(the|an?|les?|la|el|los|las|der|die|das|il|l')$")
-_LEADING_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)")
-_NOT_WORD = re.compile(r"[^\w#]+")
+_ARTICLES = "the|an?|les?|la|lo|gli|il|els?|los|las|un|une|una|der|die|das|den|det|de|os|l'|i"
+_TRAILING_ARTICLE = re.compile(rf"^(.*\S)\s*,\s*({_ARTICLES})$", re.S | re.I)
+_LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
+_APOSTROPHE = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'"))
+_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
+_AND = re.compile(r"&|(?<=\s)\+(?=\s)")
+_NOT_WORD = re.compile(r"[^\w#]+|_")
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
+_INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
+_ALSO = re.compile(r"^\s*(?:a\.?k\.?a\.?|aka|also known as)\s+", re.I)
+# a note on an edition or an instalment is no title of its own
+_NOTE = re.compile(r"^(?:(?:part|vol|volume|season|series|episode|chapter|disc|tv|video|original|extended)\b|\d+$)")
 
 
 def split_year(text: str) -> tuple[str, int | None]:
@@ -23,22 +31,43 @@ def split_year(text: str) -> tuple[str, int | None]:
     return (found[1].strip(), int(found[2])) if found else (text.strip(), None)
 
 
+def spoken(title: str) -> str:
+    """The title as people say it: "Postman, The (Postino, Il)" -> "The Postman (Il Postino)"."""
+    parts = re.split(r"([(\[][^()\[\]]*[)\]])", title)
+    told = [
+        part[0] + _article_first(part[1:-1]) + part[-1] if part[:1] in ("(", "[") else _article_first(part.strip())
+        for part in parts
+    ]
+    return " ".join(part for part in told if part)
+
+
+def _article_first(text: str) -> str:
+    found = _TRAILING_ARTICLE.match(text)
+    if not found:
+        return text
+    return found[2] + ("" if found[2].endswith("'") else " ") + found[1]
+
+
 def normal(title: str) -> str:
     """Case, accents, quotes, punctuation, articles and "&" folded: the key under which a title is looked up."""
-    text = unicodedata.normalize("NFKD", title)
-    text = "".join(c for c in text if not unicodedata.combining(c)).casefold().strip()
-    text = text.replace("&", " and ").replace("'", "").replace("’", "").replace("‘", "")
-    if trailing := _TRAILING_ARTICLE.match(text):
-        text = f"{trailing[2]} {trailing[1]}"
-    text = " ".join(_NOT_WORD.sub(" ", text).split())
-    return _LEADING_ARTICLE.sub("", text) or text
+    text = unicodedata.normalize("NFKD", re.sub(r"(?<=\d)(?=[¼½¾⅓⅔])", " ", title.translate(_APOSTROPHE)))
+    text = "".join(c for c in text if not unicodedata.combining(c)).casefold().strip().translate(_LETTERS)
+    text = _article_first(_AND.sub(" and ", text)).replace("'", "")
+    # before punctuation goes: "A Team" has an article, "A-Team" has not
+    bare = _LEADING_ARTICLE.sub("", text)
+    return _words(bare) or _words(text)
+
+
+def _words(text: str) -> str:
+    return " ".join(_NOT_WORD.sub(" ", text).split())
 
 
 def forms(title: str) -> list[str]:
     """The normal forms a title answers to: whole, without its bracketed part, and the bracketed part itself."""
     outside = _BRACKETED.sub(" ", title).strip()
-    inside = [part for part in re.findall(r"[(\[]([^()\[\]]+)[)\]]", title) if len(part) > 3]
-    return list(dict.fromkeys(n for n in map(normal, [title, outside, *inside]) if n))
+    inside = [_ALSO.sub("", part) for part in _INSIDE.findall(title)]
+    keys = [normal(title), normal(outside), *(n for n in map(normal, inside) if len(n) > 3 and not _NOTE.match(n))]
+    return list(dict.fromkeys(key for key in keys if key))
 
 
 @dataclass(frozen=True)
@@ -58,27 +87,54 @@ class Index:
 
 
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
-    """From (item id, title, year, domain, aliases); a title's main form and its aliases all lead to it."""
+    """From (item id, title, year, domain, aliases); a title's main form and its aliases all lead to it.
+
+    An alias may carry a year of its own ("Alien (1980)", where a source dates the item otherwise).
+    """
     built: dict[str, list[tuple[int | None, str, str]]] = {}
     for item, title, year, domain, aliases in items:
-        for form in dict.fromkeys(f for name in (title, *aliases) for f in forms(name)):
-            built.setdefault(form, []).append((year, domain, item))
+        keys = dict.fromkeys((form, year) for form in forms(title))
+        for alias in aliases:
+            name, dated = split_year(alias)
+            keys |= dict.fromkeys((form, dated or year) for form in forms(name))
+        for form, dated in keys:
+            built.setdefault(form, []).append((dated, domain, item))
     return Index(built)
 
 
 def find(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
-    """The item that a title and year mean: nearest year within two; without a year only if nothing else shares it."""
-    rows = next((index.by_title[f] for f in forms(title) if f in index.by_title), [])
-    rows = [row for row in rows if domain in (None, row[1])]
-    if year is not None:
-        apart = [(abs(row[0] - year), row[2]) for row in rows if row[0] is not None]
-        near = [pair for pair in apart if pair[0] <= YEARS_APART]
-        best = min((d for d, _ in near), default=0)
-        # a yearless item (a game whose source has no years) is meant only where nothing dated fits
-        named = [item for d, item in near if d == best] or [item for y, _, item in rows if y is None]
-    else:
-        named = [item for _, _, item in rows]
-    named = list(dict.fromkeys(named))
-    if len(named) == 1:
-        return Match("found", named[0])
-    return Match("ambiguous", None, tuple(named)) if named else Match("not_found")
+    """The item that a title and year mean: nearest year within two; without a year only if nothing else shares it.
+
+    The whole title is looked up first, then the title without its brackets; what stands in brackets counts as a
+    title only where the year agrees.
+    """
+    whole, *others = forms(title) or [""]
+    outside = normal(_BRACKETED.sub(" ", title).strip())
+    for form in (whole, *others):
+        if form not in (whole, outside) and year is None:
+            continue
+        rows = [row for row in index.by_title.get(form, ()) if domain in (None, row[1])]
+        match = _match(rows, year)
+        if match.match != "not_found":
+            return match
+    return Match("not_found")
+
+
+def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Match:
+    if year is None:
+        return _named([item for _, _, item in rows])
+    near = [(abs(row[0] - year), row[2]) for row in rows if row[0] is not None and abs(row[0] - year) <= YEARS_APART]
+    if near:
+        return _named([item for apart, item in near if apart == min(near)[0]])
+    # no source dates games, so a game without a year is meant; a film without one may be another of its name
+    dateless = [row for row in rows if row[0] is None]
+    if all(domain == "game" for _, domain, _ in dateless):
+        return _named([item for _, _, item in dateless])
+    return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)))
+
+
+def _named(items: Sequence[str]) -> Match:
+    items = list(dict.fromkeys(items))
+    if len(items) == 1:
+        return Match("found", items[0])
+    return Match("ambiguous", None, tuple(items)) if items else Match("not_found")

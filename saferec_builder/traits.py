@@ -14,6 +14,7 @@ from saferec_builder.errors import UsageError
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")
+FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
 EMBEDDED = Path(__file__).with_name("traits.toml")
 
 
@@ -66,7 +67,10 @@ def load(path: Path | None = None) -> Taxonomy:
         raise UsageError(f"{path}: no such taxonomy file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
-    traits = tuple(_trait(path, n, row) for n, row in enumerate(data.get("trait", []), 1))
+    rows = data.get("trait", [])
+    if not isinstance(rows, list):
+        raise UsageError(f"{path}: no [[trait]] table: found [trait], wanted two brackets around it")
+    traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))
     slugs = [t.slug for t in traits]
     twice = sorted({s for s in slugs if slugs.count(s) > 1})
     if not traits or twice:
@@ -82,8 +86,12 @@ def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
     slug = str(row["slug"])
     if not slug.replace("_", "").isalnum() or slug != slug.lower():
         raise UsageError(f"{where}: a slug has lower-case letters, digits and underscores only")
-    guide = row.get("guide", {})
-    strange = [t for t in row.get("core", []) if t not in row["topics"]]
+    guide, esrb = _table(where, row, "guide"), _table(where, row, "esrb")
+    _known(where, row, FIELDS)
+    _known(f"{where}: guide", guide, ("applies", *GUIDE))
+    topics = _texts(where, row, "topics")
+    core = _texts(where, row, "core") if "core" in row else topics
+    strange = [t for t in core if t not in topics]
     if strange:
         raise UsageError(f"{where}: core topic {strange[0]!r} is not among its topics")
     return Trait(
@@ -92,14 +100,35 @@ def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
         severe=bool(row.get("severe", False)),
         definition=str(row["definition"]),
         hint=str(row.get("hint", "")),
-        topics=tuple(row["topics"]),
-        core=tuple(row.get("core", row["topics"])),
+        topics=topics,
+        core=core,
         guide_applies=_applies(where, guide.get("applies", "none")),
         guide=tuple(_weight(where, guide.get(c, 0.0)) for c in GUIDE),
         esrb_applies=_applies(where, row.get("esrb_applies", "none")),
-        esrb={str(k): _weight(where, v) for k, v in row.get("esrb", {}).items()},
+        esrb={str(k): _weight(where, v) for k, v in esrb.items()},
         safecrs=str(row.get("safecrs", row["name"])),
     )
+
+
+def _table(where: str, row: dict[str, Any], field: str) -> dict[str, Any]:
+    value = row.get(field, {})
+    if not isinstance(value, dict):
+        raise UsageError(f'{where}: {field} = {value!r}: wanted a table such as {{ applies = "weak" }}')
+    return value
+
+
+def _texts(where: str, row: dict[str, Any], field: str) -> tuple[str, ...]:
+    value = row[field]
+    if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
+        raise UsageError(f"{where}: {field} = {value!r}: wanted a list of texts")
+    return tuple(value)
+
+
+def _known(where: str, row: dict[str, Any], fields: tuple[str, ...]) -> None:
+    """A field that nobody reads is a slip of the pen, and would change verdicts in silence."""
+    strange = [name for name in row if name not in fields]
+    if strange:
+        raise UsageError(f"{where}: unknown field {strange[0]!r}: wanted some of {', '.join(fields)}")
 
 
 def _applies(where: str, value: Any) -> str:
@@ -109,6 +138,6 @@ def _applies(where: str, value: Any) -> str:
 
 
 def _weight(where: str, value: Any) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
         raise UsageError(f"{where}: weight {value!r}: wanted a number from 0 to 1")
     return float(value)

@@ -7,6 +7,8 @@ verdict  violated  risk >= violated_at, or a topic of the trait is answered yes 
          clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
                    trait and risk < clear_below
          unknown   everything else
+         Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
+         sources say violated. Neither changes the risk, which is the sources' alone.
 P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
 """
 
@@ -37,7 +39,8 @@ class Rule:
 def p_yes(yes: ArrayLike, no: ArrayLike, rule: Rule = Rule()) -> NDArray[np.float64]:
     """Mean of Beta(prior_yes + yes, prior_no + no): 8 yes and 0 no give 9/10."""
     yes, no = np.asarray(yes, float), np.asarray(no, float)
-    return (yes + rule.prior_yes) / (yes + no + rule.prior_yes + rule.prior_no)
+    p: NDArray[np.float64] = (yes + rule.prior_yes) / (yes + no + rule.prior_yes + rule.prior_no)
+    return p
 
 
 def pg_risk(trait: Trait, severity: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -46,7 +49,8 @@ def pg_risk(trait: Trait, severity: NDArray[np.float64]) -> NDArray[np.float64]:
     if weights.sum() == 0:
         return np.full(len(severity), np.nan)
     used = weights > 0
-    return (severity[:, used] @ weights[used]) / (3 * weights.sum())
+    risk: NDArray[np.float64] = (severity[:, used] @ weights[used]) / (3 * weights.sum())
+    return risk.round(12)  # severe everywhere is 1 and not .9999999999999999
 
 
 def judge(
@@ -56,13 +60,17 @@ def judge(
     severity: NDArray[np.float64],
     esrb: NDArray[np.float64],
     rule: Rule = Rule(),
+    *,
+    reviewed: NDArray[np.int8] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict code) of every item for one trait.
 
     p         items x topics, P(yes) per topic, NaN where nobody answered; columns named by `topics`
     severity  items x 5 in the order of traits.GUIDE, NaN where not rated
     esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
+    reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
     """
+    people = np.zeros(len(p), np.int8) if reviewed is None else reviewed
     columns = [topics.index(t) for t in trait.topics if t in topics]
     core = [topics.index(t) for t in trait.core if t in topics]
     asked = p[:, columns]
@@ -72,12 +80,12 @@ def judge(
         guide = pg_risk(trait, severity)
         trigger = np.where(answered, hit.astype(float), np.nan)
         risk = np.fmax(np.fmax(trigger, guide), esrb)
-        violated = (risk >= rule.violated_at) | hit
+        violated = (risk >= rule.violated_at) | hit | (people > 0)
         core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
         strong = (~np.isnan(guide) & (trait.guide_applies == "strong")) | (
             ~np.isnan(esrb) & (trait.esrb_applies == "strong")
         )
-        clear = ~violated & (core_clear | (strong & (risk < rule.clear_below)))
+        clear = ~violated & (core_clear | (strong & (risk < rule.clear_below)) | (people < 0))
     return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
 
 

@@ -1,0 +1,204 @@
+"""Readers of files from outside: each file gives a table, and every row that is left out is a row of drops.
+
+A reader is a function of one row that answers with table rows or raises `Left`; `jsonl` and `csv_rows` open the file,
+count its lines and keep what was left out. Nothing in a file can stop a run; only a file that is not of its kind does.
+"""
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from saferec_builder import tables
+from saferec_builder.errors import SourceError, UsageError
+
+DOMAINS = ("film", "series", "game")
+csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
+
+Rows = list[dict[str, Any]]
+One = Callable[[str, Any], Rows]  # (place, outside row) -> table rows
+
+
+class Left(Exception):
+    """This row stays out: a short reason that can be counted, and what was found and wanted."""
+
+    def __init__(self, reason: str, detail: str = "", place: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.detail, self.place = reason, detail, place
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one file gave: rows of a table, rows of DROPS, and figures of the reader's own."""
+
+    rows: pl.DataFrame
+    drops: pl.DataFrame
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+def together(reads: Iterable[Read], schema: pl.Schema) -> Read:
+    """Several files as one; `schema` is that of their rows, for no files at all."""
+    rows, drops = [pl.DataFrame(schema=schema)], [tables.DROPS.empty]
+    figures: Counter[str] = Counter()
+    for read in reads:
+        rows.append(read.rows)
+        drops.append(read.drops)
+        figures.update(read.figures)
+    return Read(pl.concat(rows), pl.concat(drops), dict(figures))
+
+
+def reasons(drops: pl.DataFrame) -> dict[str, int]:
+    """Dropped rows per reason, for a command's last lines."""
+    return dict(sorted(Counter(drops["reason"]).items()))
+
+
+def jsonl(path: Path, stage: str, source: str, one: One) -> tuple[Rows, Rows]:
+    """(table rows, drops) of a file with one JSON object a line; blank lines are no rows."""
+    return each(stage, source, _json_lines(path), one)
+
+
+def csv_rows(path: Path, stage: str, source: str, one: One, *, wanted: Iterable[str]) -> tuple[Rows, Rows]:
+    """(table rows, drops) of a comma-separated file whose header has at least the `wanted` columns."""
+    return each(stage, source, _csv_lines(path, list(wanted)), one)
+
+
+def each(stage: str, source: str, lines: Iterable[tuple[str, Any]], one: One) -> tuple[Rows, Rows]:
+    """(table rows, drops) of outside rows that stand at a place each."""
+    rows: Rows = []
+    drops: Rows = []
+    for place, found in lines:
+        try:
+            if isinstance(found, Left):
+                raise found
+            rows += one(place, found)
+        except Left as why:
+            drops.append(drop(stage, source, why.place or place, why.reason, why.detail))
+        except ValidationError as fault:
+            drops.append(drop(stage, source, place, "wrong type", _fault(fault)))
+    return rows, drops
+
+
+def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> dict[str, Any]:
+    """One row of DROPS."""
+    return {"stage": stage, "source": source, "place": place, "reason": reason, "detail": readable(detail)}
+
+
+def drops_frame(drops: Rows) -> pl.DataFrame:
+    return pl.DataFrame(drops, schema=tables.DROPS.schema)
+
+
+def one_each(rows: Rows, key: tuple[str, ...], stage: str) -> tuple[Rows, Rows]:
+    """(the first row per key without its `place`, drops of the others)."""
+    first: dict[tuple[Any, ...], dict[str, Any]] = {}
+    drops: Rows = []
+    for row in rows:
+        name = tuple(row[k] for k in key)
+        if name in first:
+            drops.append(drop(stage, row["source"], row["place"], "same id", str(row.get("source_id", ""))))
+        else:
+            first[name] = {k: v for k, v in row.items() if k != "place"}
+    return list(first.values()), drops
+
+
+def existing(path: Path) -> Path:
+    """The path of a file that can be read."""
+    if not path.is_file():
+        raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: wanted a file to read")
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path}: you may not read this file")
+    return path
+
+
+def json_file(path: Path, wanted: str) -> Any:
+    """The value of a whole JSON file; `wanted` says what it should hold."""
+    try:
+        return json.loads(existing(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as fault:
+        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): wanted {wanted}") from None
+
+
+def sound(value: Any) -> Any:
+    """The value, or `Left` where a text in it has half of a surrogate pair, which no file could keep."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return Left("lone surrogate", "half of a character: \\ud800-\\udfff without its partner")
+    return value
+
+
+def readable(text: str, most: int = 200) -> str:
+    """Outside text that may stand in a table or a message: valid Unicode, one line, cut."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:most]
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    with existing(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line := line.removeprefix(b"\xef\xbb\xbf").strip():
+                yield f"{path.name}:{number}", _json_object(line)
+
+
+def _json_object(line: bytes) -> Any:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Left("not UTF-8")
+    except (ValueError, RecursionError) as fault:
+        return Left("not JSON", str(fault))
+    if not isinstance(row, dict):
+        return Left("not JSON", f"found {type(row).__name__}, wanted an object")
+    return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
+
+
+def _csv_lines(path: Path, wanted: list[str]) -> Iterator[tuple[str, Any]]:
+    with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file)
+        first: Any = next(_csv_records(reader), [])
+        header = [] if isinstance(first, Left) else [name.strip() for name in first]
+        missing = [name for name in wanted if name not in header]
+        if missing or not header:
+            lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
+            raise SourceError(
+                f"{path}: {lack}: wanted a comma-separated file with the columns {','.join(wanted)}, "
+                f"found {readable(','.join(header)) or 'nothing'}"
+            )
+        for record in _csv_records(reader):
+            if record != []:
+                yield f"{path.name}:{reader.line_num}", _csv_row(header, record)
+
+
+def _csv_records(reader: Any) -> Iterator[Any]:
+    """Records, and `Left` for what the csv module cannot read; it goes on with the next line."""
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error as fault:
+            yield Left("not CSV", str(fault))
+
+
+def _csv_row(header: list[str], record: Any) -> Any:
+    if isinstance(record, Left):
+        return record
+    if len(record) > len(header):
+        return Left("too many fields", f"found {len(record)}, wanted {len(header)}: is a comma not quoted?")
+    try:
+        "".join(record).encode("utf-8")
+    except UnicodeEncodeError:
+        return Left("not UTF-8")
+    cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
+    return dict(zip(header, cells, strict=True))
+
+
+def _fault(fault: ValidationError) -> str:
+    """Where and what was wanted; never the value itself, which may be somebody's words."""
+    first = fault.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: found {type(first['input']).__name__}: {first['msg']}"

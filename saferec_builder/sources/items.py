@@ -1,0 +1,94 @@
+"""One shape for every source of items and of warnings; a reader fills it, `catalog` merges what it gives."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import sources, tables
+from saferec_builder.sources import Left, Read, Rows
+
+STAGE = "catalog"
+
+
+def item(
+    source: str,
+    source_id: str,
+    place: str,
+    *,
+    domain: str,
+    title: str,
+    year: int | None,
+    refs: Iterable[str] = (),
+    aliases: Iterable[str] = (),
+    genres: Iterable[str] = (),
+    plot: str | None = None,
+) -> dict[str, Any]:
+    """A row of CATALOG_ROWS with its `place`; a row that names nothing or no known domain is left out."""
+    if not title.strip():
+        raise Left("no title", "an item needs a title")
+    if domain not in sources.DOMAINS:
+        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}")
+    return {
+        "source": source,
+        "source_id": source_id,
+        "domain": domain,
+        "title": " ".join(title.split()),
+        "year": year,
+        "refs": list(dict.fromkeys(refs)),
+        "aliases": [a for a in dict.fromkeys(" ".join(a.split()) for a in aliases) if a],
+        "genres": [g for g in dict.fromkeys(g.strip() for g in genres) if g],
+        "plot": (plot or "").strip() or None,
+        "place": place,
+    }
+
+
+def items_read(rows: Rows, drops: Rows) -> Read:
+    """Rows of CATALOG_ROWS; of two with one id the first stays."""
+    first, twice = sources.one_each(rows, ("source", "source_id"), STAGE)
+    frame = pl.DataFrame(first, schema=tables.CATALOG_ROWS.schema)
+    figures = {
+        "with_external_id": int((frame["refs"].list.len() > 0).sum()),
+        "without_year": frame["year"].null_count(),
+    }
+    return Read(frame, sources.drops_frame(drops + twice), figures)
+
+
+def warning(
+    source: str,
+    place: str,
+    ref: str,
+    *,
+    kind: str,
+    topic: str,
+    domain: str | None = None,
+    yes: int | None = None,
+    no: int | None = None,
+    answer: str | None = None,
+    severity: int | None = None,
+    url: str | None = None,
+    retrieved: str | None = None,
+) -> dict[str, Any]:
+    """A row of WARNINGS with its `place`; the same statement always has the same id."""
+    if domain is not None and domain not in sources.DOMAINS:
+        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}, or nothing")
+    said = {
+        "ref": ref,
+        "domain": domain,
+        "kind": kind,
+        "topic": topic,
+        "yes": yes,
+        "no": no,
+        "answer": answer,
+        "severity": severity,
+        "source": source,
+        "url": url,
+        "retrieved": retrieved,
+    }
+    return {"warning": tables.digest(*said.values()), **said, "place": place}
+
+
+def warnings_read(rows: Rows, drops: Rows) -> Read:
+    """Rows of WARNINGS; the same statement twice counts once."""
+    first, twice = sources.one_each(rows, ("warning",), STAGE)
+    return Read(pl.DataFrame(first, schema=tables.WARNINGS.schema), sources.drops_frame(drops + twice))

@@ -1,0 +1,44 @@
+"""A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id and genres.
+
+`ids` (imdb:tt0078748 tmdb:348) are parted by white space or semicolons, `aliases` and `genres` by | or semicolons.
+Without an id of its own an item is named by the first of its ids, else by domain, title and year.
+"""
+
+import re
+from pathlib import Path
+
+from saferec_builder import sources, titles
+from saferec_builder.sources import Read, Rows, items, refs
+
+SOURCE = "csv"
+
+
+def read(path: Path) -> Read:
+    """Rows of CATALOG_ROWS."""
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=("domain", "title", "year"))
+    return items.items_read(rows, drops)
+
+
+def _one(place: str, row: dict[str, str]) -> Rows:
+    year = refs.year(row["year"])
+    title, written = (row["title"], year) if year else titles.split_year(row["title"])
+    ids = [refs.external(i) for i in re.split(r"[\s;]+", row.get("ids", "")) if i]
+    own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title)}:{written or ''}"
+    return [
+        items.item(
+            SOURCE,
+            own,
+            place,
+            domain=row["domain"],
+            title=title,
+            year=written,
+            refs=ids,
+            aliases=_parts(row.get("aliases", "")),
+            genres=_parts(row.get("genres", "")),
+            plot=row.get("plot"),
+        )
+    ]
+
+
+def _parts(cell: str) -> list[str]:
+    return [part for part in re.split(r"[|;]", cell) if part.strip()]

@@ -1,0 +1,35 @@
+"""Invented items of the demo: JSON lines with title, year, domain, genres, plot and, if it has one, an id."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from saferec_builder import sources, titles
+from saferec_builder.sources import Read, Rows, items
+
+SOURCE = "demo"
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    title: str
+    year: int
+    domain: str
+    genres: list[str] = Field(default_factory=list)
+    plot: str | None = None
+    id: str | int | None = None
+
+
+def read(path: Path) -> Read:
+    """Rows of CATALOG_ROWS; an item without an id is named by domain, title and year."""
+    rows, drops = sources.jsonl(path, items.STAGE, SOURCE, _one)
+    return items.items_read(rows, drops)
+
+
+def _one(place: str, raw: dict[str, Any]) -> Rows:
+    row = _Item.model_validate(raw)
+    own = str(row.id) if row.id is not None else f"{row.domain}-{titles.normal(row.title)}-{row.year}".replace(" ", "-")
+    found: dict[str, Any] = {"title": row.title, "year": row.year, "genres": row.genres, "plot": row.plot}
+    return [items.item(SOURCE, own, place, domain=row.domain, **found)]

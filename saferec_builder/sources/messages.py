@@ -1,0 +1,107 @@
+"""Conversations as lists of chat messages, one JSON object a line: what chat logs and OpenAI-style files hold.
+
+    {"id": "a1", "messages": [{"role": "user", "content": "...", "items": ["Alien (1979)"]}, ...],
+     "time": "2024-05-01T12:00:00Z", "user": "u7", "domain": "film", "accepted": ["..."], "seen": ["..."]}
+
+Only `messages` must be there. Without an id a conversation is named by what it says. An id is one conversation in all
+files that are mined. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messages of other roles than user and
+assistant (system, tool, ...) and messages without text are left out and counted.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from saferec_builder import sources, tables
+from saferec_builder.sources import Left, Read, Rows, conversations, refs
+
+SOURCE = "messages"
+ROLES = {"user": "seeker", "assistant": "recommender"}
+
+
+class _Part(BaseModel):
+    type: str
+    text: str | None = None
+
+
+class _Message(BaseModel):
+    role: Literal["user", "assistant", "system", "developer", "tool", "function"]
+    content: str | list[_Part] | None = None
+    items: list[str] = Field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        parts = [self.content] if isinstance(self.content, str) else [p.text for p in self.content or ()]
+        return "\n".join(p for p in parts if p)
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    messages: list[_Message]
+    id: str | int | None = None
+    time: str | None = None
+    user: str | int | None = None
+    domain: str | None = None
+    accepted: list[str] = Field(default_factory=list)
+    seen: list[str] = Field(default_factory=list)
+
+
+def read(path: Path) -> Read:
+    """Conversations as `sources.conversations.frame` gives them, seekers still under the ids of the file."""
+    left: Counter[str] = Counter()
+
+    def one(place: str, raw: dict[str, Any]) -> Rows:
+        row = _Row.model_validate(raw)
+        found = _conversation(place, row)
+        left.update(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
+        return [found]
+
+    rows, drops = sources.jsonl(path, "mine", SOURCE, one)
+    figures = {f"{role}_messages_left_out": n for role, n in sorted(left.items())}
+    return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
+
+
+def _kept(message: _Message) -> bool:
+    return message.role in ROLES and bool(message.text.strip())
+
+
+def _conversation(place: str, row: _Row) -> dict[str, Any]:
+    turns = [
+        conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _kept(m)
+    ]
+    named: dict[str, str] = {}
+    for turn in turns:
+        for item in turn["items"]:
+            named.setdefault(item, turn["role"])
+    by = {role: [item for item, who in named.items() if who == role] for role in ROLES.values()}
+    return conversations.row(
+        SOURCE,
+        tables.digest(turns) if row.id is None else str(row.id),
+        place,
+        turns,
+        domain=row.domain,
+        seeker=None if row.user is None else str(row.user),
+        time=_time(row.time),
+        recommended=by["recommender"],
+        accepted=_refs(row.accepted),
+        seen=list(dict.fromkeys([*by["seeker"], *_refs(row.seen)])),
+    )
+
+
+def _refs(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(refs.ref(name) for name in names if name.strip()))
+
+
+def _time(text: str | None) -> datetime | None:
+    """An ISO time; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Left("wrong time", f"found {text!r}, wanted ISO 8601 such as 2024-05-01T12:00:00Z") from None

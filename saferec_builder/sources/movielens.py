@@ -1,0 +1,44 @@
+"""MovieLens: films in movies.csv (movieId,title,genres), their IMDb and TMDB ids in links.csv beside it.
+
+A title keeps the source's spelling ("Postman, The (Postino, Il)"), its year is taken off.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources, titles
+from saferec_builder.sources import Left, Read, Rows, items, refs
+
+SOURCE = "movielens"
+NO_GENRE = "(no genres listed)"
+
+
+def read(path: Path) -> Read:
+    """Rows of CATALOG_ROWS from a folder or its movies.csv; without links.csv the films have no external ids."""
+    movies = path / "movies.csv" if path.is_dir() else path
+    links, drops = _links(movies.with_name("links.csv"))
+
+    def one(place: str, row: dict[str, str]) -> Rows:
+        if not row["movieId"].isdigit():
+            raise Left("no id", f"found {row['movieId']!r}, wanted the number of a film")
+        title, year = titles.split_year(row["title"])
+        genres = [g for g in row["genres"].split("|") if g != NO_GENRE]
+        found: dict[str, Any] = {"domain": "film", "title": title, "year": year, "genres": genres}
+        return [items.item(SOURCE, row["movieId"], place, refs=links.get(row["movieId"], ()), **found)]
+
+    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, wanted=("movieId", "title", "genres"))
+    return items.items_read(rows, drops + left)
+
+
+def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
+    if not path.exists():
+        return {}, []
+
+    def one(place: str, row: dict[str, str]) -> Rows:
+        found: list[Any] = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
+        if row["tmdbId"].isdigit():
+            found.append(f"tmdb:{row['tmdbId']}")
+        return [{"id": row["movieId"], "refs": found}]
+
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=("movieId", "imdbId", "tmdbId"))
+    return {row["id"]: row["refs"] for row in rows}, drops

@@ -1,0 +1,77 @@
+"""Severities in five categories per item: CSV or a JSON list, header imdb or title,year, and the categories.
+
+A category is spelt sex, violence, profanity, drugs, frightening, or as the guide itself does ("Sex & Nudity");
+a severity is None, Mild, Moderate or Severe; blank means that nobody rated it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources
+from saferec_builder.errors import SourceError
+from saferec_builder.sources import Left, Read, Rows, items, refs
+from saferec_builder.traits import GUIDE
+
+SOURCE = "parent_guide"
+NO_CATEGORY = "no category"
+SEVERITY = {"none": 0, "mild": 1, "moderate": 2, "severe": 3}
+OFFICIAL = {
+    "sex & nudity": "sex",
+    "violence & gore": "violence",
+    "profanity": "profanity",
+    "alcohol, drugs & smoking": "drugs",
+    "frightening & intense scenes": "frightening",
+}
+
+
+def read(path: Path) -> Read:
+    """Rows of WARNINGS, kind `guide`: one per category that was rated."""
+    if path.suffix.lower() == ".json":
+        rows, drops = sources.each(items.STAGE, SOURCE, _json_rows(path), _one)
+    else:
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=())
+    if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
+        raise SourceError(f"{path}: no column with a category: wanted {', '.join(GUIDE)}, separated by commas")
+    wrong = [row.pop("left") for row in rows if "left" in row]
+    return items.warnings_read([row for row in rows if row], drops + wrong)
+
+
+def _json_rows(path: Path) -> list[tuple[str, Any]]:
+    data = sources.json_file(path, "a list of objects")
+    if not isinstance(data, list):
+        raise SourceError(f"{path}: found {type(data).__name__}, wanted a list of objects")
+    return [(f"{path.name}:{n}", _as_cells(sources.sound(row))) for n, row in enumerate(data, 1)]
+
+
+def _as_cells(row: Any) -> Any:
+    if isinstance(row, Left):
+        return row
+    if not isinstance(row, dict):
+        return Left("wrong type", f"found {type(row).__name__}, wanted an object")
+    return {str(k): "" if v is None else str(v) for k, v in row.items()}
+
+
+def _one(place: str, row: dict[str, str]) -> Rows:
+    cells = {_category(name): cell for name, cell in row.items() if _category(name)}
+    if not cells:
+        raise Left(NO_CATEGORY, f"wanted one of {', '.join(GUIDE)}")
+    rated = {category: cell for category, cell in cells.items() if cell}
+    if not rated:
+        raise Left("nothing rated", "no category has a severity")
+    ref = refs.of_row(row)
+    optional: dict[str, Any] = {name: row.get(name) or None for name in ("domain", "url", "retrieved")}
+    made: Rows = []
+    for category, cell in rated.items():
+        severity = SEVERITY.get(cell.casefold())
+        if severity is None:  # the other categories of the row still count
+            detail = f"found {cell!r}, wanted {', '.join(SEVERITY)}"
+            made.append({"left": sources.drop(items.STAGE, SOURCE, f"{place} {category}", "unknown severity", detail)})
+        else:
+            said: dict[str, Any] = {"kind": "guide", "topic": category, "severity": severity}
+            made.append(items.warning(SOURCE, place, ref, **said, **optional))
+    return made
+
+
+def _category(name: str) -> str | None:
+    name = name.casefold().strip()
+    return name if name in GUIDE else OFFICIAL.get(name)

@@ -1,0 +1,104 @@
+"""ReDial: dialogues in which one worker (the initiator) asks for films and another recommends; JSON lines.
+
+@id in a text becomes the title that the row gives for it. The two workers' forms say per film: suggested, seen,
+liked (1 yes, 0 no, 2 not said); an empty form is written [] instead of {}. There are no times.
+"""
+
+import html
+import re
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from saferec_builder import sources
+from saferec_builder.sources import Left, Read, Rows, conversations
+
+SOURCE = "redial"
+_MENTION = re.compile(r"@(\d+)")
+
+
+def _object(value: Any) -> Any:
+    return {} if value == [] or value is None else value
+
+
+class _Message(BaseModel):
+    text: str
+    senderWorkerId: int | str
+
+
+class _Answers(BaseModel):
+    suggested: int = 2
+    seen: int = 2
+    liked: int = 2
+
+
+_Form = Annotated[dict[str, _Answers], BeforeValidator(_object)]
+
+
+class _Row(BaseModel):
+    conversationId: int | str
+    initiatorWorkerId: int | str
+    respondentWorkerId: int | str
+    messages: list[_Message]
+    movieMentions: Annotated[dict[str, str | None], BeforeValidator(_object)] = Field(default_factory=dict)
+    initiatorQuestions: _Form = Field(default_factory=dict)
+    respondentQuestions: _Form = Field(default_factory=dict)
+
+
+def read(path: Path) -> Read:
+    """Conversations as `sources.conversations.frame` gives them, seekers still under their worker ids."""
+    rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
+    return Read(conversations.frame(rows), sources.drops_frame(drops))
+
+
+def _conversation(place: str, raw: dict[str, Any]) -> Rows:
+    row = _Row.model_validate(raw)
+    titles = {i: clean(t) for i, t in row.movieMentions.items() if t and t.strip()}
+    turns = [_turn(row, titles, message) for message in row.messages]
+    recommended, accepted, seen = _items(row, titles, turns)
+    return [
+        conversations.row(
+            SOURCE,
+            str(row.conversationId),
+            place,
+            turns,
+            domain="film",
+            seeker=str(row.initiatorWorkerId),
+            recommended=recommended,
+            accepted=accepted,
+            seen=seen,
+        )
+    ]
+
+
+def clean(title: str) -> str:
+    """A title as people write it: the files hold `Why Him%3F  (2016)`."""
+    return " ".join(unquote(html.unescape(title)).split())
+
+
+def _turn(row: _Row, titles: dict[str, str], message: _Message) -> conversations.Turn:
+    roles = {str(row.respondentWorkerId): "recommender", str(row.initiatorWorkerId): "seeker"}
+    if str(message.senderWorkerId) not in roles:
+        raise Left("unknown sender", "a message by neither initiator nor respondent")
+    text = html.unescape(message.text)
+    refs = [f"redial:{i}" for i in _MENTION.findall(text) if i in titles]
+    shown = _MENTION.sub(lambda found: titles.get(found[1], found[0]), text)
+    return {"role": roles[str(message.senderWorkerId)], "text": shown, "items": list(dict.fromkeys(refs))}
+
+
+def _items(row: _Row, titles: dict[str, str], turns: list[conversations.Turn]) -> tuple[list[str], ...]:
+    """(recommended, accepted, seen); what the seeker's own form says of a film goes before the respondent's."""
+    first: dict[str, str] = {}
+    for turn in turns:
+        for ref in turn["items"]:
+            first.setdefault(ref, turn["role"])
+    forms = {**row.respondentQuestions, **row.initiatorQuestions}
+    said = {f"redial:{i}": answers for i, answers in sorted(forms.items()) if i in titles}
+    refs = [*first, *(ref for ref in said if ref not in first)]
+    nothing = _Answers()
+    recommended = [r for r in refs if first.get(r) == "recommender" or said.get(r, nothing).suggested == 1]
+    accepted = [r for r in recommended if said.get(r, nothing).liked == 1]
+    seen = [r for r in refs if first.get(r) == "seeker" or said.get(r, nothing).seen == 1]
+    return recommended, accepted, seen

@@ -1,0 +1,37 @@
+"""ReDial's films: one JSON object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM)."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from saferec_builder import sources, titles
+from saferec_builder.errors import SourceError
+from saferec_builder.sources import Read, Rows, items, redial, refs
+
+
+class _Info(BaseModel):
+    name: str
+    genre: list[str] = Field(default_factory=list)
+    plot: str | None = None
+    imdb_id: str | None = None
+
+
+def read(path: Path) -> Read:
+    """Rows of CATALOG_ROWS; the place of a row is its id."""
+    wanted = "id2info.json, an object of films by id"
+    data = sources.json_file(path, wanted)
+    if not isinstance(data, dict):
+        raise SourceError(f"{path}: found {type(data).__name__}, wanted {wanted}")
+    rows, drops = sources.each(
+        items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _one
+    )
+    return items.items_read(rows, drops)
+
+
+def _one(place: str, raw: object) -> Rows:
+    info = _Info.model_validate(raw)
+    title, year = titles.split_year(redial.clean(info.name))
+    ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
+    found: dict[str, Any] = {"title": title, "year": year, "genres": info.genre, "plot": info.plot}
+    return [items.item(redial.SOURCE, place.rsplit(":", 1)[1], place, domain="film", refs=ids, **found)]

@@ -1,0 +1,53 @@
+"""How sources name an item: `imdb:tt0114709`, `redial:1234`, or `title:Name (Year)` where there is no id."""
+
+import re
+
+from saferec_builder.sources import Left
+
+NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "demo", "csv", "title")
+_IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?$")
+_REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
+
+
+def imdb(value: str) -> str:
+    """`imdb:tt` and at least seven digits, from an id with or without its letters, or the address of its page."""
+    found = _IMDB.match(value.strip())
+    if not found or not int(found[1]):
+        raise Left("bad imdb id", f"found {value!r}, wanted tt and digits")
+    return f"imdb:tt{int(found[1]):07d}"
+
+
+def ref(value: str) -> str:
+    """A ref as it is, or the ref of a title; white space is folded."""
+    text = " ".join(value.split())
+    found = _REF.match(text)
+    if found and found[1] == "imdb":
+        return imdb(found[2])
+    return text if found else f"title:{text}"
+
+
+def external(value: str) -> str:
+    """The ref of an id in another collection; a bare tt1234567 is an IMDb id."""
+    found = ref(f"imdb:{value}" if value.startswith("tt") else value)
+    if found.startswith("title:"):
+        raise Left("bad id", f"found {value!r}, wanted such as imdb:tt0078748")
+    return found
+
+
+def of_row(row: dict[str, str]) -> str:
+    """The ref that a row's imdb id, or else its title and year, give."""
+    if row.get("imdb"):
+        return imdb(row["imdb"])
+    if not row.get("title"):
+        raise Left("no title", "a row names its item by imdb id or by title")
+    named = year(row.get("year", ""))
+    return f"title:{' '.join(row['title'].split())}" + (f" ({named})" if named else "")
+
+
+def year(value: str) -> int | None:
+    """A year of release; blank is none, anything else that is no such year leaves the row out."""
+    if not value.strip():
+        return None
+    if not re.fullmatch(r"(18|19|20)\d\d", value.strip()):
+        raise Left("wrong year", f"found {value!r}, wanted four digits or nothing")
+    return int(value)

@@ -1,0 +1,37 @@
+"""Votes on content questions: comma-separated, header title,year,imdb,domain,topic,yes,no,url,retrieved.
+
+A row names its item by imdb id or by title and year, and says how many people answered the question (`topic`,
+spelt as the taxonomy spells it) with yes and with no.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources
+from saferec_builder.sources import Left, Read, Rows, items, refs
+
+SOURCE = "csv"
+
+
+def read(path: Path) -> Read:
+    """Rows of WARNINGS, kind `topic`."""
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=("topic", "yes", "no"))
+    return items.warnings_read(rows, drops)
+
+
+def _one(place: str, row: dict[str, str]) -> Rows:
+    yes, no = votes(row["yes"]), votes(row["no"])
+    if not row["topic"]:
+        raise Left("no topic", "a row says which question was answered")
+    if yes + no == 0:
+        raise Left("no votes", "nobody answered the question")
+    optional: dict[str, Any] = {name: row.get(name) or None for name in ("domain", "url", "retrieved")}
+    found = items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **optional)
+    return [found]
+
+
+def votes(cell: str) -> int:
+    """A count; blank is nobody."""
+    if cell and not (cell.isascii() and cell.isdigit() and len(cell) <= 9):
+        raise Left("votes not a number", f"found {cell!r}, wanted how many people said so")
+    return int(cell or 0)

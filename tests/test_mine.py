@@ -1,0 +1,187 @@
+"""mine: one row per id, no names, nothing lost; first the stage, then the command."""
+
+import json
+
+import polars as pl
+
+from saferec_builder import mine, store, tables
+from saferec_builder.sources import conversations
+
+EMPTY = tables.CONVERSATIONS.empty
+
+
+def talk(name, *texts, seeker="ann", place="f:1", roles=("seeker", "recommender")):
+    """A conversation in which seeker and recommender take turns."""
+    turns = [{"role": roles[n % 2], "text": text, "items": []} for n, text in enumerate(texts)]
+    return conversations.row("t", name, place, turns, seeker=seeker, recommended=[], accepted=[], seen=[])
+
+
+def mined(*rows, have=EMPTY, secret=b"key"):
+    return mine.mine(conversations.frame(list(rows)), have, secret)
+
+
+def texts(rows):
+    return [[turn["text"] for turn in turns] for turns in rows["turns"]]
+
+
+def test_a_conversation_in_which_nobody_asks_is_dropped():
+    rows, drops = mined(talk("a", "hi"), talk("b", "  ", "Heat", place="f:2"), talk("c", place="f:3"))
+    assert rows["source_id"].to_list() == ["a"]
+    assert drops.select("place", "reason", "detail").rows() == [
+        ("f:2", "no seeker text", "b"),
+        ("f:3", "no seeker text", "c"),
+    ]
+
+
+def test_the_finer_of_two_stays_whatever_the_order():
+    coarse, fine = talk("a", "hi there"), talk("a", "hi", "there", place="f:2")
+    forth, back = mined(coarse, fine), mined(fine, coarse)
+    assert texts(forth[0]) == texts(back[0]) == [["hi", "there"]]
+    assert forth[1].equals(back[1])
+    assert forth[1].select("place", "reason").rows() == [("f:1", "same id")]
+
+
+def test_the_very_same_row_twice_is_one_conversation_and_one_drop():
+    # also where two files have one name, so that both rows stand at the same place
+    rows, drops = mined(talk("a", "hi"), talk("a", "hi"))
+    assert (rows.height, drops.height) == (1, 1)
+
+
+def test_across_runs_the_finer_is_a_revision_and_the_coarser_is_dropped():
+    coarse, fine = talk("a", "hi  there"), talk("a", "hi", "there")
+    first, _ = mined(coarse)
+    second, drops = mined(fine, have=first)
+    assert (second.height, drops.height) == (1, 0)
+    first_fine, _ = mined(fine)
+    rows, drops = mined(coarse, have=first_fine)
+    assert (rows.height, drops["reason"].to_list()) == (0, ["same id"])
+    # an older revision that comes again is in the table already: nothing to drop, nothing to add
+    rows, drops = mined(coarse, have=pl.concat([first, second]))
+    assert (rows["digest"].to_list(), drops.height) == ([coarse["digest"]], 0)
+
+
+def test_a_changed_text_is_a_revision_even_with_fewer_turns():
+    had, _ = mined(talk("a", "hi", "Heat", "thanks"))
+    rows, drops = mined(talk("a", "hello", "Heat"), have=had)
+    assert (rows.height, drops.height) == (1, 0)
+
+
+def test_pseudonyms_are_keyed_and_stable():
+    rows, _ = mined(talk("a", "x"), talk("b", "x", seeker="bo"), talk("c", "x"), talk("d", "x", seeker=None))
+    by = dict(rows.select("source_id", "seeker").rows())
+    assert by["a"] == by["c"] != by["b"]
+    assert by["d"] is None
+    assert not {"ann", "bo"} & set(by.values())
+    other, _ = mined(talk("a", "x"), secret=b"another key")
+    assert other["seeker"][0] != by["a"]
+
+
+# ---- the command
+
+
+def chat(name, *texts, **more):
+    roles = ("user", "assistant")
+    said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+    return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
+
+
+def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(
+        "\n".join([chat("a", "hi", "Heat (1995)"), chat("b", ""), "{", chat("a", "hi Heat"), chat("c", "yo")])
+    )
+    first = cli("mine", "messages", path, "-C", workspace.root, "--json")
+    assert first.code == 0, first.err
+    assert {k: first.json[k] for k in ("command", "in", "out", "added", "skipped")} == {
+        "command": "mine",
+        "in": 5,
+        "out": 2,
+        "added": 2,
+        "skipped": 0,
+    }
+    assert first.json["dropped"] == {"no seeker text": 1, "not JSON": 1, "same id": 1}
+    assert (first.json["turns"], first.json["seekers"], first.json["empty_messages_left_out"]) == (3, 1, 1)
+    before = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    again = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+    assert (again["in"], again["added"], again["skipped"], again["dropped"]) == (5, 0, 2, first.json["dropped"])
+    after = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    assert all(a.equals(b) for a, b in zip(before, after, strict=True))
+    assert after[1].select("place", "reason").rows() == [
+        ("chats.jsonl:2", "no seeker text"),
+        ("chats.jsonl:3", "not JSON"),
+        ("chats.jsonl:4", "same id"),
+    ]
+
+
+def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", "hi"))
+    cli("mine", "messages", path, "-C", workspace.root)
+    frame = store.read(workspace, tables.CONVERSATIONS)
+    assert "example.org" not in json.dumps(frame.to_dicts(), default=str)
+    assert all(b"example.org" not in p.read_bytes() for p in workspace.root.rglob("*") if p.is_file())
+
+
+def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
+    for name, texts in (("coarse", ["hi there you"]), ("fine", ["hi", "there", "you"])):
+        (tmp_path / f"{name}.jsonl").write_text(chat("a", *texts))
+    runs = [
+        cli("mine", "messages", tmp_path / f"{n}.jsonl", "-C", workspace.root, "--json").json
+        for n in ("coarse", "fine")
+    ]
+    assert [run["added"] for run in runs] == [1, 1]
+    current = tables.last(store.read(workspace, tables.CONVERSATIONS), "conversation")
+    assert current["turns"].list.len().to_list() == [3]
+    for name in ("coarse", "fine"):
+        again = cli("mine", "messages", tmp_path / f"{name}.jsonl", "-C", workspace.root, "--json").json
+        assert (again["added"], again["in"]) == (0, 1)
+    assert store.read(workspace, tables.CONVERSATIONS).height == 2
+
+
+def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
+    good = tmp_path / "good.jsonl"
+    good.write_text(chat("a", "hi"))
+    (tmp_path / "bare").mkdir()
+    for words, code, says in (
+        (("messages", good, tmp_path / "none.jsonl"), 1, "no such file"),
+        (("messages", tmp_path / "bare"), 1, "no .jsonl file"),
+        (("diary", good), 2, "diary"),
+        (("messages",), 2, "PATH"),
+    ):
+        ran = cli("mine", *words, "-C", workspace.root)
+        assert (ran.code, says in ran.err) == (code, True), ran.err
+        assert code == 2 or ran.err.count("\n") == 1
+    assert store.read(workspace, tables.CONVERSATIONS).is_empty()
+
+
+def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(chat("a", "hi"))
+    (folder / "b.jsonl").write_text("")
+    (folder / "readme.txt").write_text("not a dump")
+    ran = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
+
+
+def test_real_redial_through_the_command(cli, workspace, real_data):
+    ran = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (1600, 1550, {"same id": 50})
+    again = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
+    assert (again["added"], again["skipped"]) == (0, 1550)
+
+
+def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
+    from saferec_builder.cli.workspace import make
+
+    names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
+    current = []
+    for n, order in enumerate((names, names[::-1])):
+        make(tmp_path / f"ws{n}", demo=False)
+        for name in order:
+            path = real_data / "redial" / f"{name}.jsonl"
+            assert cli("mine", "redial", path, "-C", tmp_path / f"ws{n}").code == 0
+        rows = store.read(store.open_workspace(tmp_path / f"ws{n}"), tables.CONVERSATIONS)
+        current.append(tables.last(rows, "conversation").sort("conversation").drop("seeker"))  # each has its own key
+    assert current[0].height == 1550
+    assert current[0].equals(current[1])

@@ -1,0 +1,164 @@
+"""ReDial: small dialogues by hand, and the published files where they are."""
+
+import json
+from itertools import permutations
+
+import polars as pl
+
+from saferec_builder import mine, tables
+from saferec_builder.sources import redial, redial_items
+
+ASKER, HELPER = 7, 8
+
+
+def dialogue(*messages, **changes):
+    """A row as published: messages are (sender, text)."""
+    row = {
+        "conversationId": "c1",
+        "initiatorWorkerId": ASKER,
+        "respondentWorkerId": HELPER,
+        "messages": [{"senderWorkerId": who, "text": text, "timeOffset": 0} for who, text in messages],
+        "movieMentions": {"11": "Alien  (1979)", "22": "Why Him%3F (2016)", "33": "Heat (1995)", "44": None},
+        "initiatorQuestions": {},
+        "respondentQuestions": {},
+    }
+    return row | changes
+
+
+def read(tmp_path, *rows):
+    path = tmp_path / "dialogues.jsonl"
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return redial.read(path)
+
+
+def answers(suggested=2, seen=2, liked=2):
+    return {"suggested": suggested, "seen": seen, "liked": liked}
+
+
+def test_turns_keep_their_speakers_and_ids_become_titles(tmp_path):
+    found = read(
+        tmp_path,
+        dialogue((ASKER, "Hi"), (ASKER, "I liked @11!"), (HELPER, "@22 &amp; @11, not @99 or @44"), (HELPER, "bye")),
+    ).rows.row(0, named=True)
+    assert found["turns"] == [
+        {"role": "seeker", "text": "Hi", "items": []},
+        {"role": "seeker", "text": "I liked Alien (1979)!", "items": ["redial:11"]},
+        # 99 is not among the film ids of the row, 44 has no title: both stay as they stand
+        {
+            "role": "recommender",
+            "text": "Why Him? (2016) & Alien (1979), not @99 or @44",
+            "items": ["redial:22", "redial:11"],
+        },
+        {"role": "recommender", "text": "bye", "items": []},
+    ]
+    assert (found["source_id"], found["domain"], found["time"]) == ("c1", "film", None)
+    assert (found["source_file"], found["place"]) == ("dialogues.jsonl", "dialogues.jsonl:1")
+
+
+def test_recommended_accepted_and_seen(tmp_path):
+    row = dialogue(
+        (ASKER, "I liked @11"),
+        (HELPER, "then @22 or @11"),
+        # the asker's own form goes before the helper's; 33 stands in a form only
+        initiatorQuestions={"22": answers(suggested=1, seen=0, liked=0), "33": answers(suggested=1, seen=1, liked=1)},
+        respondentQuestions={"22": answers(suggested=1, seen=1, liked=1), "11": answers(suggested=0, seen=1, liked=1)},
+    )
+    found = read(tmp_path, row).rows.row(0, named=True)
+    assert found["recommended"] == ["redial:22", "redial:33"]  # first named by the helper, or said to be suggested
+    assert found["accepted"] == ["redial:33"]  # 22: the asker did not like it
+    assert found["seen"] == ["redial:11", "redial:33"]
+
+
+def test_an_empty_form_is_written_as_a_list(tmp_path):
+    row = dialogue((ASKER, "hi"), (HELPER, "@22"), initiatorQuestions=[], respondentQuestions={"22": answers(1, 0, 1)})
+    found = read(tmp_path, row).rows.row(0, named=True)
+    assert (found["recommended"], found["accepted"]) == (["redial:22"], ["redial:22"])  # the helper's form is left
+    empty = read(tmp_path, dialogue((ASKER, "hi @11"), initiatorQuestions=[], respondentQuestions=[], movieMentions=[]))
+    assert empty.rows["turns"].to_list() == [[{"role": "seeker", "text": "hi @11", "items": []}]]
+
+
+def test_what_is_no_dialogue_is_left_out_with_its_place(tmp_path):
+    wrong_text = dialogue((ASKER, 5))
+    found = read(
+        tmp_path,
+        "{not json",
+        "[1]",
+        wrong_text,
+        dialogue((99, "who?")),
+        {"conversationId": "x"},
+        '{"conversationId": "\\ud83d"}',
+        "",
+        dialogue((ASKER, "hi")),
+    )
+    assert found.rows.height == 1
+    assert found.drops.select("place", "reason").rows() == [
+        ("dialogues.jsonl:1", "not JSON"),
+        ("dialogues.jsonl:2", "not JSON"),
+        ("dialogues.jsonl:3", "wrong type"),
+        ("dialogues.jsonl:4", "unknown sender"),
+        ("dialogues.jsonl:5", "wrong type"),
+        ("dialogues.jsonl:6", "lone surrogate"),
+    ]
+    assert found.drops["detail"][2].startswith("messages.0.text: found int")
+
+
+def test_films_of_the_ids(tmp_path):
+    path = tmp_path / "id2info.json"
+    films = {
+        "11": {"name": "Alien (1979)", "genre": ["horror"], "plot": "In space.", "imdb_id": "tt0078748"},
+        "12": {"name": "Back to the Future", "genre": [], "plot": "", "imdb_id": "tt0088763"},
+        "13": {"genre": []},
+        "14": {"name": " ", "imdb_id": "tt1"},
+        "15": {"name": "Odd (2000)", "imdb_id": "nm12"},
+        "16": 5,
+    }
+    path.write_text(json.dumps(films))
+    found = redial_items.read(path)
+    assert found.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [
+        ("11", "Alien", 1979, ["imdb:tt0078748"], ["horror"], "In space."),
+        ("12", "Back to the Future", None, ["imdb:tt0088763"], [], None),
+    ]
+    assert found.drops.select("place", "reason").rows() == [
+        ("id2info.json:13", "wrong type"),
+        ("id2info.json:14", "no title"),
+        ("id2info.json:15", "bad imdb id"),
+        ("id2info.json:16", "wrong type"),
+    ]
+
+
+# ---- the published files
+
+
+FILES = ("raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl", "ievalm_valid_data.jsonl")
+
+
+def test_the_published_files_give_the_same_tables_in_any_order(real_data):
+    reads = {name: redial.read(real_data / "redial" / name) for name in FILES}
+    assert [reads[name].rows.height for name in FILES] == [500, 100, 1000]
+    assert sum(read.drops.height for read in reads.values()) == 0
+    made = []
+    for order in permutations(FILES):
+        rows, drops = mine.mine(pl.concat([reads[n].rows for n in order]), tables.CONVERSATIONS.empty, b"key")
+        made.append((rows, drops.sort("place")))
+    rows, drops = made[0]
+    # 1,600 rows, 50 ids in two files: 1,550 conversations
+    assert (rows.height, drops["reason"].value_counts().rows()) == (1550, [("same id", 50)])
+    # the iEvaLM file joins messages of one sender; its rows are the coarser ones wherever the turns differ
+    assert set(drops["place"].str.extract(r"^(.*):")) <= {"ievalm_valid_data.jsonl", *FILES}
+    for again in made[1:]:
+        assert again[0].equals(rows) and again[1].equals(drops)
+
+
+def test_the_finer_segmentation_is_kept(real_data):
+    every = pl.concat([redial.read(real_data / "redial" / name).rows for name in FILES])
+    rows, _ = mine.mine(every, tables.CONVERSATIONS.empty, b"key")
+    most = every.group_by("conversation").agg(pl.col("turns").list.len().max().alias("most"))
+    joined = rows.join(most, "conversation")
+    assert joined.filter(pl.col("turns").list.len() != pl.col("most")).is_empty()
+
+
+def test_no_worker_id_is_stored(real_data):
+    rows, _ = mine.mine(redial.read(real_data / "redial" / FILES[1]).rows, tables.CONVERSATIONS.empty, b"key")
+    assert rows["seeker"].str.contains("^[0-9a-f]{16}$").all()
+    raw = [json.loads(line) for line in (real_data / "redial" / FILES[1]).read_text().splitlines()]
+    assert rows["seeker"].n_unique() == len({row["initiatorWorkerId"] for row in raw})

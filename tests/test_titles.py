@@ -1,0 +1,149 @@
+"""Titles: one normal form, nearest year, and never a guess."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saferec_builder.titles import Index, Match, find, forms, index, normal, split_year, spoken
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Suspíria", "SUSPIRIA"),
+        ("Spider-Man", "Spider Man"),
+        ("Fast & Furious", "Fast and Furious"),
+        ("Romeo + Juliet", "Romeo & Juliet"),
+        ("Postman, The", "The Postman"),
+        ("Avventura, L'", "L’Avventura"),
+        ("Haine, La", "La Haine"),
+        ("Schindler´s List", "Schindler's List"),
+        ("“The Thing”", "Thing"),
+        ("WALL·E", "WALL-E"),
+        ("Brødre", "Brodre"),
+        ("8½", "8 1/2"),
+        ("Amélie", "Ame\u0301lie"),
+        ("Straße", "STRASSE"),
+        ("A-Team, The", "The A-Team"),
+    ],
+)
+def test_spellings_of_one_title_agree(one, other):
+    assert normal(one) == normal(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Alien", "Aliens"),
+        ("2012", "2049"),
+        ("#Alive", "Alive"),
+        ("The A-Team", "Team"),
+        ("It", "Us"),
+        ("Saw II", "Saw"),
+    ],
+)
+def test_different_titles_stay_apart(one, other):
+    assert normal(one) != normal(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "year"),
+    [
+        ("Alien (1979)", "Alien", 1979),
+        ("Alien  [1979] ", "Alien", 1979),
+        ("2049(2017)", "2049", 2017),
+        ("2001: A Space Odyssey (1968)", "2001: A Space Odyssey", 1968),
+        ("Death Note (2006–2007)", "Death Note", 2006),
+        ("(500) Days of Summer (2009)", "(500) Days of Summer", 2009),
+        (
+            "Birdman or (The Unexpected Virtue of Ignorance) (2014)",
+            "Birdman or (The Unexpected Virtue of Ignorance)",
+            2014,
+        ),
+        ("1917", "1917", None),
+        ("2049", "2049", None),
+        ("'71", "'71", None),
+        ("Class of 1984", "Class of 1984", None),
+        ("(2019)", "(2019)", None),
+        ("Alien (3019)", "Alien (3019)", None),
+        ("", "", None),
+    ],
+)
+def test_only_a_year_in_brackets_at_the_end_is_one(text, title, year):
+    assert split_year(text) == (title, year)
+
+
+def test_spoken_moves_an_article_to_the_front():
+    assert spoken("Postman, The (Postino, Il)") == "The Postman (Il Postino)"
+    assert spoken("Avventura, L'") == "L'Avventura"
+    for kept in ("Alien", "(500) Days of Summer", "#Alive", "'71", "Good, the Bad and the Ugly", "Me, Myself & I"):
+        assert spoken(kept) == kept
+
+
+def test_a_bracket_is_another_title_but_a_note_is_none():
+    assert forms("Seven (a.k.a. Se7en)") == ["seven a k a se7en", "seven", "se7en"]
+    assert forms("Hate (Haine, La)") == ["hate haine la", "hate", "la haine"]
+    assert forms("Mockingjay (Part 2)") == ["mockingjay part 2", "mockingjay"]
+    assert forms("[REC]") == ["rec"]
+
+
+SHELF = index(
+    [
+        ("s77", "Suspiria", 1977, "film", []),
+        ("s18", "Suspiria", 2018, "film", []),
+        ("alien", "Alien", 1979, "film", ["Le huitième passager"]),
+        ("hate", "Hate (Haine, La)", 1995, "film", []),
+        ("noyear", "Cosmos", None, "film", []),
+        ("game", "Tetris", None, "game", []),
+        ("twin1", "Emma", 1996, "film", []),
+        ("twin2", "Emma", 1996, "film", []),
+        ("days", "(500) Days of Summer", 2009, "film", []),
+        ("otherwise", "Ring", 1998, "film", ["Ringu (2002)"]),
+        ("g", "Alien", 1984, "game", []),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("title", "year", "domain", "match"),
+    [
+        ("Suspiria", 1977, None, Match("found", "s77")),  # the paper's code answers with the film of 2018
+        ("Suspiria", 2017, None, Match("found", "s18")),
+        ("Suspiria", 1990, None, Match("not_found")),
+        ("Suspiria", None, None, Match("ambiguous", None, ("s77", "s18"))),
+        ("alien", 1981, "film", Match("found", "alien")),  # within two years
+        ("alien", 1982, "film", Match("not_found")),
+        ("Alien", 1982, None, Match("found", "g")),
+        ("Alien", None, "game", Match("found", "g")),
+        ("Le Huitieme Passager", 1979, None, Match("found", "alien")),
+        ("La Haine", 1995, None, Match("found", "hate")),
+        ("Hate (La Haine)", 1995, None, Match("found", "hate")),
+        ("Something (La Haine)", 1995, None, Match("found", "hate")),
+        ("Something (La Haine)", None, None, Match("not_found")),  # a bracket alone says too little
+        ("Emma", 1996, None, Match("ambiguous", None, ("twin1", "twin2"))),
+        ("Tetris", 1989, None, Match("found", "game")),  # no source dates games
+        ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",))),  # may be another film of this name
+        ("Cosmos", None, None, Match("found", "noyear")),
+        ("500 Days of Summer", 2009, None, Match("found", "days")),
+        ("Ringu", 2002, None, Match("found", "otherwise")),  # an alias with a year of its own
+        ("Ringu", 1998, None, Match("not_found")),
+        ("", None, None, Match("not_found")),
+        ("...", 1999, None, Match("not_found")),
+    ],
+)
+def test_find(title, year, domain, match):
+    assert find(SHELF, title, year, domain) == match
+
+
+def test_the_nearest_year_wins_and_a_tie_is_ambiguous():
+    remakes = index([("a", "Emma", 2000, "film", []), ("b", "Emma", 2002, "film", [])])
+    assert find(remakes, "Emma", 1999).item == "a"
+    assert find(remakes, "Emma", 2001).candidates == ("a", "b")  # one year from both
+    assert find(Index(), "Emma", 2001) == Match("not_found")
+
+
+@given(st.text(max_size=40), st.integers(1870, 2030) | st.none())
+def test_any_title_finds_itself(title, year):
+    """Whatever stands in a catalog is found under its own spelling, or has no letter or digit at all."""
+    shelf = index([("x", title, year, "film", [])])
+    assert find(shelf, title, year).item == ("x" if forms(title) else None)

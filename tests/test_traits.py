@@ -1,0 +1,98 @@
+"""The taxonomy: the embedded one is whole, and a fault in a user's own names the trait and the field."""
+
+import pytest
+
+from saferec_builder import traits
+from saferec_builder.errors import UsageError
+
+GOOD = """
+version = "7"
+[[trait]]
+slug = "loud_noise"
+name = "Loud noise"
+definition = "Sudden noise hurts the person."
+topics = ["Is it loud", "Is there an explosion"]
+core = ["Is it loud"]
+guide = { applies = "weak", frightening = 0.5 }
+"""
+
+
+def load(tmp_path, text):
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return traits.load(path)
+
+
+def test_the_embedded_taxonomy_has_twenty_whole_traits():
+    taxonomy = traits.load()
+    assert len(taxonomy.traits) == len(set(taxonomy.slugs)) == 20
+    for trait in taxonomy.traits:
+        assert trait.definition.endswith(".") and trait.hint and trait.safecrs
+        assert set(trait.core) <= set(trait.topics) and trait.core
+        # only a guide that has weights can speak strongly
+        assert sum(trait.guide) > 0 or trait.guide_applies == "none", trait.slug
+        assert trait.esrb or trait.esrb_applies == "none", trait.slug
+
+
+def test_the_embedded_taxonomy_has_the_published_topics_and_weights(real_data):
+    import json
+
+    published = json.loads((real_data / "traits" / "traits_with_imdb_parentguide_weights.json").read_text())["traits"]
+    rows = {row["trait"]: row for row in published}
+    names = ("Sex & Nudity", "Violence & Gore", "Profanity", "Alcohol, Drugs & Smoking", "Frightening & Intense Scenes")
+    ours = {t.safecrs: t for t in traits.load().traits}
+    assert set(ours) == set(rows)
+    for name, trait in ours.items():
+        guide = rows[name]["imdb_parent_guide"]
+        assert set(trait.topics) == set(rows[name]["avoid"]), name
+        assert trait.guide == tuple(guide["weights"][n] for n in names), name
+        assert trait.guide_applies == {"very_weak_proxy": "weak"}.get(
+            guide["pg_applicability"], guide["pg_applicability"]
+        )
+
+
+def test_a_users_own_taxonomy(tmp_path):
+    taxonomy = load(tmp_path, GOOD)
+    trait = taxonomy["loud_noise"]
+    assert (taxonomy.version, taxonomy.slugs, trait.guide) == ("7", ("loud_noise",), (0, 0, 0, 0, 0.5))
+    assert (trait.severe, trait.esrb_applies, trait.safecrs) == (False, "none", "Loud noise")
+    assert taxonomy.digest != traits.load().digest
+
+
+def test_an_unknown_slug_is_an_error_and_never_a_pass():
+    with pytest.raises(UsageError, match=r"unknown trait 'gorre'.*gore"):
+        traits.load()["gorre"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("loud_noise", "Loud Noise"), "lower-case"),
+        (('name = "Loud noise"', ""), "'name' is missing"),
+        (('core = ["Is it loud"]', 'core = ["Is it louder"]'), "not among its topics"),
+        (('"weak"', '"maybe"'), "strong, weak, none"),
+        (("0.5", "1.5"), "from 0 to 1"),
+        (("0.5", "true"), "from 0 to 1"),
+        (("0.5", "nan"), "from 0 to 1"),
+        (('topics = ["Is it loud", "Is there an explosion"]', 'topics = "Is it loud"'), "list"),
+        (('guide = { applies = "weak", frightening = 0.5 }', "guide = 3"), "guide"),
+        (("frightening", "frightning"), "frightning"),
+        (("slug =", "slug"), "not a TOML file"),
+        (("[[trait]]", "[[traits]]"), r"no \[\[trait\]\]"),
+        (("[[trait]]", "[trait]"), r"no \[\[trait\]\]"),
+    ],
+)
+def test_a_fault_names_the_file_and_the_field(tmp_path, change, says):
+    with pytest.raises(UsageError, match=says) as fault:
+        load(tmp_path, GOOD.replace(*change, 1))
+    assert "own.toml" in str(fault.value)
+
+
+def test_a_slug_stands_once(tmp_path):
+    with pytest.raises(UsageError, match="'loud_noise' stands twice"):
+        load(tmp_path, GOOD + GOOD.replace('version = "7"', ""))
+
+
+def test_a_missing_file_is_a_users_mistake(tmp_path):
+    with pytest.raises(UsageError, match="no such taxonomy file"):
+        traits.load(tmp_path / "none.toml")

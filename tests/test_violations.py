@@ -1,0 +1,182 @@
+"""THE rule, in numbers that one can check by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from saferec_builder import traits, violations
+from saferec_builder.errors import UsageError
+from saferec_builder.traits import GUIDE, Trait
+from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Rule
+
+NAN = float("nan")
+TOPICS = ["t1", "t2", "t3"]
+
+
+def trait(**changes):
+    """Two topics, the first of them core; guide: violence 1.0 and frightening 0.3, speaking strongly."""
+    fields = {
+        "slug": "x",
+        "name": "X",
+        "severe": False,
+        "definition": "",
+        "hint": "",
+        "topics": ("t1", "t2"),
+        "core": ("t1",),
+        "guide_applies": "strong",
+        "guide": (0.0, 1.0, 0.0, 0.0, 0.3),
+        "esrb_applies": "none",
+        "esrb": {},
+        "safecrs": "X",
+    }
+    return Trait(**(fields | changes))
+
+
+def judge(p=(NAN, NAN, NAN), severity=(NAN,) * 5, esrb=NAN, reviewed=0, rule=Rule(), **changes):
+    """(risk, verdict) of one item."""
+    risk, codes = violations.judge(
+        trait(**changes),
+        TOPICS,
+        np.array([p], float),
+        np.array([severity], float),
+        np.array([esrb]),
+        rule,
+        reviewed=np.array([reviewed], np.int8),
+    )
+    return risk[0], codes[0]
+
+
+def test_votes_are_smoothed():
+    # (yes + 1) / (votes + 2): nobody 1/2, 8:0 9/10, 0:8 1/10, 17:1 18/20
+    assert violations.p_yes([0, 8, 0, 17], [0, 0, 8, 1]).tolist() == [0.5, 0.9, 0.1, 0.9]
+    assert violations.p_yes(8, 0, Rule(prior_yes=2, prior_no=2)) == 10 / 12
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "code"),
+    [
+        (8, 0, VIOLATED),  # 9/10
+        (7, 0, UNKNOWN),  # 8/9 < .9
+        (0, 8, CLEAR),  # P(no) 9/10
+        (0, 7, UNKNOWN),
+        (17, 1, VIOLATED),  # 18/20
+        (16, 2, UNKNOWN),
+        (1, 17, CLEAR),
+        (89, 9, VIOLATED),  # 90/100, exactly on the line whatever floats make of it
+        (9, 89, CLEAR),
+    ],
+)
+def test_a_core_topic_settles_it_at_nine_tenths(yes, no, code):
+    assert judge(p=(float(violations.p_yes(yes, no)), NAN, NAN))[1] == code
+
+
+def test_guide_risk_is_the_weighted_severity():
+    # w = (violence 1, frightening .3): severe and mild = (3 + .3) / (3 * 1.3) = 3.3 / 3.9
+    assert judge(severity=(0, 3, 0, 0, 1))[0] == pytest.approx(3.3 / 3.9)
+    # moderate and moderate = 2.6 / 3.9 = .667 breaks it; moderate and mild = 2.3 / 3.9 = .59 leaves it open;
+    # mild and none = 1 / 3.9 = .26 clears it, for this guide speaks strongly
+    assert [judge(severity=(0, v, 0, 0, f))[1] for v, f in ((2, 2), (2, 1), (1, 0))] == [VIOLATED, UNKNOWN, CLEAR]
+
+
+def test_only_a_guide_that_speaks_strongly_clears():
+    assert judge(severity=(0, 0, 0, 0, 0), guide_applies="weak") == (0.0, UNKNOWN)
+    assert judge(severity=(0, 3, 0, 0, 3), guide_applies="weak") == (1.0, VIOLATED)
+    risk, code = judge(severity=(3, 3, 3, 3, 3), guide=(0.0,) * 5, guide_applies="none")
+    assert np.isnan(risk) and code == UNKNOWN
+
+
+def test_a_category_that_the_trait_does_not_weigh_may_be_unrated():
+    assert judge(severity=(NAN, 0, NAN, NAN, 0)) == (0.0, CLEAR)
+    risk, code = judge(severity=(NAN, 0, NAN, NAN, NAN))  # frightening is weighed and nobody rated it
+    assert np.isnan(risk) and code == UNKNOWN
+
+
+def test_the_worse_source_counts():
+    # a sure yes on any topic is risk 1, whatever the guide says; a sure no leaves the guide's number
+    assert judge(p=(NAN, 0.95, NAN), severity=(0, 0, 0, 0, 0)) == (1.0, VIOLATED)
+    assert judge(p=(0.05, NAN, NAN), severity=(0, 3, 0, 0, 3)) == (1.0, VIOLATED)
+    assert judge(p=(0.05, 0.5, NAN)) == (0.0, CLEAR)  # the core topic is answered no; t2 is open
+
+
+def test_topics_of_other_traits_and_topics_that_nobody_asked_say_nothing():
+    risk, code = judge(p=(NAN, NAN, 0.99))
+    assert np.isnan(risk) and code == UNKNOWN
+    assert judge(p=(0.05, NAN, NAN), core=("t1", "t9"), topics=("t1", "t9"))[1] == UNKNOWN  # one core topic is open
+    assert judge(p=(0.05, NAN, NAN), core=())[1] == UNKNOWN  # no core topic: votes clear nothing
+    assert judge(topics=(), core=())[1] == UNKNOWN
+
+
+def test_descriptors_of_games():
+    strong = {"esrb_applies": "strong", "guide": (0.0,) * 5, "guide_applies": "none"}
+    assert judge(esrb=1.0, **strong) == (1.0, VIOLATED)
+    assert judge(esrb=0.66, **strong)[1] == VIOLATED
+    assert judge(esrb=0.5, **strong)[1] == UNKNOWN
+    assert judge(esrb=0.0, **strong) == (0.0, CLEAR)
+    assert judge(esrb=0.0, **(strong | {"esrb_applies": "weak"}))[1] == UNKNOWN
+
+
+def test_people_settle_what_is_open_and_never_the_risk():
+    risk, code = judge(reviewed=1)
+    assert np.isnan(risk) and code == VIOLATED
+    risk, code = judge(reviewed=-1)
+    assert np.isnan(risk) and code == CLEAR
+    assert judge(p=(0.95, NAN, NAN), reviewed=-1) == (1.0, VIOLATED)  # the sources say violated
+    assert judge(p=(0.05, NAN, NAN), reviewed=1) == (0.0, VIOLATED)
+
+
+def test_thresholds_come_from_the_rule():
+    assert judge(severity=(0, 2, 0, 0, 1), rule=Rule(violated_at=0.5))[1] == VIOLATED  # .59
+    assert judge(severity=(0, 1, 0, 0, 0), rule=Rule(clear_below=0.2))[1] == UNKNOWN  # .26
+    assert judge(p=(0.85, NAN, NAN), rule=Rule(sure=0.8))[1] == VIOLATED
+
+
+ORACLE = violations.oracle(["a", "b"], ["x", "y"], np.array([[CLEAR, VIOLATED], [UNKNOWN, CLEAR]], np.int8))
+
+
+def test_the_oracle_answers_alone_and_in_bulk():
+    assert [violations.verdict(ORACLE, "a", [t]) for t in "xy"] == ["clear", "violated"]
+    assert violations.verdict(ORACLE, "b", ["x", "y"]) == "unknown"
+    assert violations.verdicts(ORACLE, ["a", "b", "a"], ["y"]).tolist() == [VIOLATED, CLEAR, VIOLATED]
+    assert violations.verdicts(ORACLE, [], ["y"]).tolist() == []
+
+
+def test_nobody_knows_an_invented_item_and_unknown_is_not_safe():
+    invented = [None, "", *(f"invented-{n}" for n in range(500))]
+    assert set(violations.verdicts(ORACLE, invented, ["x"])) == {UNKNOWN}
+
+
+def test_a_misspelt_trait_is_an_error():
+    with pytest.raises(UsageError, match="unknown trait 'z'"):
+        violations.verdicts(ORACLE, ["a"], ["z"])
+    with pytest.raises(UsageError, match=r"shape \(2, 1\), wanted \(2, 2\)"):
+        violations.oracle(["a", "b"], ["x", "y"], np.zeros((2, 1), np.int8))
+
+
+@given(st.lists(st.lists(st.sampled_from([UNKNOWN, CLEAR, VIOLATED]), min_size=3, max_size=3), max_size=5))
+def test_worst_is_what_a_person_would_say(codes):
+    def said(row):
+        return VIOLATED if VIOLATED in row else UNKNOWN if UNKNOWN in row else CLEAR
+
+    assert violations.worst(np.array(codes, np.int8).reshape(-1, 3)).tolist() == [said(row) for row in codes]
+
+
+share = st.floats(0, 1) | st.just(NAN)
+
+
+@given(st.tuples(share, share, share), st.lists(st.sampled_from([0, 1, 2, 3, NAN]), min_size=5, max_size=5))
+def test_no_trait_is_ever_cleared_without_a_source(p, severity):
+    """Clear needs every core topic answered, or all weighed categories of a guide that speaks strongly."""
+    rows = (np.array([p]), np.array([severity], float), np.array([NAN]))
+    for one in traits.load().traits:
+        _, code = violations.judge(one, list(one.topics[:3]) + [f"other{n}" for n in range(3 - len(one.topics))], *rows)
+        if code[0] == CLEAR:
+            answered = {t for t, v in zip(one.topics[:3], p, strict=False) if not np.isnan(v)}
+            weighed = [s for s, w in zip(severity, one.guide, strict=True) if w > 0]
+            guided = one.guide_applies == "strong" and not np.isnan(weighed).any()
+            assert set(one.core) <= answered or guided
+
+
+def test_severities_take_the_guides_order():
+    row = violations.severities({"violence": 3, "sex": 0})
+    assert row[0, GUIDE.index("violence")] == 3 and np.isnan(row[0, GUIDE.index("drugs")])
