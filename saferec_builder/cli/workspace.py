@@ -27,10 +27,10 @@ def make(folder: Path, *, demo: bool) -> tuple[int, int]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: a workspace is a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    name = "demo" if demo else "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
     with store.replacing(path) as tmp:
-        line = "demo = true    # invented items and simulated reviews: never for publishing" if demo else ""
-        tmp.write_text(config.TEMPLATE.format(name=name or "my-saferec", demo=line), encoding="utf-8")
+        text = config.DEMO if demo else config.TEMPLATE.format(name=name or "my-saferec")
+        tmp.write_text(text, encoding="utf-8")
     return 1, 0
 
 

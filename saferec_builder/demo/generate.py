@@ -27,6 +27,9 @@ ANSWERS = 5  # items that the recommender names
 ACCEPTED = 3  # of which the seeker takes up
 
 
+Broken = dict[world.Item, frozenset[str]]  # the traits that each item truly breaks
+
+
 @dataclass(frozen=True)
 class Made:
     """One conversation as `mine messages` reads it, and what is true of it."""
@@ -38,13 +41,14 @@ class Made:
 def conversations(taxonomy: Taxonomy, seed: int = 7, counts: dict[str, int] | None = None) -> list[Made]:
     """All generated conversations, in order of time within their bank."""
     banks = tomllib.loads((world.FOLDER / "phrases.toml").read_text(encoding="utf-8"))
+    broken = {item: frozenset(item.breaks(taxonomy)) for item in world.items()}
     rng = random.Random(seed)
     made = []
     for bank, n in (counts or COUNTS).items():
         first, days = PERIODS[bank]
         for i in range(n):
             time = START + timedelta(days=first + days * i / n)
-            made.append(_conversation(f"gen-{bank}-{i:05d}", bank, time, banks, taxonomy, rng))
+            made.append(_conversation(f"gen-{bank}-{i:05d}", bank, time, banks, broken, rng))
     return made
 
 
@@ -58,9 +62,9 @@ class _Seeker:
 
 
 def _conversation(
-    name: str, bank: str, time: datetime, banks: dict[str, Any], taxonomy: Taxonomy, rng: random.Random
+    name: str, bank: str, time: datetime, banks: dict[str, Any], broken: Broken, rng: random.Random
 ) -> Made:
-    seeker = _seeker(taxonomy, rng)
+    seeker = _seeker(broken, rng)
     evidence = [(slug, _pick(banks["evidence"][slug], bank, rng)) for slug in seeker.traits]
     said = [_fill(e["text"], banks["slots"], rng) for _, e in evidence]
     if not seeker.traits and rng.random() < LOOKALIKE / (1 - SENSITIVE):
@@ -85,12 +89,12 @@ def _conversation(
         "domain": seeker.domain,
         "messages": turns,
         "accepted": [i.name for i in seeker.accepted],
-        "seen": [i.name for i in seeker.liked],
+        "seen": [i.name for i in seeker.liked if any(i.name in t["content"] for t in turns)],
     }
     return Made(row, {"id": name, "slice": "unseen_cues" if bank == "unseen" else None, "gold": gold})
 
 
-def _seeker(taxonomy: Taxonomy, rng: random.Random) -> _Seeker:
+def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     """A person with a taste (the items that share a genre with a first favourite) and perhaps a sensitivity."""
     domain = "game" if rng.random() < GAMES else "film"
     traits: tuple[str, ...] = ()
@@ -102,7 +106,7 @@ def _seeker(taxonomy: Taxonomy, rng: random.Random) -> _Seeker:
     near = [i for i in taste[1:60] if i.title != favourite.title]
     liked = (favourite, *rng.sample(near[:20], 1))
     pool = [i for i in near if i not in liked]
-    broken = [i for i in pool if set(i.breaks(taxonomy)) & set(traits)]
+    broken = [i for i in pool if breaks[i] & set(traits)]
     whole = [i for i in pool if i not in broken]
     offered: list[world.Item] = []
     while len(offered) < ANSWERS:

@@ -12,9 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from saferec_builder import tables
 from saferec_builder.traits import Taxonomy
 
 FOLDER = Path(__file__).parent
@@ -70,33 +67,19 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def warnings(taxonomy: Taxonomy, seed: int = 7) -> pl.DataFrame:
-    """Votes on the demo traits' topics (table `warnings`): clear ones, and none where a pair is hidden."""
+def warnings(taxonomy: Taxonomy, seed: int = 7) -> list[dict[str, Any]]:
+    """Rows of a warnings CSV: clear votes on the demo traits' topics, and none where an (item, trait) is hidden."""
     rng = random.Random(seed)
+    asked = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
     rows = []
     for item in items():
         hidden = {t for slug in TRAITS if rng.random() < HIDDEN for t in taxonomy[slug].topics}
-        asked = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
         for topic in asked:
             votes, strays = rng.randint(12, 60), rng.random() < 0.3  # drawn for hidden topics too: seeds stay aligned
             if topic in hidden:
                 continue
             minor = votes // 30 if strays else 0  # a stray vote or two among many leaves P(yes) beyond .9
             yes, no = (votes - minor, minor) if topic in item.topics else (minor, votes - minor)
-            rows.append((f"title:{item.name}", item.domain, topic, yes, no))
-    frame = pl.DataFrame(rows, schema=["ref", "domain", "topic", "yes", "no"], orient="row")
-    return tables.check(
-        frame.with_columns(
-            pl.col("yes", "no").cast(pl.Int32),
-            warning=pl.struct("ref", "topic").map_elements(
-                lambda r: tables.digest("demo", r["ref"], r["topic"]), return_dtype=pl.String
-            ),
-            kind=pl.lit("topic"),
-            answer=pl.lit(None, pl.String),
-            severity=pl.lit(None, pl.Int32),
-            source=pl.lit("demo"),
-            url=pl.lit(None, pl.String),
-            retrieved=pl.lit(None, pl.String),
-        ),
-        tables.WARNINGS,
-    )
+            row = {"title": item.title, "year": item.year, "domain": item.domain, "topic": topic, "yes": yes, "no": no}
+            rows.append(row)
+    return rows

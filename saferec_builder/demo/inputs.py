@@ -1,0 +1,74 @@
+"""Writes the demo's input files: what a user would bring, and beside it the truth that only the generator knows.
+
+conversations.jsonl, warnings.csv   what the line reads
+gold.jsonl                          for scoring only: who is sensitive to what, and what each item truly breaks
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.demo import generate, people, world
+from saferec_builder.tables import digest
+from saferec_builder.traits import Taxonomy
+
+NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
+Replacing = Any  # store.replacing: a path that appears whole or not at all
+
+
+def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
+    """The hand-written conversations and `generated` more, shared over train, validation, test and unseen."""
+    total = sum(generate.COUNTS.values())
+    counts = {bank: max(1, n * generated // total) for bank, n in generate.COUNTS.items()}
+    return [*written(), *generate.conversations(taxonomy, counts=counts)]
+
+
+def written() -> list[generate.Made]:
+    """conversations.jsonl of the package as `mine messages` reads it, spread over the demo's time."""
+    rows = list(world.read_lines(world.FOLDER / "conversations.jsonl"))
+    days = sum(generate.PERIODS["test"])
+    found = []
+    for n, row in enumerate(rows):
+        roles = {"seeker": "user", "recommender": "assistant"}
+        turns = [{"role": roles[t["role"]], "content": t["text"]} for t in row["turns"]]
+        time = generate.START + timedelta(days=days * n / len(rows), hours=1)
+        message = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
+        found.append(generate.Made(message, {"id": row["id"], "slice": "written", "gold": row["gold"]}))
+    return found
+
+
+def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int) -> dict[str, people.Gold]:
+    """Writes the three files and gives the truth by dialogue, for the simulated reviewers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    conversations = made(taxonomy, generated)
+    _lines(folder / "conversations.jsonl", (c.row for c in conversations), replacing)
+    _lines(folder / "gold.jsonl", _gold(conversations, taxonomy), replacing)
+    rows = world.warnings(taxonomy)
+    with replacing(folder / "warnings.csv") as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    return {people.dialogue(c.row["messages"]): c.gold["gold"] for c in conversations}
+
+
+def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[dict[str, Any]]:
+    for c in conversations:
+        turns = c.row["messages"]
+        end = max(n for n, t in enumerate(turns) if t["role"] == "assistant" and NAMED.search(t["content"]))
+        early = sorted({g["trait"] for g in c.gold["gold"] if g["turn"] < end})
+        late = sorted({g["trait"] for g in c.gold["gold"]} - set(early))
+        name = digest("messages", c.row["id"])
+        yield {"conversation": name, "slice": c.gold["slice"], "traits": early, "late_traits": late}
+    for item in world.items():
+        yield {"item": item.name, "violated": item.breaks(taxonomy)}
+
+
+def _lines(path: Path, rows: Iterable[dict[str, Any]], replacing: Replacing) -> None:
+    tmp: AbstractContextManager[Path] = replacing(path)
+    with tmp as at, open(at, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
