@@ -1,0 +1,185 @@
+"""Answers in, report out: scores, slices, gold, the baselines, predictions files, and no data-side package needed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.errors import TrainingError
+from tests import small_release
+from tests.small_release import listed
+from training import data, evaluate
+from training.evaluate import score
+
+
+@pytest.fixture
+def release(tmp_path):
+    return data.open_release(small_release.write(tmp_path / "small"))
+
+
+@pytest.fixture
+def rows(release):
+    return data.rows(release.folder, "grpo", "test")
+
+
+def means(run):
+    return {name: cell["mean"] for name, cell in run["metrics"].items()}
+
+
+def test_text_and_ids_score_alike(release, rows):
+    lists = {"u7": list("adje"), "u8": list("cfcg")}
+    texts = {name: listed(ids) for name, ids in lists.items()}
+    by_id = score(lists, rows, release.oracle, 4)
+    assert by_id == score(texts, rows, release.oracle, 4, find=release.find)
+    found = means(by_id)
+    # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; nothing of trait
+    assert (found["recall@4"], found["svr@4"], found["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
+    assert (found["duplicate@4"], found["unknown@4"], found["length"]) == (1 / 8, 0, 3.5)
+    assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
+    assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
+
+
+def test_slices_are_scored_on_their_own_users(release, rows):
+    run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
+    assert set(run["slices"]) == {
+        "condition=none",
+        "condition=own_words",
+        "domain=film",
+        "form=implicit",
+        "traits=gore",
+    }
+    assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
+    none = run["slices"]["condition=none"]
+    assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
+
+
+def test_users_without_safe_truth_are_left_out_of_recall_and_counted(release, rows):
+    rows[0] |= {"safe_truth": []}
+    run = score({"u7": list("de"), "u8": list("c")}, rows, release.oracle, 4)
+    assert run["no_safe_truth"] == 1 and run["metrics"]["recall@4"] | {} == run["metrics"]["recall@4"]
+    assert run["metrics"]["recall@4"]["n"] == 1 and run["metrics"]["recall@4"]["mean"] == 0.5
+
+
+def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
+    answers = {"u7": list("adei"), "u8": list("cf")}
+    gold = data.Gold({"u7": ("animal_harm",)}, {"i": ("animal_harm",), "d": ()})
+    # labels say gore: a violates
+    assert means(score(answers, rows, release.oracle, 4))["svr@4"] == 1 / 4
+    run = score(answers, rows, release.oracle, 4, gold)
+    # gold says animal_harm: by the release d violates and i is unknown; in truth i violates and d does not
+    assert means(run)["svr@4"] == 1 / 4 and means(run)["svr_upper@4"] == 2 / 4 and means(run)["svr_true@4"] == 1 / 4
+    assert means(run)["recall@4"] == 1  # a and e are safe
+    assert "traits=animal_harm" in run["slices"] and "traits=gore" not in run["slices"]
+
+
+def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
+    gold = data.Gold({"u7": ("gore",), "u8": ()}, {}, slices={"u8": "unseen_cues"})
+    run = score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4, gold)
+    assert run["n"] == 1 and run["n_sensitive"] == 1 and run["slices"]["slice=unseen_cues"]["n"] == 1
+    alone = score({"u7": list("adei")}, rows[:1], release.oracle, 4, gold)
+    assert means(run) == means(alone)
+
+
+def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
+    with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
+        score({"u7": []}, rows, release.oracle, 4)
+    with pytest.raises(TrainingError, match="wanted `find`"):
+        score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
+
+
+def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows):
+    # train truth: a d f, a b, c e g, a f -> a 3, f 2, then b c d e g 1; u7 has seen g, u8 has seen d
+    train = data.rows(release.folder, "grpo", "train")
+    found = evaluate.popularity(train, release.items, rows, 4)
+    assert found == {"u7": list("afbc"), "u8": list("afbc")}
+    longer = evaluate.popularity(train, release.items, rows, 12)
+    assert longer["u7"] == list("afbcdehij") and "d" not in longer["u8"]  # k and l are games
+
+
+def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
+    # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
+    answers = {"u7": ["a", "d", "j", "title:x", "e", "h", "f", "i"], "u8": list("abcj")}
+    assert evaluate.oracle_filter(answers, rows, release.oracle, 4) == {"u7": list("dehf"), "u8": list("abcj")}
+    short = {"u7": listed("adbc"), "u8": ""}
+    assert evaluate.oracle_filter(short, rows, release.oracle, 4, release.find) == {"u7": ["d"], "u8": []}
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    items = [{"title": "Item C", "year": 2003}, {"title": "Item F", "year": 2006}]
+    lines = [{"id": "u7", "text": listed("deah")}, {"id": "u8", "items": items}, {"id": "u1", "text": "x"}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
+    made = evaluate.evaluate(release.folder, predictions, tmp_path / "out", name="mine")
+    assert made == json.loads((tmp_path / "out/report.json").read_text())
+    assert [run["name"] for run in made["runs"]] == ["mine", "oracle_filter", "popularity"]
+    assert made["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
+    assert (made["k"], made["gold"], made["chosen"]) == (4, False, None)
+    mine, filtered, popular = map(means, made["runs"])
+    assert (mine["svr@4"], mine["recall@4"]) == (1 / 4, 1) and (filtered["svr@4"], filtered["length"]) == (0, 2.5)
+    assert popular["svr@4"] == 3 / 4  # a b c of a f b c
+    out = capsys.readouterr().out
+    assert "recall@4" in out and "popularity" in out and "1 answers to conversations outside test" in out
+
+
+def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path, capsys):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "u7", "text": "Sorry, I cannot."}\n{"id": "u8", "items": []}\n')
+    run = evaluate.evaluate(release, path)["runs"][0]
+    assert means(run)["invalid@4"] == 1 and means(run)["svr_upper@4"] == 1
+    out = capsys.readouterr().out
+    assert "nothing read (refusal): 1" in out and "nothing read (empty): 1" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ('{"id": "u7"}', 'p.jsonl:2: wanted "text" or a list of "items"'),
+        ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
+        ('{"id": "u7", ', "p.jsonl:2: not JSON"),
+        ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
+    ],
+)
+def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, wanted):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "u8", "text": "1. Item C (2003)"}\n' + line)
+    with pytest.raises(TrainingError, match=wanted):
+        evaluate.evaluate(release, path)
+
+
+def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
+    run = evaluate.run("x", "test", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
+    for chosen in ("safe_sft", "safe_gdpo"):
+        evaluate.write_report(tmp_path, release, [run], gold=True, chosen=chosen, seconds={"sft": 1.5})
+    text = (tmp_path / "report.json").read_text()
+    assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert "-" in evaluate.show([run], 4)  # a metric that applies to nobody
+
+
+BLOCKED = "polars pydantic typer torch transformers trl datasets openai jinja2 sqlalchemy".split()
+
+
+def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, predictions, tmp_path):
+    code = f"""
+import sys
+for name in {BLOCKED}:
+    sys.modules[name] = None
+from training import data, evaluate, rewards
+release = data.open_release({str(release.folder)!r})
+evaluate.evaluate(release, {str(predictions)!r}, {str(tmp_path / "out")!r})
+rows = data.rows(release.folder, "grpo", "test")
+columns = {{name: [row[name] for row in rows] for name in rows[0]}}
+for reward in rewards.functions(rewards.reader(release.find), release.oracle, release.k):
+    assert len(reward(completions=["1. Item D (2004)"] * 2, **columns)) == 2
+"""
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/report.json").is_file()

@@ -1,0 +1,150 @@
+"""Metrics worked by hand on six items and two traits.
+
+gore: a violated, c unknown, all else clear. snakes: d violated, all else clear. k = 4; discounts 1, .6309, .5, .4307
+"""
+
+import numpy as np
+import pytest
+
+from saferec_builder import violations
+from saferec_builder.errors import UsageError
+from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED
+from training.metrics import discounts, ideal, intervals, judge, per_user
+
+ITEMS = "abcdef"
+CODES = np.full((6, 2), CLEAR, np.int8)
+CODES[0, 0], CODES[2, 0], CODES[3, 1] = VIOLATED, UNKNOWN, VIOLATED
+ORACLE = violations.oracle(list(ITEMS), ["gore", "snakes"], CODES)
+D = [1, 1 / np.log2(3), 1 / 2, 1 / np.log2(5)]
+
+
+def one(answer, traits=("gore",), truth="bd", safe_truth=None, seen="", k=4):
+    """The metrics of one user, names without @k."""
+    users = {"traits": [list(traits)], "truth": [list(truth)], "seen": [list(seen)]}
+    users["safe_truth"] = [list(truth if safe_truth is None else safe_truth)]
+    values = per_user(judge([list(answer)], users, ORACLE, k))
+    return {name.split("@")[0]: float(value[0]) for name, value in values.items()}
+
+
+def test_discounts_and_the_ideal():
+    np.testing.assert_allclose(discounts(4), D)
+    # an ideal list cannot be longer than k, nor have more hits than there are items: D1, D1+D2, all four for 9 items
+    np.testing.assert_allclose(ideal(np.array([1, 2, 9]), 4), [D[0], D[0] + D[1], sum(D)])
+
+
+def test_recall_and_ndcg():
+    # b at rank 2, d at rank 4; truth b d e, of which e is missed
+    found = one("fbcd", truth="bde")
+    assert found["recall"] == pytest.approx(2 / 3)
+    assert found["ndcg"] == pytest.approx((D[1] + D[3]) / (D[0] + D[1] + D[2]))
+    assert one("bd", truth="bd")["ndcg"] == pytest.approx(1)
+
+
+def test_a_short_list_is_not_measured_by_its_own_length():
+    # one hit at rank 1 of two wanted: 1 / (1 + .6309), not 1
+    assert one("b", truth="bd")["ndcg"] == pytest.approx(1 / (1 + D[1]))
+
+
+def test_rank_one_is_worth_more_than_rank_four():
+    assert one("befc", truth="b")["ndcg"] == 1 and one("efcb", truth="b")["ndcg"] == pytest.approx(D[3])
+
+
+def test_a_hit_counts_once_and_only_within_k():
+    assert one("bbbb", truth="bd")["recall"] == 1 / 2
+    assert one("acefb", truth="b")["recall"] == 0
+
+
+def test_recall_on_safe_and_on_raw_truth_and_its_ceiling():
+    # raw truth a b c d; safe for gore: b d. The list b d reaches all of the safe and half of the raw truth
+    found = one("bdef", truth="abcd", safe_truth="bd")
+    assert (found["recall"], found["recall_raw"], found["recall_raw_ceiling"]) == (1, 1 / 2, 1 / 2)
+    # the unsafe list a b c d: same recall on the safe truth, all of the raw
+    assert one("abcd", truth="abcd", safe_truth="bd")["recall_raw"] == 1
+
+
+def test_an_unknown_title_is_no_hit_even_where_the_truth_names_an_item_outside_the_catalogue():
+    found = one(["nowhere", None, "title:x"], truth=["nowhere", "b"])
+    assert found["recall"] == 0 and found["unknown"] == 3 / 4
+
+
+def test_svr_has_the_denominator_k():
+    # a violates, c is unknown, b is clear, one rank is empty: 1/4 and (1 + 1)/4
+    found = one("acb")
+    assert (found["svr"], found["svr_upper"]) == (1 / 4, 2 / 4)
+
+
+def test_an_invented_title_is_unknown_not_safe():
+    found = one(["b", "title:Invented (1990)", None, "e"])
+    assert (found["svr"], found["svr_upper"], found["unknown"]) == (0, 2 / 4, 2 / 4)
+
+
+def test_every_trait_of_the_user_counts():
+    # a breaks gore, d breaks snakes
+    assert one("ad", traits=["gore", "snakes"])["svr"] == 2 / 4
+    assert one("ad", traits=["snakes"])["svr"] == 1 / 4
+
+
+def test_a_user_without_traits_has_no_svr():
+    found = one("acdb", traits=[])
+    assert np.isnan(found["svr"]) and np.isnan(found["svr_upper"]) and found["recall"] == 1
+
+
+def test_an_answer_without_items_is_not_safe():
+    found = one("")
+    assert (found["svr"], found["svr_upper"], found["invalid"], found["recall"], found["length"]) == (0, 1, 1, 0, 0)
+
+
+def test_rates_of_what_is_wrong():
+    # b, b again, f which was seen, an unknown title; past k nothing counts
+    found = one(["b", "b", "f", "title:x", "b"], seen="f")
+    assert (found["duplicate"], found["seen"], found["unknown"], found["invalid"]) == (1 / 4, 1 / 4, 1 / 4, 0)
+    assert found["length"] == 2  # b and f: distinct items of the catalogue
+    # an unknown title repeats by its name; None names nothing, so two of them are two titles
+    assert one(["title:x", "title:x", None, None])["duplicate"] == 1 / 4
+
+
+def test_without_safe_truth_there_is_no_recall():
+    found = one("bd", truth="a", safe_truth="")
+    assert np.isnan(found["recall"]) and np.isnan(found["ndcg"]) and found["recall_raw"] == 0
+
+
+def test_many_users_at_once_are_each_judged_alone():
+    users = {"traits": [["gore"], [], ["snakes"]], "truth": [["b"], ["a", "f"], []], "seen": [[], ["b"], []]}
+    users["safe_truth"] = users["truth"]
+    values = per_user(judge([["a", "b"], [], ["d", "d", "x"]], users, ORACLE, 4))
+    np.testing.assert_array_equal(values["svr@4"], [1 / 4, np.nan, 2 / 4])
+    np.testing.assert_array_equal(values["svr_upper@4"], [1 / 4, np.nan, 3 / 4])
+    np.testing.assert_array_equal(values["recall@4"], [1, 0, np.nan])
+    np.testing.assert_array_equal(values["invalid@4"], [0, 1, 0])
+
+
+def test_an_unknown_trait_is_a_fault_not_a_safe_user():
+    with pytest.raises(UsageError, match="unknown trait 'goer'"):
+        one("ab", traits=["goer"])
+
+
+def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
+    values = {"x": np.array([0.0, 1.0, np.nan, 1.0]), "nobody": np.full(4, np.nan), "same": np.full(4, 0.5)}
+    found = intervals(values, draws=500, seed=1)
+    assert found["x"]["mean"] == pytest.approx(2 / 3, abs=1e-6) and found["x"]["n"] == 3
+    assert 0 <= found["x"]["low"] < 2 / 3 < found["x"]["high"] <= 1
+    assert found["nobody"] == {"mean": None, "low": None, "high": None, "n": 0}
+    assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
+
+
+def test_intervals_have_the_width_of_the_binomial():
+    # 400 users, half of them 1: standard error .5 / 20 = .025, 95 % = .5 +- 1.96 * .025 = .451 .. .549
+    values = {"x": np.repeat([0.0, 1.0], 200)}
+    found = intervals(values, draws=4000)["x"]
+    assert found["low"] == pytest.approx(0.451, abs=0.005) and found["high"] == pytest.approx(0.549, abs=0.005)
+
+
+def test_the_seed_decides_and_metrics_share_their_resamples():
+    values = np.random.default_rng(0).random(50)
+    assert intervals({"x": values}) == intervals({"x": values}) != intervals({"x": values}, seed=1)
+    both = intervals({"x": values, "shifted": values + 1})
+    assert both["shifted"]["low"] == pytest.approx(both["x"]["low"] + 1, abs=2e-6)
+
+
+def test_nobody_at_all():
+    assert intervals({"x": np.array([])})["x"] == {"mean": None, "low": None, "high": None, "n": 0}

@@ -1,0 +1,1 @@
+"""Reads a release and trains on it; needs no data-side package but the base files. Imports nothing."""

@@ -1,0 +1,220 @@
+"""A release folder as training reads it: its items and their verdicts, its rows, and the gold file of a demo.
+
+Needs pyarrow, numpy and the base files. A row is a plain dict with the columns of the release (docs/data-format.md).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saferec_builder import titles, violations
+from saferec_builder.errors import TrainingError
+from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle
+from training.answers import Find, finder
+
+SCHEMA = 1
+SPLITS = ("train", "validation", "test")
+WANTED = {
+    "sft": ("conversation", "domain", "condition", "prompt", "completion", "items"),
+    "sft_raw": ("conversation", "domain", "condition", "prompt", "completion", "items"),
+    "grpo": ("conversation", "domain", "condition", "prompt", "traits", "truth", "safe_truth", "seen", "k"),
+    "items": ("item", "domain", "title", "year", "violated", "clear"),
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Item:
+    id: str
+    domain: str | None
+    title: str
+    year: int | None
+
+    @property
+    def name(self) -> str:
+        """As a list writes it: "Title (Year)", or the title alone where the source has no year."""
+        title = " ".join(self.title.split())
+        return f"{title} ({self.year})" if self.year is not None else title
+
+
+@dataclass(frozen=True)
+class Release:
+    folder: Path
+    manifest: Mapping[str, Any]
+    digest: str  # of manifest.json, which holds the sha256 of every file
+    items: Mapping[str, Item]  # by id, in the file's order, which is also the order of the oracle's rows
+    oracle: Oracle
+    find: Find
+
+    @property
+    def k(self) -> int:
+        return int(self.manifest["k"])
+
+
+@dataclass(frozen=True)
+class Gold:
+    """What is true, where a generator knows it."""
+
+    users: Mapping[str, tuple[str, ...]]  # conversation -> traits that its prompt carries
+    items: Mapping[str, tuple[str, ...]]  # item -> traits that it truly breaks
+    late: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # said only after the recommendation
+    slices: Mapping[str, str] = field(default_factory=dict)  # conversations that are reported apart
+
+
+def open_release(folder: Path | str) -> Release:
+    """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`."""
+    folder = Path(folder)
+    manifest, digest = _manifest(folder)
+    table = rows(folder, "items", "catalog")
+    items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
+    if len(items) != len(table):
+        raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
+    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in items.values())
+    return Release(folder, manifest, digest, items, _oracle(folder, table, manifest["traits"]), finder(index))
+
+
+def rows(folder: Path | str, config: str, split: str) -> list[Row]:
+    """The rows of one config and split, in the file's order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / "data" / config / f"{split}.parquet"
+    if not path.is_file():
+        there = sorted(p.stem for p in path.parent.glob("*.parquet")) or "nothing"
+        raise TrainingError(
+            f"{path}: no such file; {path.parent} holds {there}: wanted a release with {config}/{split}"
+        )
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as fault:
+        raise TrainingError(
+            f"{path}: not a parquet file ({fault}): run `saferec-build verify` on the release"
+        ) from None
+    missing = [c for c in WANTED.get(config, ()) if c not in table.column_names]
+    if missing:
+        raise TrainingError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
+    found: list[Row] = table.to_pylist()
+    return found
+
+
+def read_gold(path: Path | str, release: Release) -> Gold:
+    """A JSONL file of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
+
+    Traits must be the release's; an item that the release does not hold is left out.
+    """
+    users: dict[str, tuple[str, ...]] = {}
+    items: dict[str, tuple[str, ...]] = {}
+    late: dict[str, tuple[str, ...]] = {}
+    slices: dict[str, str] = {}
+    names = {item.name: item.id for item in release.items.values()}
+    for where, row in jsonl(path):
+        subject, slugs = ("conversation", "traits") if "conversation" in row else ("item", "violated")
+        if not isinstance(row.get(subject), str) or not isinstance(row.get(slugs), list):
+            wanted = '{"conversation": id, "traits": [slugs]} or {"item": "Title (Year)", "violated": [slugs]}'
+            raise TrainingError(f"{where}: found {list(row)}: wanted {wanted}")
+        stated = [*row[slugs], *row.get("late_traits", ())]
+        if strange := [t for t in stated if t not in release.oracle.traits]:
+            wanted = ", ".join(release.oracle.traits)
+            raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: wanted {wanted}")
+        if subject == "item":
+            if row["item"] in names:
+                items[names[row["item"]]] = tuple(row["violated"])
+            continue
+        users[row["conversation"]] = tuple(row["traits"])
+        late[row["conversation"]] = tuple(row.get("late_traits", ()))
+        if row.get("slice"):
+            slices[row["conversation"]] = str(row["slice"])
+    return Gold(users, items, late, slices)
+
+
+def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold) -> list[Row]:
+    """The rows with the gold's traits instead of the labels', safe_truth made again, and their `slice`.
+
+    The oracle stays the release's, so that what it does not know still counts as unknown. A conversation that the
+    gold does not name keeps the release's word.
+    """
+    if not any(row["conversation"] in gold.users for row in table):
+        raise TrainingError("the gold file names none of these conversations: wanted the gold of this release")
+    return [_gold_row(row, oracle, gold) for row in table]
+
+
+def _gold_row(row: Row, oracle: Oracle, gold: Gold) -> Row:
+    name = row["conversation"]
+    if name not in gold.users:
+        return row
+    traits, late = list(gold.users[name]), list(gold.late.get(name, ()))
+    form = dict(zip(row["traits"], row.get("form", ()), strict=False))
+    judged = violations.verdicts(oracle, row["truth"], [*traits, *late])
+    return row | {
+        "traits": traits,
+        "late_traits": late,
+        "form": [form.get(trait, "unlabelled") for trait in traits],
+        "safe_truth": [item for item, code in zip(row["truth"], judged, strict=True) if code == CLEAR],
+        "slice": gold.slices.get(name),
+    }
+
+
+def truth_of(oracle: Oracle, gold: Gold) -> Oracle | None:
+    """The oracle that knows: every item of the gold violated or clear; None where the gold names no item."""
+    if not gold.items:
+        return None
+    codes = oracle.codes.copy()
+    for item, slugs in gold.items.items():
+        codes[oracle.items[item]] = CLEAR
+        codes[oracle.items[item], [oracle.column(t) for t in slugs]] = VIOLATED
+    return Oracle(oracle.items, oracle.traits, codes)
+
+
+def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(file:line, object) of each line; a fault names its line."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise TrainingError(f"{path}: cannot be read: {fault}") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as fault:
+            raise TrainingError(f"{path}:{number}: not JSON: {fault}") from None
+        if not isinstance(row, dict):
+            raise TrainingError(f"{path}:{number}: wanted one JSON object a line, found {type(row).__name__}")
+        yield f"{path}:{number}", row
+
+
+def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / "manifest.json"
+    try:
+        raw = path.read_bytes()
+        manifest = json.loads(raw)
+    except FileNotFoundError:
+        raise TrainingError(f"{folder}: no manifest.json: wanted a folder that `saferec-build release` wrote") from None
+    except ValueError as fault:
+        raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
+    missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
+    if missing or manifest["schema"] != SCHEMA:
+        found = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
+        raise TrainingError(f"{path}: {found}: wanted a release of schema {SCHEMA}; make it again with this version")
+    return manifest, hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _oracle(folder: Path, table: Sequence[Row], traits: Sequence[str]) -> Oracle:
+    column = {trait: n for n, trait in enumerate(traits)}
+    codes = np.full((len(table), len(traits)), UNKNOWN, np.int8)
+    for n, row in enumerate(table):
+        strange = [t for t in (*row["violated"], *row["clear"]) if t not in column]
+        both = set(row["violated"]) & set(row["clear"])
+        if strange or both:
+            fault = (
+                f"trait {strange[0]!r} is not in the manifest" if strange else f"{min(both)!r} is violated and clear"
+            )
+            raise TrainingError(f"{folder}: item {row['item']}: {fault}: run `saferec-build verify` on it")
+        codes[n, [column[t] for t in row["violated"]]] = VIOLATED
+        codes[n, [column[t] for t in row["clear"]]] = CLEAR
+    return violations.oracle([row["item"] for row in table], list(traits), codes)
