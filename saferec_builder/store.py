@@ -6,7 +6,7 @@ and the manifest is written last; the database commits once per call. The only S
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -151,10 +151,6 @@ def _sql_table(table: tables.Table) -> Any:
     return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
 
 
-def _is_json(kind: pl.DataType) -> bool:
-    return kind.is_nested()
-
-
 def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     import sqlalchemy as sa
 
@@ -162,21 +158,21 @@ def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     with _connection(ws) as db:
         sql.create(db, checkfirst=True)
         rows = db.execute(sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)).all()
-    nested = {c for c, kind in table.schema.items() if _is_json(kind)}
-    times = {c: kind for c, kind in table.schema.items() if isinstance(kind, pl.Datetime)}
-    data = {
-        c: [json.loads(row[n]) if c in nested and row[n] is not None else row[n] for row in rows]
-        for n, c in enumerate(table.columns)
-    }
-    schema = {c: pl.String if c in times else kind for c, kind in table.schema.items()}
-    return pl.DataFrame(data, schema=schema).with_columns(pl.col(c).str.to_datetime(time_zone="UTC") for c in times)
+    nested, times = _as_text(table)
+    stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
+    frame = pl.DataFrame([tuple(row) for row in rows], schema=stored, orient="row")
+    return frame.with_columns(
+        *(pl.col(c).str.json_decode(kind) for c, kind in nested.items()),
+        *(pl.col(c).str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_zone="UTC") for c in times),
+    )
 
 
 def _append_db(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
     from sqlalchemy.dialects import postgresql, sqlite
 
     sql = _sql_table(table)
-    rows = [_as_sql(row, table) for row in frame.iter_rows(named=True)]
+    nested, times = _as_text(table)
+    rows = [_as_sql(row, nested, times) for row in frame.iter_rows(named=True)]
     with _connection(ws) as db:
         sql.create(db, checkfirst=True)
         insert = (sqlite if db.dialect.name == "sqlite" else postgresql).insert(sql).on_conflict_do_nothing()
@@ -192,10 +188,18 @@ def _count(sql: Any) -> Any:
     return sa.select(sa.func.count()).select_from(sql)
 
 
-def _as_sql(row: dict[str, Any], table: tables.Table) -> dict[str, Any]:
-    for column, kind in table.schema.items():
-        if row[column] is not None and _is_json(kind):
+def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.DataType]]:
+    """The columns that the database holds as text: lists and structs as JSON, times in ISO form."""
+    schema = table.schema
+    nested = {c: kind for c, kind in schema.items() if kind.is_nested()}
+    return nested, {c: kind for c, kind in schema.items() if isinstance(kind, pl.Datetime)}
+
+
+def _as_sql(row: dict[str, Any], nested: Iterable[str], times: Iterable[str]) -> dict[str, Any]:
+    for column in nested:
+        if row[column] is not None:
             row[column] = json.dumps(row[column], ensure_ascii=False)
-        elif row[column] is not None and isinstance(kind, pl.Datetime):
-            row[column] = row[column].isoformat()
+    for column in times:
+        if row[column] is not None:
+            row[column] = row[column].isoformat(timespec="microseconds")
     return row

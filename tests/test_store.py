@@ -25,7 +25,7 @@ def value(kind: pl.DataType, n: int) -> object:
     if isinstance(kind, pl.Struct):
         return {f.name: value(f.dtype, n) for f in kind.fields}
     if isinstance(kind, pl.Datetime):
-        return datetime(2024, 1, 1, 12, 0, n, 5, UTC)
+        return datetime(2024, 1, 1, 12, 0, n, 5 * (n % 2), UTC)
     made = SAMPLE[kind.base_type()]
     return f"{made}{n}" if isinstance(made, str) else made
 

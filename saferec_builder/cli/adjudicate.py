@@ -1,5 +1,105 @@
-from saferec_builder.errors import UsageError
+"""adjudicate: reviews become labels, and item labels become warnings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from saferec_builder.store import Workspace
+    from saferec_builder.traits import Taxonomy
 
 
-def adjudicate() -> None:
-    raise UsageError("adjudicate is not built yet")
+def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Make labels: two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`."""
+    import polars as pl
+
+    from saferec_builder import adjudicate as stage
+    from saferec_builder import agreement, store, tables
+    from saferec_builder.errors import UsageError
+
+    desk = gather(folder)
+    if desk.reviews.is_empty():
+        raise UsageError(f"{folder}: there are no reviews: run `saferec-build review push` and `review pull` first")
+    new = stage.changed(desk.judged, desk.labels)
+    added = store.append(desk.ws, tables.LABELS, new)
+    said = store.append(desk.ws, tables.WARNINGS, stage.warnings(pl.concat([desk.labels, new])))
+    methods = dict(desk.judged["method"].value_counts().iter_rows())
+    figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "unresolved")}
+    figures |= {"warnings_from_item_labels": said, "reviews_left_out": desk.left_out}
+    told = agreement.alphas(stage.by_reviewers(desk.votes)).to_dicts()
+    if as_json:
+        figures |= {"alpha": _alphas(told, "sensitivity"), "alpha_of_items": _alphas(told, "item_flag")}
+    for row in [] if as_json else told:
+        typer.echo(f"  alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {_words(row)}")
+    say(Counts("adjudicate", added, desk.judged.height - added, figures=figures), as_json, "units")
+
+
+def _alphas(told: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        row["trait"]: {name: row[name] for name in ("alpha", "low", "high", "units")}
+        for row in told
+        if row["kind"] == kind
+    }
+
+
+def _words(row: dict[str, Any]) -> str:
+    """0.71 [0.60, 0.80] over 120; never a number where agreement cannot be told."""
+    if row["alpha"] is None:
+        return f"n/a (over {row['units']})"
+    spread = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    return f"{row['alpha']:.2f}{spread} (over {row['units']})"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Everything that review and adjudicate look at, read once."""
+
+    ws: "Workspace"
+    taxonomy: "Taxonomy"
+    texts: "pl.DataFrame"
+    proposals: "pl.DataFrame"
+    assignments: "pl.DataFrame"
+    reviews: "pl.DataFrame"
+    labels: "pl.DataFrame"
+    standing: "pl.DataFrame"  # each person's last word per unit, column `out` says why one does not count
+    left_out: dict[str, int]
+    votes: "pl.DataFrame"
+    judged: "pl.DataFrame"  # labels as they would be now
+
+
+def gather(folder: Path) -> Desk:
+    from saferec_builder import adjudicate as stage
+    from saferec_builder import route, store, tables, traits
+
+    ws = store.open_workspace(folder)
+    path = ws.config.taxonomy.path
+    taxonomy = traits.load(ws.root / path if path else None)
+    proposals, assignments, reviews, labels = (
+        store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
+    )
+    items = _items(ws, [store.read(ws, tables.READINGS), proposals, assignments, reviews])
+    texts = route.texts(store.read(ws, tables.CONVERSATIONS), items)
+    standing, left_out = stage.standing(reviews, texts, taxonomy)
+    votes = stage.votes(standing, taxonomy)
+    judged = stage.adjudicate(votes, labels)
+    return Desk(ws, taxonomy, texts, proposals, assignments, reviews, labels, standing, left_out, votes, judged)
+
+
+def _items(ws: "Workspace", frames: "list[pl.DataFrame]") -> "pl.DataFrame | None":
+    """The items that somebody or something has read; the catalog is merged only where there are any."""
+    import polars as pl
+
+    from saferec_builder import catalog, store, tables
+
+    flags = [frame.filter(pl.col("kind") == "item_flag").select(item="subject") for frame in frames]
+    read = pl.concat(flags).unique()
+    if read.is_empty():
+        return None
+    items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    return items.join(read, on="item", how="semi", maintain_order="left")

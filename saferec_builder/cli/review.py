@@ -1,7 +1,200 @@
+"""review push, pull, status: tasks go to people, their answers come back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
+from saferec_builder.cli.adjudicate import Desk, gather
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from annotation.files import Pulled
+
 app = typer.Typer(no_args_is_help=True)
+
+Tool = Annotated[str, typer.Option("--tool", help="Where people review: files (one CSV per person).")]
+SHOWN = 20  # refused rows that are printed one by one; all of them are in the table drops
 
 
 @app.callback()
 def _root() -> None: ...
+
+
+@app.command()
+def push(
+    tool: Tool,
+    reviewer: Annotated[
+        list[str] | None, typer.Option("--reviewer", help="Who reviews; give it twice or more.")
+    ] = None,
+    adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
+    audit: Annotated[float, typer.Option("--audit", min=0, max=1, help="Share of the rest, drawn blind.")] = 0.1,
+    everything: Annotated[bool, typer.Option("--all", help="Every conversation goes out.")] = False,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Folder for the files; default: review/ in the workspace.")
+    ] = None,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
+    from saferec_builder import adjudicate, route, store, tables
+    from saferec_builder.errors import UsageError
+
+    _check_tool(tool)
+    desk = gather(folder)
+    names = tuple(reviewer or ())
+    _check_people(names, adjudicator, desk.assignments)
+    if desk.texts.is_empty():
+        raise UsageError(f"{folder}: there is nothing to review: run `saferec-build mine` first")
+    to = to or desk.ws.root / "review"
+    _check_pulled(desk, [path for path in _paths(to, names, adjudicator).values() if path.exists()])
+    batch = f"push-{desk.assignments['batch'].n_unique() + 1}"
+    plan = route.Plan(names, adjudicator, audit, everything, batch)
+    disputed = adjudicate.disputed(desk.judged)
+    new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan)
+    added = store.append(desk.ws, tables.ASSIGNMENTS, new)
+    rows = _write(desk, _paths(to, names, adjudicator), disputed)
+    had = desk.assignments.filter(desk.assignments["reviewer"].is_in([*names, adjudicator or ""])).height
+    why = dict(new["why"].value_counts().sort("why").iter_rows())
+    say(Counts("review push", added, had, figures={"rows": rows, "new": why, "folder": str(to)}), as_json, "tasks")
+
+
+def _write(desk: Desk, paths: dict[str, Path], disputed: "pl.DataFrame") -> dict[str, int]:
+    """The files of everybody named, and the guidelines beside them."""
+    from annotation import GUIDELINES, files, guideline
+    from saferec_builder import adjudicate, route, store, tables
+
+    said = adjudicate.opinions(desk.votes, disputed)
+    assignments = store.read(desk.ws, tables.ASSIGNMENTS)
+    units = route.units(assignments, desk.texts, desk.proposals, desk.standing, said)
+    rows = files.push(units, desk.texts, desk.taxonomy, guideline(), store.replacing, paths)
+    for parent in {path.parent for path in paths.values()}:
+        with store.replacing(parent / GUIDELINES.name) as tmp:
+            tmp.write_bytes(GUIDELINES.read_bytes())
+    return rows
+
+
+def _paths(to: Path, names: tuple[str, ...], adjudicator: str | None) -> dict[str, Path]:
+    return {name: to / f"{name}.csv" for name in (*names, *([adjudicator] if adjudicator else []))}
+
+
+def _check_tool(tool: str) -> None:
+    from saferec_builder.errors import UsageError
+
+    if tool != "files":
+        raise UsageError(f"--tool {tool}: there is no such review tool: wanted files")
+
+
+def _check_people(names: tuple[str, ...], adjudicator: str | None, assignments: "pl.DataFrame") -> None:
+    from saferec_builder.errors import UsageError
+
+    people = [*names, *([adjudicator] if adjudicator else [])]
+    if not people:
+        raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
+    for name in people:
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
+            raise UsageError(f"reviewer {name!r}: a name has letters, digits and -_. only; it becomes a file's name")
+    folded = [name.casefold() for name in people]
+    if twice := sorted({name for name in folded if folded.count(name) > 1}):
+        raise UsageError(f"{twice[0]!r} is named twice: reviewers and the adjudicator are different people")
+    roles = dict(assignments.select("reviewer", "role").iter_rows())
+    for name, role in [
+        *((name, "reviewer") for name in names),
+        *([(adjudicator, "adjudicator")] if adjudicator else []),
+    ]:
+        if roles.get(name, role) != role:
+            raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")
+
+
+def _check_pulled(desk: Desk, paths: list[Path]) -> None:
+    """A file is not overwritten while it holds an answer that the workspace has never had."""
+    from annotation import files
+    from saferec_builder.errors import ReviewError
+
+    pulled = _read(desk, paths)
+    said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
+    never = _new(desk, pulled).join(desk.reviews, on=said, how="anti")
+    waiting = never.height + sum(reason != files.SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
+    if waiting:
+        names = " ".join(str(path) for path in paths)
+        raise ReviewError(
+            f"{names}: {waiting} answers in there are not in the workspace yet: run"
+            f" `saferec-build review pull --tool files {names}`, correct what it names, or move the file away"
+        )
+
+
+@app.command()
+def pull(
+    paths: Annotated[list[Path], typer.Argument(help="CSVs as reviewers sent them back, or folders of them.")],
+    tool: Tool,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Bring answers back; a row that cannot be read is named, and can be corrected and pulled again."""
+    import polars as pl
+
+    from saferec_builder import store, tables
+
+    _check_tool(tool)
+    desk = gather(folder)
+    pulled = _read(desk, [file for path in paths for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])])
+    added = store.append(desk.ws, tables.REVIEWS, _new(desk, pulled))
+    drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
+    store.append(desk.ws, tables.DROPS, drops)
+    for _, _, place, reason, detail in pulled.drops[:SHOWN]:
+        typer.echo(f"{place}: {reason}: {detail}", err=True)
+    if len(pulled.drops) > SHOWN:
+        typer.echo(f"... and {len(pulled.drops) - SHOWN} more, in the table drops", err=True)
+    dropped = dict(drops["reason"].value_counts().sort("reason").iter_rows())
+    skipped = len(pulled.answers) - added + pulled.repeated
+    say(Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty}), as_json, "answers")
+
+
+def _read(desk: Desk, paths: list[Path]) -> "Pulled":
+    from annotation import files, guideline, locate
+
+    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate)
+
+
+def _new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
+    import polars as pl
+
+    from saferec_builder import adjudicate, tables
+
+    schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
+    answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
+    # in a demo workspace nobody real answers, whatever the tool
+    return adjudicate.record(answers.with_columns(simulated=pl.lit(desk.ws.config.demo)), desk.reviews)
+
+
+@app.command()
+def status(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Per trait: units proposed, handed out, reviewed by one, by two or more, disputed; per reviewer: tasks open."""
+    from saferec_builder import adjudicate, route
+
+    desk = gather(folder)
+    disputed = adjudicate.disputed(desk.judged)
+    found = route.progress(desk.proposals, desk.assignments, adjudicate.by_reviewers(desk.votes), disputed)
+    rows = {row.pop("trait"): row for row in found.to_dicts()}
+    said = adjudicate.opinions(desk.votes, disputed)
+    units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said)
+    people = _tasks(desk.assignments, units)
+    if not as_json:
+        _table(rows)
+    figures: dict[str, Any] = ({"traits": rows} if as_json else {}) | {"reviewers": people, "left_out": desk.left_out}
+    say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
+
+
+def _tasks(assignments: "pl.DataFrame", units: "pl.DataFrame") -> dict[str, dict[str, int]]:
+    had = dict(assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
+    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
+    return {name: {"tasks": n, "open": still.get(name, 0)} for name, n in had.items()}
+
+
+def _table(rows: dict[str, dict[str, int]]) -> None:
+    names = list(next(iter(rows.values()), {}))
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names))
+    for slug, row in rows.items():
+        typer.echo(f"{slug:<22}" + "".join(f"{row[name]:>10,}" for name in names))

@@ -1,0 +1,63 @@
+"""Review tools, one per file, with the same verbs in each; and the one page that every reviewer reads."""
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+GUIDELINES = Path(__file__).with_name("guidelines.md")
+
+
+def guideline() -> str:
+    """Names the page as it stands: stamped on every review, so that one can tell what its reviewer had read."""
+    return hashlib.blake2b(GUIDELINES.read_bytes(), digest_size=8).hexdigest()
+
+
+_PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")
+_PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
+
+
+def locate(quote: str, turns: list[dict[str, Any]], hints: Sequence[int] = ()) -> dict[str, Any] | None:
+    """The quote's first place, in code points: hinted turns first, then the seeker's, then the others.
+
+    Exactly, else with spaces, quotation marks, dashes and composed letters made alike, as spreadsheets change them;
+    the span holds the text's own characters.
+    """
+    order = [n for n in hints if 0 <= n < len(turns)]
+    order += sorted(range(len(turns)), key=lambda n: turns[n]["role"] != "seeker")
+    for wanted in dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")]):
+        for find in (_exact, _alike):
+            for n in order:
+                if wanted and (place := find(turns[n]["text"], wanted)):
+                    start, end = place
+                    return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
+    return None
+
+
+def _exact(text: str, quote: str) -> tuple[int, int] | None:
+    start = text.find(quote)
+    return (start, start + len(quote)) if start >= 0 else None
+
+
+def _alike(text: str, quote: str) -> tuple[int, int] | None:
+    (plain, at), (wanted, _) = _plain(text), _plain(quote)
+    start = plain.find(wanted) if wanted else -1
+    while start >= 0:
+        end = start + len(wanted)
+        whole = (start == 0 or at[start - 1] != at[start]) and (end == len(at) or at[end] != at[end - 1])
+        if whole:  # never half of a composed letter
+            return at[start], at[end - 1] + 1
+        start = plain.find(wanted, start + 1)
+    return None
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """(the text made alike, for each of its characters the index in `text` that it comes from)."""
+    pairs: list[tuple[str, int]] = []
+    for n, char in enumerate(text):
+        for c in unicodedata.normalize("NFD", _PLAIN.get(char, char)):
+            c = " " if c.isspace() else c
+            if c != " " or (pairs and pairs[-1][0] != " "):
+                pairs.append((c, n))
+    return "".join(c for c, _ in pairs), [n for _, n in pairs]

@@ -1,0 +1,277 @@
+"""Two people who agree make a label; disputes go to an adjudicator; nobody's word outlives the text it was about.
+
+reads  reviews (append-only), texts (kind, subject, digest, turns, current), the taxonomy, labels so far
+gives  standing reviews -> votes (one verdict per unit and reviewer) -> labels; and item labels as warnings
+
+`*` is a reviewer's word on every trait that they did not answer one by one: absent. It speaks for conversations,
+which they read whole; of an item they read a plot, and nobody can tell from a plot that a film holds no needle.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.tables import LABELS, REVIEWS, SPAN, WARNINGS, digest, last
+from saferec_builder.traits import Taxonomy
+
+UNIT = ("kind", "subject", "trait")
+Span = dict[str, Any]
+WHO = ("reviewer", "role")
+STALE = "stale"
+OTHER_TAXONOMY = "`*` of another taxonomy"
+NO_TRAIT = "trait not in the taxonomy"
+
+# ---- reviews: what is new, what still stands
+
+
+def record(answers: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
+    """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
+
+    The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
+    file pulled twice is the same rows.
+    """
+    key = [*UNIT, *WHO]
+    said = ["digest", "verdict", "form", "spans", "note", "seconds"]
+    known = reviews.group_by(key).agg(pl.len().alias("times"), *(pl.col(c).last().alias(f"last_{c}") for c in said))
+    new = (
+        last(answers, *key)
+        .join(known, on=key, how="left", maintain_order="left")
+        .filter(pl.col("times").is_null() | pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said))
+        .with_columns(pl.col("times").fill_null(0))
+    )
+    names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
+    ids = [digest(*row) for row in new.select(names).iter_rows()]
+    return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())
+
+
+def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
+    """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
+
+    Column `out` is null or the reason why a row does not count: its evidence is gone (`stale`), its trait is not in
+    the taxonomy, or it is a `*` given under another taxonomy, which cannot speak for traits it did not list.
+    """
+    now = texts.filter("current").select("kind", "subject", now="digest")
+    frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
+    frame = frame.with_row_index("row")
+    moved = frame.filter(pl.col("digest").ne_missing(pl.col("now")))
+    found = pl.DataFrame(
+        [(row, spans) for row, spans in _moved(moved, texts)],
+        schema={"row": pl.UInt32, "again": pl.List(SPAN)},
+        orient="row",
+    )
+    known = pl.col("trait").is_in([*taxonomy.slugs, "*"])
+    old_star = (pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)
+    frame = (
+        frame.join(found, on="row", how="left", maintain_order="left")
+        .with_columns(changed=pl.col("row").is_in(moved["row"].implode()))
+        .with_columns(
+            out=pl.when(pl.col("changed") & pl.col("again").is_null())
+            .then(pl.lit(STALE))
+            .when(~known)
+            .then(pl.lit(NO_TRAIT))
+            .when(old_star)
+            .then(pl.lit(OTHER_TAXONOMY)),
+            spans=pl.when("changed").then(pl.coalesce("again", "spans")).otherwise("spans"),
+            digest=pl.coalesce("now", "digest"),
+        )
+    )
+    counts = frame.filter(pl.col("out").is_not_null()).group_by("out").len().sort("out")
+    return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
+
+
+def _moved(reviews: pl.DataFrame, texts: pl.DataFrame) -> list[tuple[int, list[Span] | None]]:
+    """(row, spans in the current text, or null where the review no longer fits it)."""
+    judged = texts.select("kind", "subject", "digest", was=pl.col("turns").list.len())
+    now = texts.filter("current").select("kind", "subject", "turns")
+    rows = reviews.join(judged, on=["kind", "subject", "digest"], how="left").join(
+        now, on=["kind", "subject"], how="left"
+    )
+    return [(r["row"], _again(r["spans"] or [], r["turns"], r["was"], r["kind"])) for r in rows.iter_rows(named=True)]
+
+
+def _again(spans: list[Span], turns: list[dict[str, Any]] | None, was: int | None, kind: str) -> list[Span] | None:
+    """Every span at its place in `turns`, or None. Words without evidence (absent) stand until a turn is added."""
+    if turns is None:
+        return None
+    if not spans:
+        return [] if kind == "item_flag" or (was is not None and len(turns) <= was) else None
+    placed = [place for span in spans if (place := _place(span, [turn["text"] for turn in turns]))]
+    return placed if len(placed) == len(spans) else None
+
+
+def _place(span: Span, texts: Sequence[str]) -> Span | None:
+    """The span where its quote stands now: same place, same turn, else the nearest turn."""
+    quote, turn = span["quote"], span["turn"]
+    if turn < len(texts) and texts[turn][span["start"] : span["end"]] == quote:
+        return span
+    for n in sorted(range(len(texts)), key=lambda n: abs(n - turn)):
+        if (start := texts[n].find(quote)) >= 0:
+            return {"turn": n, "start": start, "end": start + len(quote), "quote": quote}
+    return None
+
+
+# ---- votes and labels
+
+
+def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """One row per unit and person: answers that stand, and `*` spelled out.
+
+    A trait that a reviewer did answer is never filled from their `*`, also where that answer no longer stands.
+    """
+    answers = standing.filter(pl.col("trait") != "*")
+    stars = standing.filter(
+        (pl.col("trait") == "*")
+        & pl.col("out").is_null()
+        & (pl.col("kind") == "sensitivity")
+        & (pl.col("role") == "reviewer")
+    )
+    rest = (
+        stars.drop("trait")
+        .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
+        .join(answers, on=[*UNIT, *WHO], how="anti", maintain_order="left")
+        .with_columns(
+            verdict=pl.lit("absent"),
+            form=pl.lit(None, pl.String),
+            spans=pl.lit([], pl.List(SPAN)),
+            note=pl.lit(None, pl.String),
+        )
+    )
+    return pl.concat([answers.filter(pl.col("out").is_null()), rest.select(answers.columns)]).drop("out")
+
+
+def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
+    """The votes that say something about agreement: an adjudicator has seen what the others said."""
+    return votes.filter(pl.col("role") == "reviewer")
+
+
+def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """LABELS rows of every unit with a vote, and of every labelled unit that has lost its votes (unresolved again).
+
+    method is `adjudicated` where an adjudicator spoke, `agreed` where at least two reviewers gave one verdict and
+    nobody another, else `unresolved` with a null verdict. Ids are left empty: `changed` gives them.
+    """
+    by_reviewer = pl.col("verdict").filter(pl.col("role") == "reviewer")
+    ruling = pl.col("verdict").filter(pl.col("role") == "adjudicator").last()
+    judged = (
+        votes.group_by(*UNIT, maintain_order=True)
+        .agg(
+            ruling.alias("ruling"),
+            by_reviewer.first().alias("common"),
+            ((by_reviewer.n_unique() == 1) & (by_reviewer.len() >= 2)).alias("agree"),
+            pl.col("review").alias("reviews"),
+            pl.col("simulated").any(),
+            pl.col("digest").last(),
+        )
+        .with_columns(
+            method=pl.when(pl.col("ruling").is_not_null())
+            .then(pl.lit("adjudicated"))
+            .when("agree")
+            .then(pl.lit("agreed"))
+            .otherwise(pl.lit("unresolved")),
+            verdict=pl.coalesce("ruling", pl.when("agree").then("common")),
+        )
+    )
+    judged = judged.join(_evidence(votes, judged), on=UNIT, how="left").with_columns(pl.col("spans").fill_null([]))
+    lost = (
+        last(labels, *UNIT)
+        .join(judged, on=UNIT, how="anti")
+        .with_columns(
+            verdict=pl.lit(None, pl.String),
+            form=pl.lit(None, pl.String),
+            spans=pl.lit([], pl.List(SPAN)),
+            method=pl.lit("unresolved"),
+            reviews=pl.lit([], pl.List(pl.String)),
+        )
+    )
+    columns = [c for c in LABELS.columns if c != "label"]
+    return pl.concat([judged.select(columns), lost.select(columns)]).sort(UNIT)
+
+
+def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
+    """Form and spans from the votes that agree with the label; a tie of forms, or no word on it, is implicit."""
+    alike = votes.join(judged.select(*UNIT, label="verdict"), on=UNIT).filter(
+        (pl.col("verdict") == pl.col("label")) & (pl.col("verdict") != "absent")
+    )
+    explicit, implicit = ((pl.col("form") == form).sum() for form in ("explicit", "implicit"))
+    forms = (
+        alike.filter(pl.col("verdict") == "present")
+        .group_by(UNIT)
+        .agg(form=pl.when(explicit > implicit).then(pl.lit("explicit")).otherwise(pl.lit("implicit")))
+    )
+    spans = (
+        alike.select(*UNIT, pl.col("spans"))
+        .explode("spans", empty_as_null=False, keep_nulls=False)
+        .unique()
+        .sort(*UNIT, *(pl.col("spans").struct.field(f) for f in ("turn", "start", "end")))
+        .group_by(UNIT, maintain_order=True)
+        .agg("spans")
+    )
+    units = alike.select(UNIT).unique()
+    return units.join(forms, on=UNIT, how="left").join(spans, on=UNIT, how="left")
+
+
+def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """Those of `judged` that differ from the unit's last label, with ids.
+
+    An id covers the unit, verdict, method, reviews and the label before it, so a label that comes back is a new row.
+    """
+    before = last(labels, *UNIT)
+    facts = ["digest", "verdict", "form", "spans", "method", "reviews"]
+    had = before.select(*UNIT, had="label", **{f"had_{c}": c for c in facts})
+    new = judged.join(had, on=UNIT, how="left", maintain_order="left").filter(
+        pl.col("had").is_null() | pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"had_{c}")) for c in facts)
+    )
+    ids = [
+        digest(*row) for row in new.select(*UNIT, "verdict", "method", "reviews", "digest", "spans", "had").iter_rows()
+    ]
+    return new.with_columns(pl.Series("label", ids, dtype=pl.String)).select(LABELS.columns.keys())
+
+
+def disputed(judged: pl.DataFrame) -> pl.DataFrame:
+    """Units on which two people spoke and did not say the same, with nobody's ruling yet."""
+    return judged.filter((pl.col("method") == "unresolved") & (pl.col("reviews").list.len() >= 2)).select(UNIT)
+
+
+def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
+    """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who."""
+    rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
+    said = rows.select(*UNIT).with_columns(
+        pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    )
+    return said.group_by(UNIT).agg(pl.col("said").sort()).sort(UNIT)
+
+
+def _opinion(vote: dict[str, Any]) -> str:
+    parts = [", ".join(part for part in (vote["verdict"], vote["form"]) if part)]
+    parts += [f"“{span['quote']}”" for span in vote["spans"] or []]
+    return ": ".join(parts[:1] + [" | ".join(parts[1:])] * bool(parts[1:])) + (
+        f" ({vote['note']})" if vote["note"] else ""
+    )
+
+
+def warnings(labels: pl.DataFrame) -> pl.DataFrame:
+    """Item labels as WARNINGS of kind `review`: yes or no; a later row without an answer takes the earlier back."""
+    answer = pl.col("verdict").replace_strict({"present": "yes", "absent": "no"}, default=None, return_dtype=pl.String)
+    flags = labels.filter(pl.col("kind") == "item_flag").with_columns(answer=answer)
+    once = pl.col("answer").is_not_null().cum_sum().over("subject", "trait") > 0
+    return (
+        flags.filter(once)
+        .select(
+            pl.col("label")
+            .map_elements(lambda label: digest("review", label), return_dtype=pl.String)
+            .alias("warning"),
+            ("item:" + pl.col("subject")).alias("ref"),
+            pl.lit(None, pl.String).alias("domain"),
+            pl.lit("review").alias("kind"),
+            pl.col("trait").alias("topic"),
+            pl.lit(None, pl.Int32).alias("yes"),
+            pl.lit(None, pl.Int32).alias("no"),
+            "answer",
+            pl.lit(None, pl.Int32).alias("severity"),
+            pl.lit("review").alias("source"),
+            pl.lit(None, pl.String).alias("url"),
+            pl.lit(None, pl.String).alias("retrieved"),
+        )
+        .match_to_schema(WARNINGS.schema)
+    )

@@ -1,0 +1,321 @@
+"""review push, pull, status and adjudicate as people use them: files in a folder, edited, pulled, pushed again."""
+
+import csv
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from annotation import GUIDELINES
+from saferec_builder import store, tables, traits
+
+TEXTS = {
+    "c1": "I faint when I see blood. Something funny?",
+    "c2": "After the crash I take the long way round. A film for tonight?",
+    "c3": "Any good western?",
+    "c4": "A game for two, please.",
+}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    """Four conversations; gore is proposed in c1, accidents (with doubt) in c2."""
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
+        | {"turns": [{"role": "seeker", "text": text, "items": []}]}
+        for c, text in TEXTS.items()
+    ]
+    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    claims = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim(*c) for c in claims], schema=tables.PROPOSALS.schema))
+    return workspace
+
+
+def claim(
+    subject: str, trait: str, verdict: str, quote: str, kind: str = "sensitivity", text: str | None = None
+) -> dict:
+    start = (text or TEXTS[subject]).index(quote)
+    spans = [{"turn": 0, "start": start, "end": start + len(quote), "quote": quote}]
+    row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject}
+    row |= {"trait": trait, "verdict": verdict, "spans": spans, "digest": "d", "proposer": "rules"}
+    return row | {"form": "explicit" if verdict == "present" else None}
+
+
+@pytest.fixture
+def review(cli, ws):
+    """review("push", ...) on the files tool; the JSON it printed."""
+
+    def run(verb: str, *words: object) -> dict:
+        tool = () if verb == "status" else ("--tool", "files")
+        ran = cli("review", verb, *words, *tool, "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
+        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
+        return ran.json
+
+    return run
+
+
+@pytest.fixture
+def adjudicate(cli, ws):
+    def run() -> dict:
+        ran = cli("adjudicate", "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        return ran.json
+
+    return run
+
+
+TWO = ("--reviewer", "ann", "--reviewer", "bo")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def edit(path: Path, answer) -> None:
+    """Writes answer(row) into every row: what a person does in a spreadsheet."""
+    rows = [row | (answer(row) or {}) for row in rows_of(path)]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+
+
+def yes(row: dict) -> dict:
+    """Everything proposed is so, nothing else is."""
+    return {"verdict": "none" if row["trait"] == "*" else "present"}
+
+
+def no(row: dict) -> dict:
+    return {"verdict": "none" if row["trait"] == "*" else "absent"}
+
+
+def labels(ws) -> dict[tuple[str, str], tuple]:
+    last = tables.last(store.read(ws, tables.LABELS), "kind", "subject", "trait")
+    return {(r["subject"], r["trait"]): (r["verdict"], r["method"]) for r in last.iter_rows(named=True)}
+
+
+def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
+    sent = review("push", *TWO, "--audit", 0)
+    assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
+    assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
+    folder = ws.root / "review"
+    assert (folder / "guidelines.md").read_bytes() == GUIDELINES.read_bytes()
+    edit(folder / "ann.csv", yes)
+    edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
+    assert review("pull", folder)["added"] == 8
+
+    told = adjudicate()
+    # c1 and c2, 20 traits each; accidents in c2 is disputed
+    assert (told["in"], told["added"]) == (40, 40)
+    assert (told["agreed"], told["adjudicated"], told["unresolved"]) == (39, 0, 1)
+    assert labels(ws)["c1", "gore"] == ("present", "agreed")
+    assert labels(ws)["c2", "gore"] == ("absent", "agreed")
+    # gore: pp, aa; accidents: aa, pa -> Do = 2, De = (16 - 9 - 1) / 3 = 2: no better than chance; needles: all absent
+    assert told["alpha"]["gore"]["alpha"] == 1.0
+    assert told["alpha"]["accidents_disasters"]["alpha"] == pytest.approx(0.0)
+    assert told["alpha"]["needles"]["alpha"] is None
+    assert adjudicate()["added"] == 0
+    text = cli("adjudicate", "-C", ws.root).out
+    assert "alpha of needles: n/a (over 2)" in text
+    assert "alpha of gore: 1.00 [1.00, 1.00] (over 2)" in text
+
+    review("push", "--adjudicator", "cy")
+    (row,) = rows_of(folder / "cy.csv")
+    assert row["trait"] == "accidents_disasters"
+    assert row["said"].splitlines() == ["absent", "present: “crash”"]
+    edit(folder / "cy.csv", lambda row: {"verdict": "present", "form": "implicit"})
+    assert review("pull", folder / "cy.csv")["added"] == 1
+    told = adjudicate()
+    assert (told["added"], told["adjudicated"], told["unresolved"]) == (1, 1, 0)
+    assert labels(ws)["c2", "accidents_disasters"] == ("present", "adjudicated")
+    label = store.read(ws, tables.LABELS).row(-1, named=True)
+    assert [s["quote"] for s in label["spans"]] == ["crash"]
+    assert len(label["reviews"]) == 3
+    assert review("push", "--adjudicator", "cy")["rows"] == {"cy": 0}
+
+
+def test_every_command_twice_adds_nothing(ws, review):
+    assert review("push", *TWO)["added"] == review("push", *TWO)["skipped"] > 0
+    file = ws.root / "review" / "ann.csv"
+    before = file.read_bytes()
+    review("push", *TWO)
+    assert file.read_bytes() == before
+    edit(file, yes)
+    first, again = review("pull", file), review("pull", file)
+    assert (again["added"], again["skipped"]) == (0, first["added"])
+
+
+def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, yes)
+    review("pull", file)
+    edit(file, no)
+    changed = review("pull", file)
+    assert (changed["added"], changed["skipped"]) == (2, 2)  # two units changed, two `*` did not
+    edit(file, yes)
+    assert review("pull", file)["added"] == 2
+    assert store.read(ws, tables.REVIEWS).height == 8
+
+
+def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
+    sent = review("push", *TWO, "--all")
+    assert sent["new"] == {"audit": 4, "proposed": 4}
+    assert sent["rows"] == {"ann": 6, "bo": 6}
+    blind = [row for row in rows_of(ws.root / "review" / "ann.csv") if "western" in row["text"]]
+    assert [(row["trait"], row["proposed"]) for row in blind] == [("*", "")]
+
+
+def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
+    number = [row["trait"] for row in rows_of(file)].index("gore") + 2
+    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
+    assert f"{file}:{number}: quote not found: 'blod'" in ran.err
+    assert ran.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
+    assert ran.json["added"] == 2
+    drops = store.read(ws, tables.DROPS)
+    assert f"{file}:{number}" in drops["place"].to_list()
+    edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
+    assert review("pull", file)["added"] == 2
+    assert store.read(ws, tables.REVIEWS).height == 4
+
+
+def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
+    before = file.read_bytes()
+    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "review pull --tool files" in ran.err
+    assert file.read_bytes() == before
+    review("pull", file)
+    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 4  # both tasks are still open
+    assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show what she said
+
+
+def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, yes)
+    review("pull", file)
+    later = ws.root / "from-ann.csv"
+    later.write_bytes(file.read_bytes())
+    edit(later, no)
+    review("pull", later)
+    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 0  # all she has is done, and her last word stands
+    verdicts = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")["verdict"]
+    assert set(verdicts) == {"absent"}
+
+
+def test_status_counts_units(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    edit(ws.root / "review" / "ann.csv", yes)
+    edit(ws.root / "review" / "bo.csv", lambda row: no(row) if "blood" in row["text"] else {})
+    review("pull", ws.root / "review")
+    told = review("status")
+    assert told["traits"]["gore"] == {"proposed": 1, "assigned": 1, "once": 1, "twice": 1, "disputed": 1}
+    assert told["traits"]["needles"] == {"proposed": 0, "assigned": 0, "once": 1, "twice": 1, "disputed": 0}
+    assert told["reviewers"] == {"ann": {"tasks": 2, "open": 0}, "bo": {"tasks": 2, "open": 1}}
+    text = cli("review", "status", "-C", ws.root).out
+    assert [line.split() for line in text.splitlines() if line.startswith("gore ")] == [["gore", *"11111"]]
+
+
+def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, review, adjudicate):
+    review("push", *TWO, "--audit", 0)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    adjudicate()
+    newer = (
+        store.read(ws, tables.CONVERSATIONS)
+        .filter(conversation="c1")
+        .with_columns(
+            digest=pl.lit("d-c1b"),
+            turns=pl.Series(
+                [[{"role": "seeker", "text": "Something funny?", "items": []}]], dtype=pl.List(tables.TURN)
+            ),
+        )
+    )
+    store.append(ws, tables.CONVERSATIONS, newer)
+    told = adjudicate()
+    assert told["reviews_left_out"] == {"stale": 2}
+    assert labels(ws)["c1", "gore"] == (None, "unresolved")
+    assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
+
+
+def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudicate):
+    from saferec_builder import catalog
+
+    row = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
+    row |= {
+        "title": "The Long Ward",
+        "year": 1987,
+        "refs": [],
+        "aliases": [],
+        "genres": ["drama"],
+        "plot": "A nurse draws blood.",
+    }
+    rows = pl.DataFrame([row], schema=tables.CATALOG_ROWS.schema)
+    store.append(ws, tables.CATALOG_ROWS, rows)
+    item = catalog.merge(rows)[0]["item"][0]
+    flag = claim(item, "needles", "present", "draws blood", kind="item_flag", text="A nurse draws blood.")
+    store.append(ws, tables.PROPOSALS, pl.DataFrame([flag], schema=tables.PROPOSALS.schema))
+    review("push", *TWO, "--audit", 0)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    assert adjudicate()["warnings_from_item_labels"] == 1
+    assert labels(ws)[item, "needles"] == ("present", "agreed")
+    assert (item, "gore") not in labels(ws)  # a plot cannot show that a film holds none
+    assert adjudicate()["warnings_from_item_labels"] == 0
+    ran = cli("catalog", "check", "The Long Ward (1987)", "--trait", "needles", "-C", ws.root)
+    assert "violated" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("push", "--tool", "paper", *TWO), "no such review tool"),
+        (("push", "--tool", "files"), "nobody to review"),
+        (("push", "--tool", "files", "--reviewer", "ann", "--reviewer", "Ann"), "named twice"),
+        (("push", "--tool", "files", *TWO, "--adjudicator", "bo"), "named twice"),
+        (("push", "--tool", "files", "--reviewer", "../ann"), "a name has letters"),
+        (("pull", "--tool", "files", "nowhere.csv"), "no such file"),
+    ],
+)
+def test_a_mistake_is_one_line(ws, cli, words, says):
+    ran = cli("review", *words, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert says in ran.err
+    assert store.read(ws, tables.ASSIGNMENTS).is_empty()
+
+
+def test_nobody_rules_on_their_own_reviews(ws, cli, review):
+    review("push", *TWO)
+    ran = cli("review", "push", "--tool", "files", "--adjudicator", "ann", "-C", ws.root)
+    assert ran.code == 1
+    assert "ann has tasks as reviewer" in ran.err
+
+
+def test_empty_workspaces_say_what_to_run_first(workspace, cli):
+    pushed = cli("review", "push", "--tool", "files", *TWO, "-C", workspace.root)
+    assert (pushed.code, "saferec-build mine" in pushed.err) == (1, True)
+    judged = cli("adjudicate", "-C", workspace.root)
+    assert (judged.code, "review pull" in judged.err) == (1, True)
+    assert cli("review", "status", "-C", workspace.root).code == 0
+
+
+def test_the_guidelines_name_every_column_that_people_fill_in():
+    page = GUIDELINES.read_text(encoding="utf-8")
+    assert all(
+        f"`{column}`" in page for column in ("verdict", "form", "quote", "turn", "note", "seconds", "unit", "*", "none")
+    )
+    assert len(page.splitlines()) <= 60  # one page
+    assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy stands in the file itself
