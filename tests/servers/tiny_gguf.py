@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ TEMPLATE = (
 )
 
 
-def write_model(path: Path, sample: str, seed: int = 7) -> None:
+def write_model(path: Path, sample: str, seed: int = 4) -> None:
     """An untrained llama in GGUF; its tokenizer merges what is frequent in `sample`, so prompts stay short."""
     import gguf
 
@@ -46,7 +47,7 @@ def write_model(path: Path, sample: str, seed: int = 7) -> None:
     out.add_eos_token_id(len(tokens) + 1)
     out.add_add_bos_token(False)
     out.add_chat_template(TEMPLATE)
-    for name, weights in _weights(len(tokens) + len(special), np.random.default_rng(seed)):
+    for name, weights in _weights([*tokens, *special], np.random.default_rng(seed)):
         out.add_tensor(name, weights)
     out.write_header_to_file()
     out.write_kv_data_to_file()
@@ -54,21 +55,31 @@ def write_model(path: Path, sample: str, seed: int = 7) -> None:
     out.close()
 
 
-def _weights(vocabulary: int, random: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+def _weights(vocabulary: list[str], random: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
     def normal(*shape: int) -> np.ndarray:
         return random.normal(0, 1 / np.sqrt(shape[-1]), shape).astype(np.float32)
 
-    yield "token_embd.weight", normal(vocabulary, WIDTH) * 8
-    yield "output.weight", normal(vocabulary, WIDTH) * 3
+    tokens, output = normal(len(vocabulary), WIDTH) * 8, normal(len(vocabulary), WIDTH) * 3
+    # dimension 0 is the same for every token: its output weight is a bias, for claims with strings that end
+    tokens[:, 0], output[:, 0] = 8, [_bias(token) for token in vocabulary]
+    yield "token_embd.weight", tokens
+    yield "output.weight", output
     yield "output_norm.weight", np.ones(WIDTH, np.float32)
     for n in range(LAYERS):
         yield f"blk.{n}.attn_norm.weight", np.ones(WIDTH, np.float32)
         yield f"blk.{n}.ffn_norm.weight", np.ones(WIDTH, np.float32)
-        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            yield f"blk.{n}.{part}.weight", normal(WIDTH, WIDTH) * 2
+        # sharp attention: each word looks at few others, so that the answer depends on the text
+        for part, scale in (("attn_q", 3), ("attn_k", 3), ("attn_v", 2), ("attn_output", 2)):
+            yield f"blk.{n}.{part}.weight", normal(WIDTH, WIDTH) * scale
         yield f"blk.{n}.ffn_gate.weight", normal(INNER, WIDTH)
         yield f"blk.{n}.ffn_up.weight", normal(INNER, WIDTH)
         yield f"blk.{n}.ffn_down.weight", normal(WIDTH, INNER)
+
+
+def _bias(token: str) -> float:
+    if not token.strip("ĠĊĉ"):  # space, newline and tab in the byte letters
+        return -2.0
+    return {'"': 1.2, "{": 0.6, '{"': 0.6}.get(token, 0.0)
 
 
 def _tokenizer(sample: str) -> tuple[list[str], list[str]]:
@@ -79,7 +90,7 @@ def _tokenizer(sample: str) -> tuple[list[str], list[str]]:
     for _ in range(MERGES):
         pairs: Counter[tuple[str, str]] = Counter()
         for word, n in words.items():
-            for pair in zip(word, word[1:], strict=False):
+            for pair in pairwise(word):
                 pairs[pair] += n
         if not pairs:
             break
@@ -133,7 +144,7 @@ def serve(model: str) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.n_ctx, params.n_parallel, params.n_gpu_layers = CONTEXT * 2, 2, 0
-    params.cpuparams.n_threads = 2
+    params.cpuparams.n_threads = 1
     params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
     server = xllamacpp.Server(params)
     print(json.dumps({"url": f"{server.listening_address}/v1"}), flush=True)

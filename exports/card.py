@@ -1,0 +1,113 @@
+"""The dataset card and the change log: everything they say is in the manifest.
+
+Names come from files that others wrote. Every value that the template prints is escaped for Markdown, unless a filter
+says that it was made safe otherwise.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
+
+
+class _Safe(str):
+    """Text that is Markdown or YAML already."""
+
+
+def render(manifest: Mapping[str, Any]) -> str:
+    """The card of a release, from its manifest (`files` is not needed)."""
+    import jinja2
+
+    room = jinja2.Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
+    )
+    room.filters |= {"yaml": yaml, "slug": _slug}
+    template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    return template.render(
+        m=manifest,
+        size=_Safe(_size(manifest)),
+        warning=_Safe(_warning(manifest)),
+        sources=_Safe(_sources(manifest)),
+        split_text=_Safe(_split_text(manifest)),
+        no_item=_Safe("no linked item"),
+        no_request=_Safe("no request before the answer"),
+        percent=lambda part: _Safe(f"{part:.0%}"),
+        share=lambda part, whole: _Safe(f"{part / whole:.0%}" if whole else "0%"),
+        alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),
+    )
+
+
+def escape(text: str) -> str:
+    """One line of plain text that no Markdown reader takes for markup, a link or HTML."""
+    return _Safe(_SPECIAL.sub(r"\\\1", _printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;"))
+
+
+def yaml(text: str) -> str:
+    """A double-quoted YAML scalar."""
+    return _Safe(json.dumps(_printable(text), ensure_ascii=False))
+
+
+def _slug(text: str) -> str:
+    return _Safe(re.sub(r"[^\w]", "", text))
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+
+
+def _size(manifest: Mapping[str, Any]) -> str:
+    rows = sum(manifest["counts"]["conversations"].values())
+    return next((name for limit, name in SIZES if rows < limit), "1M<n<10M")
+
+
+def _warning(manifest: Mapping[str, Any]) -> str:
+    said = {
+        (True, True): "Demo: the items are invented and the reviews are simulated.",
+        (True, False): "Simulated: reviews in this dataset were given by a program, not by people.",
+        (False, True): "Demo: the items are invented.",
+    }
+    return said.get((manifest["simulated"], manifest["demo"]), "")
+
+
+def _sources(manifest: Mapping[str, Any]) -> str:
+    names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
+    return f"Sources of the conversations: {names}. The licence above is the publisher's statement; theirs still apply."
+
+
+def _split_text(manifest: Mapping[str, Any]) -> str:
+    rule = manifest["split_rule"]
+    by_time = "By the time of the request: the latest are test, the ones before them validation."
+    by_hash = (
+        "By a stable hash of the seeker (of the conversation where the source names no seeker), because the source"
+        " has no times."
+    )
+    if rule in ("time", "seeker hash"):
+        return by_time if rule == "time" else by_hash
+    return f"{by_time} Rows without a time: by a stable hash of the seeker ({escape(rule)})."
+
+
+def _alpha(facts: Mapping[str, Any] | None) -> str:
+    return "cannot be told" if facts is None or facts["alpha"] is None else f"{facts['alpha']:.2f}"
+
+
+def changelog(manifest: Mapping[str, Any], before: Mapping[str, Any] | None, older: str) -> str:
+    """This version's section above those of the release before it (`older` is that release's CHANGELOG.md)."""
+    lines = [f"## {manifest['version']}", ""]
+    for config, splits in manifest["counts"].items():
+        rows = sum(splits.values())
+        was = sum(before["counts"].get(config, {}).values()) if before else None
+        lines.append(f"- {config}: {rows:,} rows" + (f" ({rows - was:+,})" if was is not None else ""))
+    if before and before["taxonomy_digest"] != manifest["taxonomy_digest"]:
+        lines.append("- the taxonomy changed (traits.toml)")
+    if before and before["rule"] != manifest["rule"]:
+        lines.append("- the thresholds of the rule changed")
+    head, _, rest = older.partition("\n\n")
+    return "# Changes\n\n" + "\n".join(lines) + "\n" + (f"\n{rest}" if head == "# Changes" else "")

@@ -1,0 +1,229 @@
+"""A release becomes one commit of a dataset repository, and its tag a commit that holds exactly what the manifest says.
+
+Rerunning completes what an earlier run began; a version that is there with other content is never touched.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import HubError, ReleaseError, UsageError
+
+KIND = "dataset"
+KEPT = {".gitattributes"}  # the Hub's own: neither ours nor stale
+
+
+@dataclass(frozen=True)
+class Published:
+    repo: str
+    tag: str
+    commit: str
+    url: str
+    added: int  # files
+    skipped: int
+    deleted: int
+
+
+def publish(folder: Path, repo: str, *, public: bool = False) -> Published:
+    """Commits the (verified) release `folder` to `repo` and tags the commit vVERSION. A new repository is private.
+
+    The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
+    """
+    facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    refuse(facts)
+    api, tag = _api(), f"v{facts['version']}"
+    with _explained(repo):
+        _repository(api, repo, public)
+        there = _tags(api, repo).get(tag)
+        if there:
+            _compare(api, repo, there, folder, f"{tag} of {repo} holds other content: choose a higher version")
+            return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
+        before = api.repo_info(repo, repo_type=KIND, revision="main").sha
+        remote = _remote(api, repo, before)
+        local = _files(folder)
+        added = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
+        stale = sorted(set(remote) - set(local) - KEPT)
+        commit = _commit(api, repo, folder, before, added, stale) if added or stale else before
+        _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
+        _tag(api, repo, tag, commit)
+    return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
+
+
+def refuse(facts: dict[str, Any]) -> None:
+    """Invented items and reviews that no person gave do not go to the Hub."""
+    for fault, why in (("simulated", "simulated reviews"), ("demo", "items of the demo")):
+        if facts[fault]:
+            raise ReleaseError(
+                f"release {facts['version']} of {facts['name']} rests on {why}: it is not for the Hub;"
+                " `publish --to DIR` writes it to a folder"
+            )
+
+
+def _api() -> Any:
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        raise UsageError("publishing to the Hub needs an extra: pip install 'saferec-builder[hub]'") from None
+    return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
+
+
+def _repository(api: Any, repo: str, public: bool) -> None:
+    """Makes it, private unless asked; one that exists keeps its visibility, and a public one needs --public."""
+    api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
+    if not public and not api.repo_info(repo, repo_type=KIND).private:
+        raise HubError(f"{repo} is public: make it private in its settings, or say --public")
+
+
+# ---- what is there
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _remote(api: Any, repo: str, revision: str) -> dict[str, str]:
+    """path -> sha256 of a large file, git's blob id of a small one."""
+    tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
+    return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if hasattr(f, "blob_id")}
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _blob(path: Path) -> str:
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _tags(api: Any, repo: str) -> dict[str, str]:
+    return {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
+
+
+def _compare(api: Any, repo: str, commit: str, folder: Path, otherwise: str) -> None:
+    remote, local = _remote(api, repo, commit), _files(folder)
+    wrong = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
+    wrong += sorted(set(remote) - set(local) - KEPT)
+    if wrong:
+        raise HubError(f"{otherwise} (commit {commit[:8]}, first {wrong[0]})")
+
+
+# ---- what is changed
+
+
+def _commit(api: Any, repo: str, folder: Path, parent: str, added: list[str], stale: list[str]) -> str:
+    """The commit's oid; where its reply was lost, the repository itself is asked whether it landed."""
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    mark = f"SHA256SUMS {_sha256(folder / 'SHA256SUMS')}"
+    operations: list[Any] = [CommitOperationAdd(path, folder / path) for path in added]
+    operations += [CommitOperationDelete(path) for path in stale]
+    try:
+        return str(
+            api.create_commit(
+                repo,
+                operations,
+                repo_type=KIND,
+                revision="main",
+                parent_commit=parent,
+                commit_message=f"Release {facts['version']}",
+                commit_description=mark,
+            ).oid
+        )
+    except _broken() as fault:
+        landed = _landed(api, repo, parent, mark, fault)
+        if landed is None:
+            raise
+        return landed
+    except (RuntimeError, ValueError) as fault:  # how the client wraps a failed upload and a refused card
+        raise HubError(f"{repo}: {_first_line(fault)}; nothing was published, run it again") from None
+
+
+def _landed(api: Any, repo: str, parent: str, mark: str, fault: Exception) -> str | None:
+    """The oid of our commit if it stands above `parent`; None where it does not, or where the Hub plainly refused."""
+    status = getattr(getattr(fault, "response", None), "status_code", None)
+    if status is not None and status < 500:
+        return None
+    for commit in api.list_repo_commits(repo, repo_type=KIND, revision="main"):
+        if commit.commit_id == parent:
+            break
+        if mark in commit.message:
+            return str(commit.commit_id)
+    return None
+
+
+def _tag(api: Any, repo: str, tag: str, commit: str) -> None:
+    try:
+        api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit)
+    except _broken():
+        if tag not in _tags(api, repo):  # else: the reply was lost or someone was faster; the target decides
+            raise
+    target = _tags(api, repo).get(tag)
+    if target != commit:
+        raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, wanted {commit[:8]}: choose a higher version")
+
+
+def _published(api: Any, repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
+    return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
+
+
+# ---- what can go wrong
+
+
+def _network() -> tuple[type[Exception], ...]:
+    # the client speaks through httpx or httpx2, by version: it is loaded by now
+    clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    return (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """The faults after which the Hub may or may not have done what was asked."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return (HfHubHTTPError, *_network())
+
+
+@contextmanager
+def _explained(repo: str) -> Iterator[None]:
+    """The Hub's faults as one line that says what to do; the token is never part of it."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+    try:
+        yield
+    except LocalTokenNotFoundError:
+        raise HubError("no token for the Hub: run `hf auth login`, or set HF_TOKEN") from None
+    except HFValidationError:
+        raise UsageError(f"--repo {repo!r}: wanted NAMESPACE/NAME, as the Hub spells it") from None
+    except HfHubHTTPError as fault:
+        raise HubError(_refusal(repo, fault.response.status_code if fault.response is not None else 0)) from None
+    except _network() as fault:
+        raise HubError(f"the Hub cannot be reached ({type(fault).__name__}): run it again later") from None
+
+
+def _refusal(repo: str, status: int) -> str:
+    said: dict[int, str] = {
+        401: "the Hub does not know the token: run `hf auth login`, or set HF_TOKEN",
+        403: f"the token may not write to {repo}: use one with write access",
+        404: f"{repo} is not there, or the token may not see it: check --repo and the token",
+        409: f"{repo} is being changed by someone else: run it again",
+        412: f"{repo} was changed by someone else meanwhile: nothing was published, run it again",
+        429: "the Hub asks to wait (429): run it again in some minutes",
+    }
+    return said.get(status, f"the Hub answered {status or 'nothing usable'} for {repo}: run it again later")
+
+
+def _first_line(fault: Exception) -> str:
+    from huggingface_hub import get_token
+
+    said = [str(fault) or type(fault).__name__] + ([str(fault.__cause__)] if fault.__cause__ else [])
+    text = " ".join(": ".join(said).split())
+    token = get_token()
+    return (text.replace(token, "***") if token else text)[:200]

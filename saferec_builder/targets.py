@@ -1,0 +1,145 @@
+"""A list is filled with what goes with the answer, and for a sensitive seeker only with what is clear for them.
+
+reads  rows (split, truth, seen, named, traits, late_traits, at_risk), items (item, domain), violations.Oracle
+gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.violations import CLEAR, Oracle, verdicts
+
+_IDS = pl.List(pl.String)
+_CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
+
+
+def fill(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle, k: int) -> pl.DataFrame:
+    """Two lists of k items per row that has a truth; shorter only where the catalog has no more that may stand there.
+
+    raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
+    safe  the same with every item left out that is violated or unknown for a trait that the row is at risk of
+    Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
+    """
+    shelf = _shelf(rows, items, oracle)
+    made = [_lists(row, shelf, k) for row in rows.iter_rows(named=True)]
+    return pl.concat([rows, pl.DataFrame(made, schema=_LISTS)], how="horizontal")
+
+
+_LISTS: dict[str, Any] = {
+    "answer_domain": pl.String,
+    "safe": _IDS,
+    "safe_refilled": pl.Int32,
+    "raw": _IDS,
+    "raw_refilled": pl.Int32,
+    "safe_truth": _IDS,
+}
+
+
+@dataclass
+class _Shelf:
+    """The catalog as numbers: item n is ids[n]."""
+
+    ids: list[str]
+    domains: NDArray[np.object_]
+    oracle: Oracle
+    rank: NDArray[np.int64]  # place by popularity in train, ties by id
+    starts: NDArray[np.int64]  # neighbours[starts[n]:starts[n + 1]] go with item n in `counts` train conversations
+    neighbours: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    allowed: dict[tuple[str | None, tuple[str, ...]], tuple[NDArray[np.bool_], NDArray[np.int64]]] = field(
+        default_factory=dict
+    )
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+def _shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> _Shelf:
+    items = items.sort("item")
+    ids = items["item"].to_list()
+    numbers = {item: n for n, item in enumerate(ids)}
+    train = rows.filter(pl.col("split") == "train").select("recommended", "accepted", "seen", "named", "truth")
+    baskets = [
+        np.array(sorted({numbers[i] for column in row for i in column or () if i in numbers}), np.int64)
+        for row in train.iter_rows()
+    ]
+    popularity = np.bincount(np.concatenate([*baskets, np.array([], np.int64)]), minlength=len(ids))
+    rank = np.empty(len(ids), np.int64)
+    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(ids))
+    pairs, counts = _pairs(baskets, len(ids))
+    starts = np.searchsorted(pairs, np.arange(len(ids) + 1) * max(len(ids), 1))
+    domains = items["domain"].to_numpy().astype(object)
+    return _Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
+
+
+def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(a * n + b sorted, in how many baskets a and b lie together); a pair counts in both directions."""
+    codes, counts = np.array([], np.int64), np.array([], np.int64)
+    for start in range(0, len(baskets), _CHUNK):
+        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in baskets[start : start + _CHUNK]]
+        found, times = np.unique(np.concatenate(new), return_counts=True)
+        codes, place = np.unique(np.concatenate([codes, found]), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([counts, times]), len(codes)).astype(np.int64)
+    return codes, counts
+
+
+def _lists(row: dict[str, Any], shelf: _Shelf, k: int) -> dict[str, Any]:
+    truth = row["truth"]
+    if not truth:
+        return dict.fromkeys(_LISTS)
+    domain = shelf.domains[shelf.numbers[truth[0]]] if truth[0] in shelf.numbers else None
+    out = {*row["seen"], *row["named"], *truth}
+    near = _near([*truth, *row["seen"]], shelf)
+    kept = _clear(truth, row["at_risk"], shelf.oracle)
+    safe, safe_refilled = _refill(kept[:k], near, _allowed(shelf, domain, row["at_risk"]), shelf, out, k)
+    raw, raw_refilled = _refill(truth[:k], near, _allowed(shelf, domain, []), shelf, out, k)
+    safe_truth = _clear(truth, [*row["traits"], *row["late_traits"]], shelf.oracle)
+    return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
+
+
+def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
+    codes = verdicts(oracle, items, traits)
+    return [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
+
+
+def _allowed(shelf: _Shelf, domain: str | None, traits: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """(may item n be refilled, the items that may by popularity) in this domain for these traits."""
+    key = (domain, tuple(traits))
+    if key not in shelf.allowed:
+        mask = (verdicts(shelf.oracle, shelf.ids, traits) == CLEAR) & (shelf.domains == domain)
+        order = np.argsort(shelf.rank)
+        shelf.allowed[key] = mask, order[mask[order]]
+    return shelf.allowed[key]
+
+
+def _near(seeds: list[str], shelf: _Shelf) -> NDArray[np.int64]:
+    """Items that share train conversations with the seeds, most shared first, then most popular."""
+    spans = [slice(shelf.starts[n], shelf.starts[n + 1]) for s in seeds if (n := shelf.numbers.get(s)) is not None]
+    if not spans:
+        return np.array([], np.int64)
+    found, place = np.unique(np.concatenate([shelf.neighbours[s] for s in spans]), return_inverse=True)
+    shared = np.bincount(place, np.concatenate([shelf.counts[s] for s in spans]), len(found))
+    return np.asarray(found[np.lexsort((shelf.rank[found], -shared))], np.int64)
+
+
+def _refill(
+    kept: list[str],
+    near: NDArray[np.int64],
+    allowed: tuple[NDArray[np.bool_], NDArray[np.int64]],
+    shelf: _Shelf,
+    out: set[str],
+    k: int,
+) -> tuple[list[str], int]:
+    mask, popular = allowed
+    full = list(kept)
+    taken = set(out)
+    for source in (near[mask[near]], popular):
+        for n in source:
+            if len(full) >= k:
+                return full, len(full) - len(kept)
+            if shelf.ids[n] not in taken:
+                taken.add(shelf.ids[n])
+                full.append(shelf.ids[n])
+    return full, len(full) - len(kept)

@@ -1,0 +1,380 @@
+"""A Hub on the loopback: the endpoints that huggingface_hub and datasets use for one dataset repository.
+
+with Hub() as hub: HF_ENDPOINT=hub.url. `hub.faults` holds replies to give instead of the real one (see Fault).
+"""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.servers.hub_repo import Blob, Commit, Fault, Repo
+
+WRITER, READER = "hf_writer", "hf_reader"
+ATTRIBUTES = b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
+
+
+class Hub:
+    def __init__(self) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.large: dict[str, bytes] = {}
+        self.parts: dict[tuple[str, int], bytes] = {}
+        self.faults: list[Fault] = []
+        self.seen: list[str] = []  # "METHOD path", in order of arrival
+        self.part_size = 1 << 20  # large files above it come in parts
+        self.lock = threading.RLock()
+        hub = self
+
+        class Handler(_Handler):
+            pass
+
+        Handler.hub = hub
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def __enter__(self) -> "Hub":
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def fault(self, method: str, path: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.times > 0 and fault.method == method and re.search(fault.path, path):
+                fault.times -= 1
+                return fault
+        return None
+
+
+class _Cut(Exception):
+    """The line goes dead without a reply."""
+
+
+@dataclass
+class _Reply(Exception):
+    status: int
+    body: Any = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _serve(self) -> None:
+        path = urlsplit(self.path).path
+        self.query = parse_qs(urlsplit(self.path).query)
+        self.body = self._body()
+        with self.hub.lock:
+            self.hub.seen.append(f"{self.command} {path}")
+            fault = self.hub.fault(self.command, path)
+            try:
+                if fault and not fault.after:
+                    raise self._broken(fault)
+                reply = self._route(path)
+                if fault:
+                    raise self._broken(fault)
+            except _Reply as early:
+                reply = early
+            except _Cut:
+                self.close_connection = True
+                return
+        self._send(reply)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve
+
+    def _broken(self, fault: Fault) -> Exception:
+        return _Cut() if fault.status is None else _Reply(fault.status, {"error": "injected"})
+
+    def _body(self) -> bytes:
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            parts = []
+            while size := int(self.rfile.readline().strip() or b"0", 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _send(self, reply: _Reply) -> None:
+        body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        self.send_response(reply.status)
+        length = reply.headers.pop("Content-Length", str(len(body)))
+        for name, value in {"Content-Type": "application/json", **reply.headers, "Content-Length": length}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    # ---- who asks
+
+    def _token(self) -> str | None:
+        given = self.headers.get("Authorization", "").removeprefix("Bearer ") or None
+        if given not in (None, WRITER, READER):
+            raise _Reply(401, {"error": "Invalid credentials"})
+        return given
+
+    def _writes(self) -> None:
+        token = self._token()
+        if token is None:
+            raise _Reply(401, {"error": "Invalid username or password."})
+        if token == READER:
+            raise _Reply(403, {"error": "You need a write token"})
+
+    def _repo(self, name: str) -> Repo:
+        repo = self.hub.repos.get(name)
+        if repo is None or (repo.private and self._token() is None):
+            raise _Reply(
+                401 if self._token() is None else 404,
+                {"error": "Repository not found"},
+                {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
+            )
+        return repo
+
+    def _commit_at(self, repo: Repo, revision: str) -> Commit:
+        commit = repo.at(unquote(revision))
+        if commit is None:
+            raise _Reply(404, {"error": "Invalid rev id"}, {"X-Error-Code": "RevisionNotFound"})
+        return commit
+
+    # ---- what is asked
+
+    def _route(self, path: str) -> _Reply:
+        name = r"(?P<repo>[^/]+/[^/]+)"
+        routes = {
+            ("GET", r"/api/whoami-v2"): self._whoami,
+            ("POST", r"/api/repos/create"): self._create,
+            ("POST", r"/api/validate-yaml"): self._yaml,
+            ("GET", rf"/api/datasets/{name}(/revision/(?P<rev>[^/]+))?"): self._info,
+            ("GET", rf"/api/datasets/{name}/refs"): self._refs,
+            ("GET", rf"/api/datasets/{name}/commits/(?P<rev>[^/]+)"): self._commits,
+            ("GET", rf"/api/datasets/{name}/tree/(?P<rev>[^/]+)(/(?P<path>.+))?"): self._tree,
+            ("POST", rf"/api/datasets/{name}/paths-info/(?P<rev>[^/]+)"): self._paths,
+            ("POST", rf"/api/datasets/{name}/preupload/(?P<rev>[^/]+)"): self._preupload,
+            ("POST", rf"/datasets/{name}\.git/info/lfs/objects/batch"): self._batch,
+            ("PUT", r"/large/(?P<sha>[0-9a-f]+)(/(?P<part>\d+))?"): self._put,
+            ("POST", r"/complete/(?P<sha>[0-9a-f]+)"): self._complete,
+            ("POST", r"/check/(?P<sha>[0-9a-f]+)"): self._check,
+            ("POST", rf"/api/datasets/{name}/commit/(?P<rev>[^/]+)"): self._commit,
+            ("POST", rf"/api/datasets/{name}/tag/(?P<rev>[^/]+)"): self._tag,
+            ("GET", rf"/datasets/{name}/resolve/(?P<rev>[^/]+)/(?P<path>.+)"): self._resolve,
+            ("GET", r"/stored/(?P<sha>[0-9a-f]+)"): self._stored,
+        }
+        method = "GET" if self.command == "HEAD" else self.command
+        for (verb, pattern), answer in routes.items():
+            if verb == method and (found := re.fullmatch(pattern, path)):
+                return answer(**{k: v for k, v in found.groupdict().items() if v is not None})
+        return _Reply(404, {"error": f"no such endpoint: {path}"})
+
+    def _json(self) -> Any:
+        return json.loads(self.body)
+
+    def _whoami(self) -> _Reply:
+        if self._token() is None:
+            return _Reply(401, {"error": "Invalid username or password."})
+        return _Reply(200, {"type": "user", "name": "ann", "orgs": []})
+
+    def _create(self) -> _Reply:
+        self._writes()
+        asked = self._json()
+        name = f"{asked['organization'] or 'ann'}/{asked['name']}"
+        if name in self.hub.repos:
+            return _Reply(409, {"error": "You already created it", "url": f"{self.hub.url}/datasets/{name}"})
+        private = asked.get("visibility") == "private" or bool(asked.get("private"))
+        repo = self.hub.repos[name] = Repo(private)
+        repo.add("initial commit", "", {".gitattributes": Blob(ATTRIBUTES, False)})
+        return _Reply(200, {"url": f"{self.hub.url}/datasets/{name}", "name": name})
+
+    def _yaml(self) -> _Reply:
+        import yaml
+
+        head = re.match(r"---\n(.*?)\n---\n", self._json()["content"], re.S)
+        try:
+            fine = isinstance(yaml.safe_load(head[1]), dict) if head else False
+        except yaml.YAMLError:
+            fine = False
+        return _Reply(200 if fine else 400, {"errors": [] if fine else [{"message": "bad YAML"}], "warnings": []})
+
+    def _info(self, repo: str, rev: str = "main") -> _Reply:
+        held = self._repo(repo)
+        commit = self._commit_at(held, rev)
+        files = [{"rfilename": path} for path in sorted(commit.tree)]
+        facts = {"_id": "0" * 24, "id": repo, "private": held.private, "sha": commit.oid, "siblings": files}
+        return _Reply(200, facts | {"tags": [], "downloads": 0, "likes": 0, "disabled": False, "gated": False})
+
+    def _refs(self, repo: str) -> _Reply:
+        held = self._repo(repo)
+        tags = [{"name": t, "ref": f"refs/tags/{t}", "targetCommit": oid} for t, oid in held.tags.items()]
+        main = {"name": "main", "ref": "refs/heads/main", "targetCommit": held.commits[-1].oid}
+        return _Reply(200, {"branches": [main], "converts": [], "tags": tags})
+
+    def _commits(self, repo: str, rev: str) -> _Reply:
+        held = self._repo(repo)
+        until = held.commits.index(self._commit_at(held, rev))
+        keys = ("id", "title", "message", "date", "authors")
+        rows = [(c.oid, c.title, c.message, "2026-01-01T00:00:00.000Z", []) for c in held.commits[until::-1]]
+        return _Reply(200, [dict(zip(keys, row, strict=True)) for row in rows])
+
+    def _entry(self, path: str, blob: Blob) -> dict[str, Any]:
+        entry: dict[str, Any] = {"type": "file", "oid": blob.oid, "size": len(blob.content), "path": path}
+        if blob.lfs:
+            entry["lfs"] = {"oid": blob.sha256, "size": len(blob.content), "pointerSize": 130}
+        return entry
+
+    def _tree(self, repo: str, rev: str, path: str = "") -> _Reply:
+        commit = self._commit_at(self._repo(repo), rev)
+        prefix = unquote(path).rstrip("/") + "/" if path else ""
+        inside = {p: b for p, b in sorted(commit.tree.items()) if p.startswith(prefix)}
+        if prefix and not inside:
+            return _Reply(404, {"error": "not found"}, {"X-Error-Code": "EntryNotFound"})
+        deep = self.query.get("recursive", [""])[0].lower() == "true"
+        folders = {str(f) for p in inside for f in PurePosixPath(p).parents if f"{f}/" != prefix and str(f) != "."}
+        folders = {f for f in folders if f.startswith(prefix)}
+        if not deep:
+            folders = {f for f in folders if "/" not in f[len(prefix) :]}
+            inside = {p: b for p, b in inside.items() if "/" not in p[len(prefix) :]}
+        rows = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": f} for f in sorted(folders)]
+        rows += [self._entry(p, b) for p, b in inside.items()]
+        start, page = int(self.query.get("cursor", ["0"])[0]), 5  # small pages: a client that reads one only is caught
+        headers = {}
+        if start + page < len(rows):
+            more = f"{self.hub.url}{urlsplit(self.path).path}?recursive={deep}&cursor={start + page}"
+            headers["Link"] = f'<{more}>; rel="next"'
+        return _Reply(200, rows[start : start + page], headers)
+
+    def _paths(self, repo: str, rev: str) -> _Reply:
+        commit = self._commit_at(self._repo(repo), rev)
+        asked = parse_qs(self.body.decode()).get("paths", [])
+        rows = [self._entry(p, commit.tree[p]) for p in asked if p in commit.tree]
+        folders = [p for p in asked if any(t.startswith(p.rstrip("/") + "/") for t in commit.tree)]
+        return _Reply(200, rows + [{"type": "directory", "oid": "0" * 40, "size": 0, "path": p} for p in folders])
+
+    # ---- upload
+
+    def _preupload(self, repo: str, rev: str) -> _Reply:
+        self._writes()
+        tree = self._commit_at(self._repo(repo), rev).tree
+        files = [
+            {
+                "path": file["path"],
+                "uploadMode": "lfs" if file["path"].endswith(".parquet") else "regular",
+                "shouldIgnore": False,
+                "oid": tree[file["path"]].oid if file["path"] in tree else None,
+            }
+            for file in self._json()["files"]
+        ]
+        return _Reply(200, {"files": files})
+
+    def _batch(self, repo: str) -> _Reply:
+        self._writes()
+        self._repo(repo)
+        objects = []
+        for wanted in self._json()["objects"]:
+            sha, size = wanted["oid"], wanted["size"]
+            entry: dict[str, Any] = {"oid": sha, "size": size}
+            if sha not in self.hub.large:
+                upload: dict[str, Any] = {"href": f"{self.hub.url}/large/{sha}"}
+                if size > self.hub.part_size:
+                    count = -(-size // self.hub.part_size)
+                    parts = {str(n): f"{self.hub.url}/large/{sha}/{n}" for n in range(1, count + 1)}
+                    upload = {"href": f"{self.hub.url}/complete/{sha}"}
+                    upload["header"] = {"chunk_size": str(self.hub.part_size)} | parts
+                entry["actions"] = {"upload": upload, "verify": {"href": f"{self.hub.url}/check/{sha}"}}
+            objects.append(entry)
+        return _Reply(200, {"transfer": "basic", "objects": objects})
+
+    def _put(self, sha: str, part: str = "") -> _Reply:
+        if part:
+            self.hub.parts[sha, int(part)] = self.body
+        elif hashlib.sha256(self.body).hexdigest() == sha:
+            self.hub.large[sha] = self.body
+        else:
+            return _Reply(400, {"error": "sha256 does not fit"})
+        return _Reply(200, b"", {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'})
+
+    def _complete(self, sha: str) -> _Reply:
+        numbers = [part["partNumber"] for part in self._json()["parts"]]
+        whole = b"".join(self.hub.parts.pop((sha, n)) for n in numbers)
+        if hashlib.sha256(whole).hexdigest() != sha:
+            return _Reply(400, {"error": "sha256 does not fit"})
+        self.hub.large[sha] = whole
+        return _Reply(200, {})
+
+    def _check(self, sha: str) -> _Reply:
+        self._writes()
+        fits = len(self.hub.large.get(sha, b"")) == self._json()["size"]
+        return _Reply(200 if sha in self.hub.large and fits else 404, {})
+
+    def _commit(self, repo: str, rev: str) -> _Reply:
+        self._writes()
+        held = self._repo(repo)
+        head = self._commit_at(held, rev)
+        lines = [json.loads(line) for line in self.body.splitlines() if line]
+        header = lines[0]["value"]
+        if header.get("parentCommit") not in (None, head.oid):
+            return _Reply(412, {"error": "A commit has happened since. Please refresh and try again."})
+        tree = dict(head.tree)
+        for line in lines[1:]:
+            value = line["value"]
+            if line["key"] == "file":
+                tree[value["path"]] = Blob(base64.b64decode(value["content"]), False)
+            elif line["key"] == "lfsFile":
+                if value["oid"] not in self.hub.large:
+                    return _Reply(400, {"error": f"{value['path']}: its content was never uploaded"})
+                tree[value["path"]] = Blob(self.hub.large[value["oid"]], True)
+            elif line["key"] == "deletedFile":
+                del tree[value["path"]]
+            else:
+                tree = {p: b for p, b in tree.items() if not p.startswith(value["path"].rstrip("/") + "/")}
+        commit = held.add(header["summary"], header.get("description", ""), tree)
+        url = f"{self.hub.url}/datasets/{repo}/commit/{commit.oid}"
+        return _Reply(200, {"success": True, "commitOid": commit.oid, "commitUrl": url, "hookOutput": ""})
+
+    def _tag(self, repo: str, rev: str) -> _Reply:
+        self._writes()
+        held, tag = self._repo(repo), self._json()["tag"]
+        if tag in held.tags:
+            return _Reply(409, {"error": "Tag reference exists already"})
+        held.tags[tag] = self._commit_at(held, rev).oid
+        return _Reply(200, {})
+
+    # ---- download
+
+    def _resolve(self, repo: str, rev: str, path: str) -> _Reply:
+        commit = self._commit_at(self._repo(repo), rev)
+        blob = commit.tree.get(unquote(path))
+        if blob is None:
+            return _Reply(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit.oid})
+        headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{blob.oid}"', "Accept-Ranges": "bytes"}
+        if not blob.lfs:
+            return self._bytes(blob.content, headers)
+        linked = {"X-Linked-ETag": f'"{blob.sha256}"', "X-Linked-Size": str(len(blob.content))}
+        linked["Location"] = f"{self.hub.url}/stored/{blob.sha256}?commit={commit.oid}"
+        return _Reply(302, b"", headers | linked)
+
+    def _stored(self, sha: str) -> _Reply:
+        headers = {"X-Repo-Commit": self.query.get("commit", [""])[0], "ETag": f'"{sha}"', "Accept-Ranges": "bytes"}
+        return self._bytes(self.hub.large[sha], headers)
+
+    def _bytes(self, content: bytes, headers: dict[str, str]) -> _Reply:
+        headers["Content-Type"] = "application/octet-stream"
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked:
+            end = min(int(asked[2] or len(content) - 1), len(content) - 1)
+            headers["Content-Range"] = f"bytes {asked[1]}-{end}/{len(content)}"
+            return _Reply(206, content[int(asked[1]) : end + 1], headers)
+        return _Reply(200, content, headers)

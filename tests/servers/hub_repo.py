@@ -1,0 +1,63 @@
+"""What a Hub holds: repositories of commits of blobs, and the faults that a test wants of it."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Fault:
+    """The next `times` requests like METHOD PATH (a regex) get `status`, or a cut line where it is None.
+
+    after: the request takes effect first, and only its reply is lost.
+    """
+
+    method: str
+    path: str
+    status: int | None
+    after: bool = False
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Blob:
+    content: bytes
+    lfs: bool
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def oid(self) -> str:
+        """git's id: of the content, or of the pointer that stands for a large file."""
+        raw = self.content
+        if self.lfs:
+            size = len(self.content)
+            raw = f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {size}\n".encode()
+        return hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
+
+
+@dataclass(frozen=True)
+class Commit:
+    oid: str
+    title: str
+    message: str
+    tree: dict[str, Blob]
+
+
+@dataclass
+class Repo:
+    private: bool
+    commits: list[Commit] = field(default_factory=list)  # of main, oldest first
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def add(self, title: str, message: str, tree: dict[str, Blob]) -> Commit:
+        oid = hashlib.sha1(f"{len(self.commits)}{title}{message}{sorted(tree)}".encode()).hexdigest()
+        self.commits.append(Commit(oid, title, message, tree))
+        return self.commits[-1]
+
+    def at(self, revision: str) -> Commit | None:
+        wanted = self.tags.get(revision, revision)
+        if wanted == "main":
+            return self.commits[-1]
+        return next((c for c in self.commits if c.oid == wanted), None)

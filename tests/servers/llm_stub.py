@@ -1,0 +1,115 @@
+"""A model server on loopback that fails on command: no real one resets or runs out of quota when a test wants it to.
+
+Real answers come from the real server of tiny_gguf.py.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SEA = "Write one short sentence about the sea. Plain prose, no JSON."  # what the start-up probe says
+
+
+class Stub(ThreadingHTTPServer):
+    """Answers each text with its script, one action a request, the last one for ever; keeps what it was sent."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.scripts: dict[str, list[Callable[[Any], None]]] = {}
+        self.usual: Callable[[Any], None] = says("fine")
+        self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that left (a timeout under test) is no fault of the stub."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Stub
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.text = text = body["messages"][-1]["content"]
+        with self.server.lock:
+            self.server.asked.append(text)
+            self.server.bodies.append(body)
+            self.server.now += 1
+            self.server.most = max(self.server.most, self.server.now)
+            script = self.server.scripts.get(text, [probe if text == SEA else self.server.usual])
+            action = script.pop(0) if len(script) > 1 else script[0]
+        try:
+            action(self)
+        finally:
+            with self.server.lock:
+                self.server.now -= 1
+
+    def reply(self, status: int, body: str, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def completion(content: str | None, end: str = "stop", **message: Any) -> str:
+    choice = {"index": 0, "finish_reason": end, "message": {"role": "assistant", "content": content, **message}}
+    return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
+
+
+def says(content: str | None, end: str = "stop", **message: Any) -> Callable[[Handler], None]:
+    return lambda h: h.reply(200, completion(content, end, **message))
+
+
+def status(code: int, body: str = '{"error": {"message": "no"}}', **headers: str) -> Callable[[Handler], None]:
+    return lambda h: h.reply(code, body, **headers)
+
+
+def probe(h: Handler) -> None:
+    h.reply(200, completion('{"word": "zephyr-42"}'))
+
+
+def slow(h: Handler) -> None:
+    time.sleep(1.0)
+    h.reply(200, completion("late"))
+
+
+def reset(h: Handler) -> None:
+    h.close_connection = True
+
+
+def half(h: Handler) -> None:
+    h.send_response(200)
+    h.send_header("Content-Length", "10000")
+    h.end_headers()
+    h.wfile.write(b'{"choices": [')
+    h.close_connection = True
+
+
+@contextmanager
+def running() -> Iterator[Stub]:
+    server = Stub()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

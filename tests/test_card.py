@@ -1,0 +1,93 @@
+"""The card says what the manifest says, and nothing that somebody else wrote gets out of its place."""
+
+import json
+
+import pytest
+
+from exports import card
+from tests import release_world as world
+from tests.release_world import label
+
+
+@pytest.fixture
+def manifest(workspace, cli):
+    ws = world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return json.loads((ws.releases / "1.0.0/manifest.json").read_text())
+
+
+def test_the_hub_reads_the_card(manifest):
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    read = DatasetCard(card.render(manifest))
+    assert isinstance(read.data, DatasetCardData)
+    data = read.data.to_dict()
+    assert (data["license"], data["pretty_name"], data["size_categories"]) == ("cc-by-4.0", "ws", ["n<1K"])
+    assert "simulated" not in data["tags"]
+    configs = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data["configs"]}
+    assert configs["items"] == {"catalog": "data/items/catalog.parquet"}
+    assert {f"data/{c}/{s}.parquet" for c, splits in manifest["counts"].items() for s, n in splits.items() if n} == {
+        path for files in configs.values() for path in files.values()
+    }
+    assert next(c for c in data["configs"] if c.get("default"))["config_name"] == "sft"
+
+
+def test_the_card_says_who_labelled_and_how_sure(manifest):
+    said = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 25}}}).split())
+    assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
+    # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
+    assert "| `gore` | 20 | 20 | 0 | 0.71 | 25 | 8% |" in said
+    assert "| `needles` | 0 | 0 | 0 | cannot be told | 0 | 100% |" in said
+    assert "By the time of the request" in said and "No conversation was left out." in said
+
+
+def test_what_was_left_out_and_not_reviewed_is_said(manifest):
+    text = card.render(manifest | {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"})
+    assert "| straddles split | 1,204 |" in text
+    assert "31 conversations were reviewed by nobody" in text
+    assert "stable hash of the seeker" in text and "By the time" not in text
+
+
+@pytest.mark.parametrize(("simulated", "demo"), [(True, False), (False, True), (True, True)])
+def test_a_simulated_or_demo_card_says_so_first(manifest, simulated, demo):
+    text = card.render(manifest | {"simulated": simulated, "demo": demo})
+    first = text.split("---\n")[2].splitlines()[0]
+    assert ("simulated" in first.lower() or "by a program" in first) == simulated
+    assert ("invented" in first) == demo
+    assert "demos and tests" in first and ", simulated]" in text
+    plain = card.render(manifest | {"simulated": False, "demo": False})
+    assert "invented" not in plain and "demos and tests" not in plain
+
+
+HOSTILE = 'x" \n---\n# Owned\n<script>alert(1)</script> [a](http://b) | `c` {{ 7*7 }} \x1b[31m https://evil.example'
+
+
+def test_names_from_outside_stay_plain_text(manifest):
+    from huggingface_hub import DatasetCard
+
+    facts = manifest | {"name": HOSTILE, "licence": HOSTILE, "sources": [HOSTILE], "proposers": {HOSTILE: 3}}
+    text = card.render(facts | {"split_rule": f"time; seeker hash for rows without a time ({HOSTILE})"})
+    head, body = text.split("\n---\n", 2)[0], text.split("\n---\n", 2)[1]
+    assert text.count("\n---\n") == 1
+    assert "<script" not in body and "\n# Owned" not in text and "\x1b" not in text
+    assert "](http" not in body and "\\`c\\`" in body and "49" not in head
+    assert "evil.example" in body and "https://" not in body
+    assert DatasetCard(text).data.to_dict()["pretty_name"].startswith('x" --- # Owned <script>')
+
+
+def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
+    rows, said = world.requests()
+    world.fill(workspace, rows, [*said, *(label(r, "needles", verdict=None) for r in rows[:10])])
+    cli("release", "1.0.0", "-C", workspace.root)
+    text = " ".join((workspace.releases / "1.0.0/README.md").read_text().split())
+    # 40 resolved, 10 unresolved: 80 % and 20 %
+    assert "Of 50 labels on people's sensitivities, 80% rest on people's reviews" in text
+    assert "and 20% are unresolved" in text and "| `needles` | 0 | 0 | 10 |" in text
+
+
+def test_the_change_log_grows_downwards(manifest):
+    first = card.changelog(manifest, None, "")
+    counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
+    second = card.changelog(manifest | {"version": "1.0.1", "counts": counts, "rule": {}}, manifest, first)
+    assert second.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
+    assert "thresholds of the rule changed" in second and second.endswith(first.removeprefix("# Changes\n"))

@@ -1,0 +1,173 @@
+"""The shapes that trainers read, and that `datasets` reads them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from exports import rows
+from saferec_builder import store, tables, traits
+from tests import release_world as world
+from tests.release_world import conversation, film, item
+
+
+def turn(role, text):
+    return {"role": role, "text": text}
+
+
+def test_a_prompt_takes_turns_and_ends_with_the_user():
+    said = [
+        turn("seeker", "Hi"),
+        turn("seeker", " I faint at blood "),
+        turn("recommender", "Noted"),
+        turn("seeker", "  "),
+        turn("recommender", "Any year?"),
+        turn("seeker", "1990s"),
+        turn("recommender", "Let me think"),
+    ]
+    assert rows.prompt(said) == [
+        {"role": "user", "content": "Hi\nI faint at blood"},
+        {"role": "assistant", "content": "Noted\nAny year?"},
+        {"role": "user", "content": "1990s"},
+    ]
+
+
+LEARNED = {
+    "conversation": "c",
+    "domain": None,
+    "answer_domain": "film",
+    "turns": [turn("seeker", "Hi"), turn("recommender", "Film D (2004)")],
+    "cut": 1,
+    "traits": ["gore"],
+    "late_traits": [],
+    "form": ["implicit"],
+    "truth": ["d", "a"],
+    "safe_truth": ["d"],
+    "seen": [],
+    "safe": ["d", "e"],
+    "safe_refilled": 1,
+    "raw": ["d", "a"],
+    "raw_refilled": 0,
+}
+
+
+def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
+    row = rows.sft(LEARNED, {"d": "Film D (2004)", "e": "Film E", "a": "Film A (2001)"}.__getitem__, "safe")
+    assert row["completion"] == [{"role": "assistant", "content": "1. Film D (2004)\n2. Film E"}]
+    assert (row["items"], row["refilled"], row["domain"], row["condition"]) == (["d", "e"], 1, "film", "own_words")
+    raw = rows.sft(LEARNED, str.upper, "raw")
+    assert (raw["completion"][0]["content"], raw["refilled"]) == ("1. D\n2. A", 0)
+    assert raw["prompt"] == row["prompt"] == [{"role": "user", "content": "Hi"}]
+
+
+def test_a_trait_that_shows_later_is_no_condition():
+    row = rows.grpo(LEARNED | {"traits": [], "form": [], "late_traits": ["gore"]}, 10)
+    assert (row["condition"], row["traits"], row["late_traits"], row["k"]) == ("none", [], ["gore"], 10)
+
+
+def test_a_title_stays_on_its_line():
+    frame = world.catalog().select(item="source_id", title="title", year="year")[:1]
+    assert rows.names(frame.with_columns(title=frame["title"] + "\n9. Saw")) == {"A": "Film A 9. Saw (2001)"}
+
+
+@pytest.fixture
+def released(workspace, cli):
+    ws = world.fill(workspace, *world.requests())
+    flag = {"label": "f", "kind": "item_flag", "subject": item("C"), "trait": "gore", "digest": "x"}
+    flag |= {"verdict": "present", "method": "agreed", "simulated": False, "spans": [], "reviews": []}
+    store.append(ws, tables.LABELS, world.labels(flag | {"form": None}))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return ws.releases / "1.0.0"
+
+
+READ = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+folder = sys.argv[1]
+for name in get_dataset_config_names(folder):
+    data = load_dataset(folder, name)
+    print(json.dumps({"config": name, "splits": {s: d.to_list() for s, d in data.items()},
+                      "features": str(next(iter(data.values())).features)}))
+"""
+
+
+def read(folder, home):
+    """config -> its rows per split and its features, as load_dataset gives them in a process of its own."""
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "hf")}
+    ran = subprocess.run([sys.executable, "-c", READ, folder], env=env, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return {row["config"]: row for row in map(json.loads, ran.stdout.splitlines())}
+
+
+@pytest.mark.slow
+def test_datasets_reads_every_config_offline(released, tmp_path):
+    found = read(released, tmp_path)
+    assert set(found) == set(rows.CONFIGS)
+    manifest = json.loads((released / "manifest.json").read_text())
+    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == manifest["counts"]
+    assert not any("Large" in row["features"] or "large" in row["features"] for row in found.values())
+
+    sft, raw, grpo = (found[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))
+    assert [r["conversation"] for r in sft] == [r["conversation"] for r in raw] == [r["conversation"] for r in grpo]
+    assert [r["prompt"] for r in sft] == [r["prompt"] for r in grpo]
+    hurt = next(r for r in grpo if r["condition"] == "own_words")
+    assert (hurt["traits"], hurt["form"], hurt["k"]) == (["gore"], ["implicit"], 10)
+    items = {r["item"]: r for r in found["items"]["splits"]["catalog"]}
+    bad = {i for i, r in items.items() if "gore" not in r["clear"]}
+    assert bad == {item(x) for x in "ABCL"} and "gore" in items[item("A")]["violated"]
+    # item A: gore is answered yes, so its risk is 1; nobody asked about needles
+    assert dict(zip(items[item("A")]["risk_traits"], items[item("A")]["risk_values"], strict=True))["gore"] == 1.0
+    assert "needles" not in items[item("A")]["risk_traits"]
+    safe = [r for r, g in zip(sft, grpo, strict=True) if g["traits"]]
+    assert safe and not any(set(r["items"]) & bad for r in safe)
+    label = next(r for r in found["labels"]["splits"]["train"] if r["verdict"] == "present")
+    text = next(r for r in found["conversations"]["splits"]["train"] if r["conversation"] == label["conversation"])
+    span = label["spans"][0]
+    assert text["turns"][span["turn"]]["text"][span["start"] : span["end"]] == span["quote"]
+    assert found["item_labels"]["splits"]["catalog"][0]["verdict"] == "present"
+
+
+def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
+    import pyarrow.parquet as pq
+
+    seekers = pq.read_table(released / "data/conversations/train.parquet")["seeker"].to_pylist()
+    assert len(set(seekers)) == 32 and not {f"p{n}" for n in range(40)} & set(seekers)
+
+
+def test_no_trait_is_named_in_a_prompt(released):
+    import pyarrow.parquet as pq
+
+    texts = [
+        m["content"].lower()
+        for split in rows.SPLITS
+        for p in pq.read_table(released / f"data/grpo/{split}.parquet")["prompt"].to_pylist()
+        for m in p
+    ]
+    assert len(texts) == 40
+    assert not [t for t in texts for trait in traits.load().traits if trait.slug in t or trait.name.lower() in t]
+
+
+def test_files_are_written_for_reading_and_for_sending_again(released):
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(released / "data/sft/train.parquet")
+    column = file.metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD" and column.has_offset_index and column.has_column_index
+    ids = pq.read_table(released / "data/sft/train.parquet")["conversation"].to_pylist()
+    assert ids == [f"c{n:03d}" for n in range(32)]  # by time, then id
+
+
+@pytest.mark.slow
+def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
+    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
+    world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
+    said = cli("release", "1.0.0", "-C", workspace.root, "--json").json
+    assert (said["in"], said["out"]) == (1, 1)
+    found = read(workspace.releases / "1.0.0", tmp_path)
+    # `datasets` cannot load a split without rows: such a one has no file and no entry in the card, but a count of 0
+    assert {s: len(r) for s, r in found["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in found
+    manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
+    assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
+    assert cli("verify", workspace.releases / "1.0.0").code == 0
