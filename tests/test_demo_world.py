@@ -119,8 +119,7 @@ def test_recommenders_do_not_know(made: list[generate.Made]) -> None:
 
 
 def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
-    turns = [{"role": "user", "content": "I look away whenever blood is drawn, always have."}]
-    text = people.dialogue(turns)
+    text = "1. seeker: I look away whenever blood is drawn, always have."
     gold = [{"trait": "needles", "form": "implicit", "turn": 0, "quote": "I look away whenever blood is drawn"}]
     head = ["task", "text", "trait", "proposed_quote", "verdict", "form", "quote", "turn", "seconds"]
     path = tmp_path / "ann.csv"
@@ -130,7 +129,7 @@ def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
         out.writerows(
             [f"task-{n}", text, trait, "", "", "", "", "", ""] for n in range(2000) for trait in ("needles", "*")
         )
-    assert people.fill(path, {text: gold}) == 4000
+    assert people.fill(path, {f"task-{n}": gold for n in range(2000)}) == 4000
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     asked = [r for r in rows if r["trait"] == "needles"]

@@ -11,7 +11,19 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("saferec_builder", "annotation", "exports", "training")
 STAR = {"errors", "traits", "titles", "violations"}  # B*: standard library and numpy only
 BASE = STAR | {"tables", "agreement", "certificates"}
-STAGES = {"mine", "catalog", "propose", "rules", "route", "adjudicate", "release", "splits"}
+STAGES = {
+    "mine",
+    "catalog",
+    "propose",
+    "rules",
+    "route",
+    "adjudicate",
+    "release",
+    "splits",
+    "targets",
+    "figures",
+    "examples",
+}
 EDGES = {"llm", "store", "engine", "config"}
 
 

@@ -36,10 +36,13 @@ def demo(
     line("propose")
     who = [word for name in REVIEWERS for word in ("--reviewer", name)]
     push = ["review", "push", "--tool", "files", *who, "--adjudicator", ADJUDICATOR, "--all"]
+    _pull(line, to, (*REVIEWERS, ADJUDICATOR))  # of a run that was interrupted before its pull
     line(*push)
-    _reviewed(line, to, truth, REVIEWERS)
+    _answer(to, truth, REVIEWERS)
+    _pull(line, to, REVIEWERS)
     line(*push)  # what the two disagree on goes to the adjudicator
-    _reviewed(line, to, truth, (ADJUDICATOR,))
+    _answer(to, truth, (ADJUDICATOR,))
+    _pull(line, to, (ADJUDICATOR,))
     line("adjudicate")
     line("release", VERSION)
     line("publish", VERSION, "--to", to / "published")
@@ -63,14 +66,25 @@ def _runner(folder: Path) -> Callable[..., None]:
     return run
 
 
-def _reviewed(line: Callable[..., None], folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None:
+def _answer(folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None:
+    """The simulated reviewers fill in their files; `truth` is by conversation."""
+    from annotation.files import task_id
+    from saferec_builder import store, tables
     from saferec_builder.demo import people
 
-    files = [folder / "review" / f"{name}.csv" for name in names]
-    for path in files:
-        rows = people.fill(path, truth, adjudicator=path.stem == ADJUDICATOR)
-        typer.echo(f"  (simulated: {path.stem} answers {rows:,} rows of {path})")
-    line("review", "pull", "--tool", "files", *files)
+    ws = store.open_workspace(folder)
+    assigned = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
+    by_task = {task_id(*row): truth[row[1]] for row in assigned.iter_rows() if row[0] == "sensitivity"}
+    for name in names:
+        path = folder / "review" / f"{name}.csv"
+        rows = people.fill(path, by_task, adjudicator=name == ADJUDICATOR)
+        typer.echo(f"  (simulated: {name} answers {rows:,} rows of {path})")
+
+
+def _pull(line: Callable[..., None], folder: Path, names: tuple[str, ...]) -> None:
+    there = [path for name in names if (path := folder / "review" / f"{name}.csv").exists()]
+    if there:
+        line("review", "pull", "--tool", "files", *there)
 
 
 def _check_training() -> None:

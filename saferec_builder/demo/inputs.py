@@ -43,7 +43,7 @@ def written() -> list[generate.Made]:
 
 
 def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int) -> dict[str, people.Gold]:
-    """Writes the three files and gives the truth by dialogue, for the simulated reviewers."""
+    """Writes the three files and gives the truth by conversation, for the simulated reviewers."""
     folder.mkdir(parents=True, exist_ok=True)
     conversations = made(taxonomy, generated)
     _lines(folder / "conversations.jsonl", (c.row for c in conversations), replacing)
@@ -53,7 +53,12 @@ def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int
         out = csv.DictWriter(file, list(rows[0]))
         out.writeheader()
         out.writerows(rows)
-    return {people.dialogue(c.row["messages"]): c.gold["gold"] for c in conversations}
+    return {name_of(c): c.gold["gold"] for c in conversations}
+
+
+def name_of(made: generate.Made) -> str:
+    """The id that `mine messages` gives the conversation."""
+    return digest("messages", made.row["id"])
 
 
 def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[dict[str, Any]]:
@@ -62,8 +67,7 @@ def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[di
         end = max(n for n, t in enumerate(turns) if t["role"] == "assistant" and NAMED.search(t["content"]))
         early = sorted({g["trait"] for g in c.gold["gold"] if g["turn"] < end})
         late = sorted({g["trait"] for g in c.gold["gold"]} - set(early))
-        name = digest("messages", c.row["id"])
-        yield {"conversation": name, "slice": c.gold["slice"], "traits": early, "late_traits": late}
+        yield {"conversation": name_of(c), "slice": c.gold["slice"], "traits": early, "late_traits": late}
     for item in world.items():
         yield {"item": item.name, "violated": item.breaks(taxonomy)}
 

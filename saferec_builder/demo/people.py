@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder.demo import world
+from saferec_builder.store import replacing
 
 MISSED = 0.06  # chance that a reviewer overlooks a sensitivity that is there
 SEEN = 0.02  # chance that a reviewer sees one that is not, where it was suggested
@@ -21,16 +22,8 @@ Gold = list[dict[str, Any]]  # trait, form, turn, quote
 Row = dict[str, str]
 
 
-def dialogue(turns: list[dict[str, str]]) -> str:
-    """A conversation's key: its turns as the reviewers' files show them."""
-    names = {"user": "seeker", "assistant": "recommender"}
-    return "\n".join(
-        f"{n}. {names.get(t['role'], t['role'])}: {t.get('content') or t.get('text')}" for n, t in enumerate(turns, 1)
-    )
-
-
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:
-    """Answers every row of a pushed file in place, and says how many. `truth` is by `dialogue`."""
+    """Answers every row of a pushed file and says how many. `truth` is by task; an item's task has none here."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     tasks: dict[str, list[Row]] = {}
@@ -38,10 +31,9 @@ def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) ->
         tasks.setdefault(row["task"], []).append(row)
     for task, units in tasks.items():
         rng = random.Random(f"{path.name} {task}")  # each reviewer errs on their own, the same way in every run
-        gold = truth[units[0]["text"].removeprefix("'")]
-        _answer(units, gold, rng, adjudicator=adjudicator)
+        _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:
-        with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        with replacing(path) as tmp, open(tmp, "w", encoding="utf-8-sig", newline="") as file:
             out = csv.DictWriter(file, list(rows[0]), quoting=csv.QUOTE_ALL)
             out.writeheader()
             out.writerows(rows)

@@ -1,0 +1,64 @@
+"""The whole line as commands on a small demo, for tests that disturb it: one list, run in a process of its own each."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from saferec_builder import store, tables, traits
+from saferec_builder.cli.demo import ADJUDICATOR, REVIEWERS, _answer
+from saferec_builder.demo import inputs, people, world
+
+TOOL = str(Path(sys.executable).with_name("saferec-build"))
+PUSH = "review push --tool files --reviewer ann --reviewer bo --adjudicator cy --all".split()
+Step = list[str] | tuple[str, ...]  # a command, or names of simulated people who now answer their files
+
+
+def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
+    """A demo workspace with its input files; gives the truth for the simulated reviewers."""
+    from saferec_builder.cli.workspace import make
+
+    make(folder, demo=True)
+    return inputs.write(folder / "input", traits.load(), store.replacing, generated)
+
+
+def steps(folder: Path) -> Iterator[Step]:
+    """Lists are commands; a tuple names reviewers whose files are to be filled in before the next command."""
+    review = [str(folder / "review" / f"{name}.csv") for name in REVIEWERS]
+    yield ["mine", "messages", str(folder / "input" / "conversations.jsonl")]
+    yield ["catalog", "add", "demo", str(world.FOLDER / "films.jsonl"), str(world.FOLDER / "games.jsonl")]
+    yield ["catalog", "add", "warnings", str(folder / "input" / "warnings.csv")]
+    yield ["propose"]
+    yield PUSH
+    yield REVIEWERS
+    yield ["review", "pull", "--tool", "files", *review]
+    yield PUSH
+    yield (ADJUDICATOR,)
+    yield ["review", "pull", "--tool", "files", str(folder / "review" / f"{ADJUDICATOR}.csv")]
+    yield ["adjudicate"]
+    yield ["release", "1.0.0"]
+    yield ["publish", "1.0.0", "--to", str(folder / "published")]
+    yield ["report"]
+
+
+def fill(folder: Path, names: tuple[str, ...], truth: dict[str, people.Gold]) -> None:
+    _answer(folder, truth, names)
+
+
+def run(folder: Path, words: list[str]) -> str:
+    ran = subprocess.run([TOOL, *words, "-C", str(folder)], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, f"{' '.join(words)}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+def contents(folder: Path) -> dict[str, pl.DataFrame]:
+    """Every table, its rows in the order of its key: what two runs must agree on."""
+    ws = store.open_workspace(folder)
+    return {name: store.read(ws, table).sort(table.key) for name, table in tables.TABLES.items()}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder by its relative path."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}

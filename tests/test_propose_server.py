@@ -1,0 +1,100 @@
+"""A real server, llama.cpp's, under the whole command: its answers are nonsense within the schema, some cut off.
+
+So every accepted reply must be valid, every failure a counted row, and nothing may be invented to fill a gap.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder import llm, propose, store, tables, traits
+from tests.servers import tiny_gguf
+from tests.test_propose_cli import Cli, fill
+
+pytestmark = pytest.mark.servers
+
+WORDS = (
+    "I you watched the film with my sister hospital scenes since crash cannot sleep dogs blood funny good night "
+    "looking for something light thanks maybe needles spider war baby 🙂 naïve “quoted”"
+).split()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: no real model server to test on")
+    prompt = propose.build_request(propose.Subject("sensitivity", "", "", ()), traits.load())
+    model = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    tiny_gguf.write_model(model, prompt["messages"][0]["content"])
+    with tiny_gguf.serving(model) as base:
+        yield base
+
+
+@pytest.mark.parametrize("many", [30, pytest.param(200, marks=pytest.mark.slow)])
+def test_every_reply_is_valid_and_every_failure_is_counted(
+    url: str, cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    # a real answer needs 2,000 tokens at most; nonsense may be cut off sooner
+    monkeypatch.setattr(llm, "SAMPLING", (("temperature", 0.0), ("max_completion_tokens", 160)))
+    rng = random.Random(5)
+    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(many)))
+    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    ran = cli("propose", *at)
+    assert ran.code == 0, ran.err
+    said = ran.json
+    print(said)
+    assert said["in"] == many == said["added"] + sum(said["dropped"].values())
+    assert said["added"] > 0
+    assert set(said["dropped"]) <= {"server error", "cut off", "off schema"}
+    readings, drops = (store.read(workspace, t) for t in (tables.READINGS, tables.DROPS))
+    assert (readings.height, drops.height) == (said["added"], sum(said["dropped"].values()))
+    assert readings["error"].null_count() == readings.height
+    check_proposals(workspace)
+    paid = store.read(workspace, tables.REPLIES)
+    # two equal texts would be one reply; these are all different
+    assert paid.height == said["added"] and paid["tokens_in"].min() > 500
+    again = cli("propose", *at).json
+    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (said["added"], many - said["added"])
+
+
+def check_proposals(ws: store.Workspace) -> None:
+    texts: dict[str, list[dict[str, Any]]] = dict(
+        store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows()
+    )
+    found: pl.DataFrame = store.read(ws, tables.PROPOSALS)
+    for row in found.iter_rows(named=True):
+        assert row["trait"] in traits.load().slugs and 0 <= row["confidence"] <= 1
+        assert row["verdict"] == "absent" or row["spans"]
+        for span in row["spans"]:
+            turn = texts[row["subject"]][span["turn"]]
+            assert turn["role"] == "seeker" and turn["text"][span["start"] : span["end"]] == span["quote"]
+
+
+def test_the_server_is_told_from_one_that_ignores_the_schema(url: str) -> None:
+    import asyncio
+
+    async def probed() -> llm.Server:
+        server = llm.Server("tiny", url)
+        client = llm._client(server, llm.Pace(1))
+        try:
+            return await llm._probed(client, server)
+        finally:
+            await client.close()
+
+    assert asyncio.run(probed()).model == "tiny"
+
+
+def test_a_text_beyond_its_context_is_a_failure_with_a_reason(url: str, cli: Cli, workspace: store.Workspace) -> None:
+    fill(workspace, "é🙂 " * 10_000)  # about 60,000 bytes: far more tokens than the context of 16,384
+    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    assert cli("propose", *at).json["dropped"] == {"bad request": 1}
+
+
+def test_the_model_is_made_the_same_way_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    for name in ("a", "b"):
+        tiny_gguf.write_model(tmp_path / name, "the same words for both")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

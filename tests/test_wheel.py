@@ -1,0 +1,28 @@
+"""What a user installs: the wheel, in an environment of its own, run from an empty folder."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_demo_from_an_empty_folder(tmp_path: Path) -> None:
+    dist, venv, empty = tmp_path / "dist", tmp_path / "venv", tmp_path / "empty"
+    empty.mkdir()
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", dist, cwd=ROOT)
+    (wheel,) = dist.glob("*.whl")
+    run(sys.executable, "-m", "venv", venv)
+    pip = (venv / "bin" / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt")
+    run(*pip, f"{wheel}[review,hub]")
+    run(venv / "bin" / "saferec-build", "demo", "--generated", "60", "--no-training", cwd=empty)
+    assert (empty / "saferec-demo" / "report.html").exists()
+    assert (empty / "saferec-demo" / "releases" / "1.0.0" / "manifest.json").exists()
+
+
+def run(*words: object, cwd: Path | None = None) -> None:
+    ran = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    assert ran.returncode == 0, f"{words}\n{ran.stdout}\n{ran.stderr}"
