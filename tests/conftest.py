@@ -68,5 +68,31 @@ def real_data() -> Path:
     """The folder of real data; a test that asks for it is skipped where there is none."""
     folder = os.environ.get("SAFEREC_REAL_DATA")
     if not folder:
-        pytest.skip("SAFEREC_REAL_DATA is not set: no real data to test on")
+        pytest.skip(f"{NOT_RUN}real data (set SAFEREC_REAL_DATA to a folder with ReDial, MovieLens, CCPE, ...)")
     return Path(folder)
+
+
+NOT_RUN = "part not run: "  # how a test says that a real part is missing: skip(f"{NOT_RUN}chromium (install: ...)")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Ends the run with the parts that could not run here, and the line that installs each."""
+    missing = _parts_not_run(terminalreporter)
+    if missing:
+        terminalreporter.section("parts not run")
+        for part in missing:
+            terminalreporter.write_line(part)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With SAFEREC_EVERY_PART set (as in CI) a part that did not run is a failure, never a silent skip."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("SAFEREC_EVERY_PART") and _parts_not_run(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _parts_not_run(reporter: Any) -> list[str]:
+    reasons = {
+        str(report.longrepr[2]) for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)
+    }
+    return sorted(r.removeprefix("Skipped: ").removeprefix(NOT_RUN) for r in reasons if NOT_RUN in r)
