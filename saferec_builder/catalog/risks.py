@@ -1,12 +1,10 @@
-"""From rows of many sources to items, and from sourced statements to the risk and the verdict of each item and trait.
+"""From sourced statements to the risk and the verdict of each item and trait.
 
-reads  catalog_rows, warnings
-gives  items (item, domain, title, year, refs, aliases, genres, plot), links (ref, item), the oracle
-Merging is a view: nothing is written, so a merge is undone by taking its row away.
+reads  items, links (see merging), warnings
+gives  the oracle; risks as a matrix
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,148 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import tables, titles, violations
+from saferec_builder.catalog.linking import index, link
+from saferec_builder.catalog.merging import LINKS
 from saferec_builder.traits import GUIDE, Taxonomy, Trait
 from saferec_builder.violations import Oracle, Rule
-
-_CARRIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
-_COLUMNS: dict[str, Any] = {"item": pl.String, **{c: tables.CATALOG_ROWS.schema[c] for c in _CARRIED}}
-ITEMS = pl.Schema(_COLUMNS)
-LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
-_MOST_WORDS = 12  # of a title before its year in running text
-_BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it
-_YEAR_IN_TEXT = re.compile(r"[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]")
-
-
-def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(items, links) of CATALOG_ROWS: rows that share an external id, then rows of one title, year and domain.
-
-    Rows with different IMDb ids are never one item, whatever else they share; a title and year that two different
-    IMDb ids claim joins nothing. An item is named after its first-added row, so a later source renames none.
-    """
-    every = rows.to_dicts()
-    groups = _groups(every)
-    items = [_item([every[n] for n in members]) for members in groups]
-    named: dict[str, set[str]] = {}
-    for item in items:
-        for ref in item["refs"]:
-            named.setdefault(ref, set()).add(item["item"])
-    # an id that two items claim names neither; `item:ID` is how reviews name one
-    links = [(ref, next(iter(found))) for ref, found in named.items() if len(found) == 1]
-    links += [(f"item:{item['item']}", item["item"]) for item in items]
-    return pl.DataFrame(items, schema=ITEMS), pl.DataFrame(links, schema=LINKS, orient="row")
-
-
-def _groups(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Row numbers per item, both in order of first appearance."""
-    parent = list(range(len(rows)))
-    imdb = [{ref for ref in row["refs"] or () if ref.startswith("imdb:")} for row in rows]
-
-    def root(n: int) -> int:
-        while parent[n] != n:
-            parent[n] = n = parent[parent[n]]
-        return n
-
-    def join(a: int, b: int) -> None:
-        a, b = sorted((root(a), root(b)))
-        if a != b and not (imdb[a] and imdb[b] and imdb[a].isdisjoint(imdb[b])):
-            parent[b] = a
-            imdb[a] |= imdb[b]
-
-    refs = [(ref, n) for n, row in enumerate(rows) for ref in row["refs"] or ()]
-    for sharing in _sharing(sorted(refs, key=lambda pair: not pair[0].startswith("imdb:"))):
-        for n in sharing[1:]:
-            join(sharing[0], n)
-    for sharing in _sharing((_title_key(row), n) for n, row in enumerate(rows)):
-        if len({frozenset(imdb[root(n)]) for n in sharing} - {frozenset()}) <= 1:
-            for n in sharing[1:]:
-                join(sharing[0], n)
-    members: dict[int, list[int]] = {}
-    for n in range(len(rows)):
-        members.setdefault(root(n), []).append(n)
-    return list(members.values())
-
-
-def _sharing(keyed: Iterable[tuple[Any, int]]) -> list[list[int]]:
-    found: dict[Any, list[int]] = {}
-    for key, n in keyed:
-        if key is not None:
-            found.setdefault(key, []).append(n)
-    return list(found.values())
-
-
-def _title_key(row: Mapping[str, Any]) -> tuple[str, int | None, str] | None:
-    """None where a title alone does not say which item it is: sources of games have no years, others have."""
-    if row["year"] is None and row["domain"] != "game":
-        return None
-    return titles.normal(row["title"]), row["year"], row["domain"]
-
-
-def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first = rows[0]
-    year = next((row["year"] for row in rows if row["year"] is not None), None)
-    title = titles.spoken(first["title"])
-    names = [_dated(titles.spoken(row["title"]), row["year"], year) for row in rows]
-    aliases = [alias for row in rows for alias in row["aliases"] or ()]
-    refs = [ref for row in rows for ref in (f"{row['source']}:{row['source_id']}", *(row["refs"] or ()))]
-    genres = {genre.casefold(): genre for row in reversed(rows) for genre in reversed(row["genres"] or ())}
-    return {
-        "item": tables.digest("item", first["source"], first["source_id"]),
-        "domain": first["domain"],
-        "title": title,
-        "year": year,
-        "refs": list(dict.fromkeys(refs)),
-        "aliases": [name for name in dict.fromkeys([*names, *aliases]) if name != title],
-        "genres": list(reversed(genres.values())),
-        "plot": next((row["plot"] for row in rows if row["plot"]), None),
-    }
-
-
-def _dated(title: str, year: int | None, usual: int | None) -> str:
-    """A source that dates the item otherwise still has to be found under its own year."""
-    return title if year in (None, usual) else f"{title} ({year})"
-
-
-# ---- from a ref or a text to an item
-
-
-def index(items: pl.DataFrame) -> titles.Index:
-    return titles.index(items.select("item", "title", "year", "domain", "aliases").iter_rows())
-
-
-def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:
-    """ref -> item for every ref that names exactly one item; `title:` refs go through titles.find."""
-    known = dict(links.iter_rows())
-    found: dict[str, str] = {}
-    for ref in dict.fromkeys(refs):
-        item = known.get(ref)
-        if item is None and ref.startswith("title:"):
-            item = titles.find(index, *titles.split_year(ref.removeprefix("title:")), domain).item
-        if item is not None:
-            found[ref] = item
-    return found
-
-
-def mentions(text: str, index: titles.Index) -> list[tuple[int, int, str]]:
-    """(start, end, item) of every "Title (Year)" in a text: the longest run of words before a year that is a title."""
-    found: list[tuple[int, int, str]] = []
-    free = 0  # where the text that no earlier mention took begins
-    for year in _YEAR_IN_TEXT.finditer(text):
-        free = max(free, text.rfind("\n", 0, year.start()) + 1)
-        words = [word.start() for word in re.finditer(r"\S+", text[free : year.start()])][-_MOST_WORDS:]
-        for start in (free + word for word in words):
-            title = text[start : year.start()].strip()
-            if titles.normal(title) not in index.by_title:
-                continue
-            item = titles.find(index, title, int(year[1])).item
-            if item is not None:
-                before = _BEFORE.match(title)
-                found.append((start + (before.end() if before else 0), year.end(), item))
-                break
-        free = year.end()
-    return found
-
-
-# ---- from warnings to risks
 
 
 def risks(

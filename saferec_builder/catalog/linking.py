@@ -1,0 +1,52 @@
+"""From a ref, or from "Title (Year)" in a text, to the item that it names.
+
+reads  items, links (see merging)
+"""
+
+import re
+from collections.abc import Iterable
+
+import polars as pl
+
+from saferec_builder import titles
+
+_MOST_WORDS = 12  # of a title before its year in running text
+_BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it
+_YEAR_IN_TEXT = re.compile(r"[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]")
+
+
+def index(items: pl.DataFrame) -> titles.Index:
+    return titles.index(items.select("item", "title", "year", "domain", "aliases").iter_rows())
+
+
+def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:
+    """ref -> item for every ref that names exactly one item; `title:` refs go through titles.find."""
+    known = dict(links.iter_rows())
+    found: dict[str, str] = {}
+    for ref in dict.fromkeys(refs):
+        item = known.get(ref)
+        if item is None and ref.startswith("title:"):
+            item = titles.find(index, *titles.split_year(ref.removeprefix("title:")), domain).item
+        if item is not None:
+            found[ref] = item
+    return found
+
+
+def mentions(text: str, index: titles.Index) -> list[tuple[int, int, str]]:
+    """(start, end, item) of every "Title (Year)" in a text: the longest run of words before a year that is a title."""
+    found: list[tuple[int, int, str]] = []
+    free = 0  # where the text that no earlier mention took begins
+    for year in _YEAR_IN_TEXT.finditer(text):
+        free = max(free, text.rfind("\n", 0, year.start()) + 1)
+        words = [word.start() for word in re.finditer(r"\S+", text[free : year.start()])][-_MOST_WORDS:]
+        for start in (free + word for word in words):
+            title = text[start : year.start()].strip()
+            if titles.normal(title) not in index.by_title:
+                continue
+            item = titles.find(index, title, int(year[1])).item
+            if item is not None:
+                before = _BEFORE.match(title)
+                found.append((start + (before.end() if before else 0), year.end(), item))
+                break
+        free = year.end()
+    return found
