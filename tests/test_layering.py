@@ -13,6 +13,10 @@ STAR = {"errors", "traits", "titles", "violations"}  # B*: standard library and 
 BASE = STAR | {"tables", "agreement", "certificates"}
 STAGES = {
     "mine",
+    "privacy",
+    "threads",
+    "duplicates",
+    "language",
     "catalog",
     "propose",
     "rules",

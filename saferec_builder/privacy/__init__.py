@@ -1,0 +1,204 @@
+"""Personal data out of a text, before anything else sees it: typed placeholders such as [email] and [name].
+
+Structured kinds (email, phone, ip, card, url: the user's part, handle, address) go by their shape, names by what people
+write before a name of their own or of somebody in their life. Names of films, casts and characters stay. Recall and
+precision per kind are measured on tests/data/privacy.txt; docs/mining.md states them.
+"""
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator
+
+import polars as pl
+
+from saferec_builder.privacy import names
+
+KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
+_LIKE_TITLES = ("name", "address", "handle")
+Spans = Iterable[tuple[int, int]]
+Found = tuple[int, int, str]  # start, end, kind
+Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
+
+_EMAIL = re.compile(
+    r"(?<![\w.+'’-])[\w.+'’-]{0,63}\w@(?:[\w-]{1,63}\.){1,6}[^\W\d_]{2,24}\b"
+    r"|(?<![\w.+-])[\w.+-]{1,64} ?(?:\(at\)|\[at\]|\{at\}|<at>) ?"
+    r"(?:[\w-]{1,63} ?(?:\(dot\)|\[dot\]|\{dot\}|\.| dot ) ?){1,4}[a-z]{2,6}\b"
+    r"|(?<![\w.+-])[\w.+-]{1,64} at (?:[\w-]{1,63} dot ){1,4}[a-z]{2,6}\b",
+    re.I,
+)
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
+_IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
+_VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
+_CARD = re.compile(r"(?<![\w.-])[2-6](?:[ -]?\d){12,18}(?![\d-])")
+_PHONE = re.compile(r"(?<![\w.:/#$€£@,-])(?:\+ ?|\()?\d(?:[ \xa0.()-]{0,3}\d){5,16}(?![\w%:]|[.,]\d)")
+_ASKED = re.compile(
+    r"\b(?:call|text|phone|tel|cell|mobile|whats ?app|number|sms|ring|dial|fax|signal|reach|contact|landline|handy)"
+    r"\b[^\d\n]{0,25}$",
+    re.I,
+)
+_US = re.compile(r"\+?(?:1[-. ]?)?(?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])\d{3}[-. ]\d{4}")
+_GROUPED = re.compile(r"(?:00|0|\(0)\d{1,4}\)?(?:[ .-]\d{2,8})+")
+_YEARS = re.compile(r"(?:(?:1[89]|20)\d\d[ .-]*)+|(?:1[89]|20)\d\d-\d\d-\d\d.*")
+
+_URL = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{1,15}://|\bwww\."
+    r"|\b(?:[\w-]{1,63}\.){1,4}(?:com|net|org|tv|me|io)/)[^\s<>\"]{1,2000}",
+    re.I,
+)
+_USER = r"@?(?!\[)([^\s/?#&=,;!\"')\]]*[\w-])"
+_IN_URL = [
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"^[a-z][a-z0-9+.-]*://(?!\[)([^\s/@?#]+)@",
+        r"/(?:users?|u|profiles?|members?|people|in|id)/(?:show/|view/)?" + _USER,
+        r"/@([\w.-]*\w)",
+        r"[?&](?:user|username|uid|user_?id|userid|author|member)=(?!\[)([^\s&#]+)",
+        r"//([\w-]+)\.(?:tumblr|blogspot|wordpress|livejournal|substack|bandcamp|deviantart)\.",
+        r"facebook\.com/profile\.php\?id=(\d+)",
+        r"(?:youtube\.com/(?:user|c)/|(?<![\w.-])t\.me/)" + _USER,
+        r"(?<![\w-])(?:letterboxd|twitter|x|instagram|facebook|github|pinterest|twitch|snapchat|threads|medium|ko-fi"
+        r"|patreon|soundcloud|last\.fm)\.(?:com|tv|net)/"
+        r"(?!(?:films?|lists?|search|actor|director|about|members|journal|hashtag|i|home|share|sharer|intent|p|reels?"
+        r"|explore|stories|tv|groups|events|watch|pages|photo|photos|features|topics|orgs|login|directory|videos|tag"
+        r"|pin|posts?|profile\.php|u|user|users|id|in)(?:[/?#.]|$))" + _USER,
+    )
+]
+_HANDLE = re.compile(
+    r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
+    r"|(?<![\w@./\]])@(?=[\w.-]*[^\W\d_])[^\W_](?:[\w.-]{0,28}\w)?"
+    r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
+)
+
+_STREET = (
+    r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? |North |South |East |West )?(?:[A-Z][\w'’.]*,? |\d{1,3}(?:st|nd|rd|th) ){1,3}"
+    r"(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Close|Crescent|Terrace|Place|Pl"
+    r"|Parade|Gardens|View|Square|Sq|Circle|Trail|Parkway|Row|Walk|Mews|Highway)\b\.?"
+)
+_TOWN = r"(?:,? [A-Z][\w'’.-]+(?: [A-Z][a-z'’-]+){0,2}(?: \d{1,2}\b)?)?"
+_CODE = (
+    r"(?:,? (?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d\d [A-Z0-9]{4}|(?:[A-Z]{2,3}"
+    r"|(?:New|North|South|West) [A-Z][a-z]+|[A-Z][a-z]{3,}),? \d{4,5}(?:-\d{4})?|\d{4,5} [A-Z]\w+))"
+)
+_UNIT = r"(?:,? (?:Apt|Apartment|Unit|Suite|Ste|Flat|Room)\b\.? ?#?\w+|,? #\d+)"
+_ADDRESS = re.compile(
+    rf"(?P<flat>(?:Flat|Apt|Apartment|Unit)\.? ?\w+, )?{_STREET}(?P<unit>{_UNIT})?(?:{_TOWN}(?P<code>{_CODE}))?"
+    rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
+    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>,? \d{4,5} [A-ZÄÖÜ]\w+)?"
+    r"|(?P<fr>\d{1,4},? (?:bis )?(?:rue|avenue|boulevard|place|chemin|impasse|quai) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
+    r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
+)
+_LIVES = re.compile(
+    r"\b(?:lives?|living|address|ship\w*|send|deliver\w*|mail|post|house|home|my place|our place|moved|stay\w*|visit"
+    r"|come to|come over to|return|we are at|i'm at|i am at)\b[^\n]{0,25}$",
+    re.I,
+)
+
+
+def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> list[Found]:
+    """Every piece of personal data in a text, in order, none overlapping; a title of the catalog is none.
+
+    `leave` names kinds that mean something else in a source: ReDial writes @ before a film.
+    """
+    taken: list[Found] = []
+    for start, end, kind in _every(text):
+        if kind not in leave and not any(start < e and s < end for s, e, _ in taken):
+            taken.append((start, end, kind))
+    if titles and any(kind in _LIKE_TITLES for *_, kind in taken):
+        named = list(titles(text))
+        taken = [f for f in taken if f[2] not in _LIKE_TITLES or not any(s < f[1] and f[0] < e for s, e in named)]
+    return sorted(taken)
+
+
+def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:
+    """(the text with placeholders, how many of each kind). A text that went through comes out as it is."""
+    found = find(text, titles, leave)
+    for start, end, kind in reversed(found):
+        text = f"{text[:start]}[{kind}]{text[end:]}"
+    return text, Counter(kind for *_, kind in found)
+
+
+def redact_all(
+    texts: pl.Series, titles: Titles | None = None, leave: Container[str] = ()
+) -> tuple[pl.Series, Counter[str]]:
+    """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search."""
+    counts: Counter[str] = Counter()
+
+    def one(text: str) -> str:
+        clean, kinds = redact(text, titles, leave)
+        counts.update(kinds)
+        return clean
+
+    at = pl.select(pl.any_horizontal(texts.str.contains(pattern) for pattern in _MAYBE)).to_series().arg_true()
+    if at.is_empty():
+        return texts, counts
+    return texts.clone().scatter(at, [one(text) for text in texts.gather(at)]), counts
+
+
+def _every(text: str) -> Iterator[Found]:
+    """Candidates, the surer kind first."""
+    for address in _URL.finditer(text):
+        for pattern in _IN_URL:
+            for user in pattern.finditer(address[0]):
+                yield address.start() + user.start(1), address.start() + user.end(1), "url"
+    for found in _EMAIL.finditer(text):
+        yield (*found.span(), "email")
+    for found in _CARD.finditer(text):
+        if _luhn(found[0]):
+            yield (*found.span(), "card")
+    for found in _IP4.finditer(text):
+        if not _VERSION.search(text, max(0, found.start() - 20), found.start()):
+            yield (*found.span(), "ip")
+    for found in _IP6.finditer(text):
+        if _is_ip6(found[0]):
+            yield (*found.span(), "ip")
+    for found in _HANDLE.finditer(text):
+        yield (*found.span(), "handle")
+    for found in _ADDRESS.finditer(text):
+        if any(found.groupdict().values()) or _LIVES.search(text, max(0, found.start() - 50), found.start()):
+            yield (*found.span(), "address")
+    for found in _PHONE.finditer(text):
+        if _is_phone(found[0], text[max(0, found.start() - 40) : found.start()]):
+            yield (*found.span(), "phone")
+    for start, end in names.find(text):
+        yield start, end, "name"
+
+
+def _is_phone(found: str, before: str) -> bool:
+    digits = re.sub(r"\D", "", found)
+    if not 6 <= len(digits) <= 15 or _YEARS.fullmatch(found):
+        return False
+    if found.startswith("+"):
+        return len(digits) >= 8
+    if _US.fullmatch(found):
+        return True
+    if _GROUPED.fullmatch(found) and 9 <= len(digits) <= 14:
+        return True
+    return bool(_ASKED.search(before))
+
+
+def _luhn(found: str) -> bool:
+    digits = [int(d) for d in found if d.isdigit()]
+    doubled = [d if n % 2 == 0 else sum(divmod(2 * d, 10)) for n, d in enumerate(reversed(digits))]
+    return sum(doubled) % 10 == 0 and len(set(digits)) > 1
+
+
+def _is_ip6(found: str) -> bool:
+    if sum(map(bool, found.split(":"))) < 3:
+        return False
+    try:
+        return bool(ipaddress.IPv6Address(found))
+    except ValueError:
+        return False
+
+
+# What any text with something to find matches: cheap for the Rust engine, which sees every text.
+_MAYBE = (
+    r"@[0-9]*[A-Za-z_]|#[0-9]{4}|://|www\.|[uU]/[\w-]{3}|\.(?:com|net|org|tv|me|io)/|(?i:[(\[{<]at[)\]}>]| dot )"
+    r"|[0-9](?:[ .()-]{0,3}[0-9]){5}|[0-9]\.[0-9]{1,3}\.[0-9]|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
+    r"[0-9][A-Za-z]?,? [A-Z0-9].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
+    r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box [0-9]|[0-9] (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
+    r"|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) [0-9]|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+    *names.MAYBE,
+)

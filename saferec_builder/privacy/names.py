@@ -1,0 +1,192 @@
+"""Names that people give of themselves and of those in their life, by the words that stand before such a name.
+
+A name alone is left: most capitalised words in talk about films are titles, casts and characters. After sure words
+("my name is") nearly anything counts, after loose ones ("I'm", "my son") a capital or a known given name.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_KIN = (
+    "son|sons|daughter|daughters|wife|husband|hubby|partner|spouse|mother|mom|mum|mommy|mummy|father|dad|daddy|brother"
+    "|brothers|sister|sisters|sis|bro|girl|boy|kid|kids|child|children|baby|toddler|twins|grandma|grandpa|granny|nan"
+    "|grandmother|grandfather|grandson|granddaughter|grandkids|uncle|aunt|auntie|nephew|nephews|niece|nieces|cousin"
+    "|cousins|fiance|fiancé|fiancée|fiancee|girlfriend|boyfriend|gf|bf|ex|friend|friends|bestie|buddy|pal|mate"
+    "|roommate|flatmate|housemate|colleague|coworker|co-worker|boss|manager|neighbour|neighbor|teacher|therapist"
+    "|doctor|stepdad|stepmom|stepson|stepdaughter|stepfather|stepmother|stepbrother|stepsister|half"
+    "|(?:mother|father|sister|brother|son|daughter)-in-law|year old|year-old"
+)
+_NAME = r"[A-ZÀ-ÖØ-Þ][^\W\d_]*(?:['’-][A-ZÀ-ÖØ-Þa-z][^\W\d_]*)*"
+_FULL = rf"{_NAME}(?: {_NAME}){{0,2}}"
+_TITLE = r"(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.? "
+_LOW = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+
+_CALLED = re.compile(
+    rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z]+(?:['’]s)?){{0,3}} name(?:['’]?s| is| was) (?P<name>{_FULL}|{_LOW})"
+    rf"|\b[Tt]he name['’]s (?P<name2>{_FULL})"
+    rf"|\b(?:[Ii] go by|(?:I['’]?m|I am|i['’]?m|i am) called"
+    rf"|(?:everyone|everybody|people|friends) (?:calls?|knows?) me(?: as)?"
+    rf"|[Cc]all me) (?P<name3>{_FULL})"
+    rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?(?P<name4>{_FULL})"
+    rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{_KIN})(?: is|['’]s| are)? (?:called|named) (?P<name5>{_FULL}|{_LOW})"
+)
+_KIN_OF = re.compile(
+    rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN})"
+    rf"(?P<comma>, ?| \()? ?(?P<name>{_TITLE}{_NAME}|{_FULL})(?P<after>.?)"
+)
+_KIN_LOW = re.compile(rf"\b(?:[Mm]y|[Oo]ur)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN}),? (?P<name>[^\W\d_A-Z]+)\b")
+_AUNT = re.compile(rf"\b(?:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) (?P<name>{_NAME})")
+_OUR = re.compile(rf"\b(?:[Oo]ur|lost my|miss my) (?P<name>{_NAME})")
+_I_AM = re.compile(
+    rf"\b(?:I['’]?m|I am|i['’]?m|i am|im|Im|[Tt]his is) (?P<name>{_FULL}|{_LOW})(?P<after>[^\n]{{0,14}})"
+)
+_GREETED = re.compile(r"(?:^|[\n.!?] ?)(?:hi|hello|hey|hiya|greetings)\b[^.\n]{0,14}[,.! ]*$", re.I)
+_HERE = re.compile(
+    rf"(?:^|\n|[Hh]i,? |[Hh]ello,? |[Hh]ey,? |, )(?P<name>{_FULL}) here\b(?=\s*(?:$|[,.!\n-]| again| from| back))"
+)
+_MORE = re.compile(rf"(?:, ?(?:and )?| and | & )(?P<name>{_NAME})")
+_SIGNED = re.compile(
+    r"(?:^|\n|[.!?)] ?)(?:(?P<formal>sincerely|regards|yours(?: truly)?|signed|xx+|xoxo"
+    r"|(?:best|kind|warm) (?:regards|wishes))"
+    r"|(?:thanks|thank you|many thanks|thx|cheers|love|best|bye|ta|hugs|take care)"
+    r"(?: (?:so much|again|all|everyone|in advance|a lot|guys|y'all))*)"
+    rf"(?P<apart>[ ,.!]*\n\s*|,\s*| ?[,.!]* ?[-–—~]+ ?|(?<=[xo]) )[-–—~]* ?"
+    rf"(?P<name>{_FULL.replace('[A-ZÀ-ÖØ-Þ]', '(?-i:[A-ZÀ-ÖØ-Þ])')})\s*[.!]?\s*$",
+    re.I,
+)
+_DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
+
+_TAIL = 100  # a signature stands at the end
+
+# Capitalised words that follow such openings without being anybody's name.
+_NEVER = frozenset(
+    """same me nothing right over nobody over-here we've i'm i’m it's that's there's he's she's
+    don't doesn't didn't can't
+    a an and the not in on at to for from so very too just also still really all any been being by good fine great
+    okay ok well new back here there looking tired sorry sure glad happy sad open down up into out about with without
+    it that this these those some someone everyone everybody anyone reddit netflix google youtube amazon disney hulu
+    hbo mum mom dad team gen american british english german french italian spanish irish scottish welsh canadian
+    australian indian chinese japanese korean mexican brazilian polish russian turkish dutch swedish norwegian danish
+    finnish greek portuguese european african asian latino latina hispanic jewish muslim christian catholic buddhist
+    hindu god i if but or of no yes please thanks thank you he she they we is was are were has have had will would
+    could should may might can do does did only as when where who what why how my your his her their our me us them
+    crazy old later back when maybe more less most like love hate loves likes hates wants needs watch watching saw
+    seen monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
+    september october november december christmas halloween easter blu-ray dvd tv pc ps4 ps5 xbox""".split()
+)
+
+
+@cache
+def _known() -> tuple[frozenset[str], frozenset[str]]:
+    """(given names, those of them that are no common words)."""
+    lines = (Path(__file__).parent / "given_names.txt").read_text(encoding="utf-8").splitlines()
+    words = [word for line in lines if not line.startswith("#") for word in line.split()]
+    return frozenset(w.removesuffix("+") for w in words), frozenset(w for w in words if not w.endswith("+"))
+
+
+def find(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of names; later ones may overlap earlier ones, which are the surer."""
+    for found in _CALLED.finditer(text):
+        group = next(name for name in ("name", "name2", "name3", "name4", "name5") if found[name])
+        if _plausible(found[group]):
+            yield found.span(group)
+            yield from _others(text, found.end(group))
+    for found in _KIN_OF.finditer(text):
+        if _of_kin(found):
+            yield found.span("name")
+            yield from _others(text, found.end("name"))
+    for pattern in (_KIN_LOW, _AUNT, _OUR):
+        for found in pattern.finditer(text):
+            if _given(found["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and _plausible(found["name"])):
+                yield found.span("name")
+    for found in _I_AM.finditer(text):
+        if _introduced(text, found):
+            yield found.span("name")
+    for pattern in (_HERE, _SIGNED, _DASHED):
+        for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
+            if _closes(text, found, pattern):
+                yield found.span("name")
+
+
+def _given(name: str, *, sure: bool = True) -> bool:
+    """Is the first word a given name; where it is not `sure`, common words do not count."""
+    every, only = _known()
+    first = re.split(r"[ '’-]", name, maxsplit=1)[0].casefold()
+    return first in every if sure and name[0].isupper() else first in only
+
+
+def _plausible(name: str) -> bool:
+    """No common word, nothing shouted; a lower-case name has three letters or more."""
+    words = name.casefold().split()
+    if words[0] in _NEVER or (not name[0].isupper() and len(words[0]) < 3):
+        return False
+    return _given(name) or not name.split()[0].isupper() or len(name) < 3
+
+
+def _of_kin(found: re.Match[str]) -> bool:
+    name, after = found["name"], found["after"]
+    if re.match(_TITLE, name):
+        return True
+    if not _plausible(name):
+        return False
+    if found["comma"]:  # "my husband, Rashid, ..." but not "for my son, Frozen"
+        return after in ",.);:!?" and _given(name) if " " not in name else _given(name) and after in ",.)"
+    return _given(name) or " " not in name
+
+
+def _others(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Names that go on a list: "and Finn"."""
+    while found := _MORE.match(text, at):
+        if not _given(found["name"]) and not text[found.end() :].startswith((" (", " are", " and", ",")):
+            return
+        if found["name"].casefold() in _NEVER:
+            return
+        yield found.span("name")
+        at = found.end()
+
+
+def _introduced(text: str, found: re.Match[str]) -> bool:
+    name, after = found["name"], found["after"]
+    if not _plausible(name) or name.endswith(("ish", "ese")):
+        return False
+    greeted = bool(_GREETED.search(text, max(0, found.start() - 30), found.start()))
+    closes = bool(re.match(r"\s*(?:$|[,.!;:)]|and i\b|and I\b|by the way|btw|again|from\b|here\b|\(|[-–—])", after))
+    if name[0].isupper():
+        goes_on = re.match(r", (?:from|new|and I|\d|a |an )| by the way| btw| again|,? here", after)
+        known = _given(name) and (closes or " " in name)
+        return bool((greeted and closes) or (known and (greeted or goes_on)))
+    return _given(name, sure=False) and closes and (greeted or not found[0].lower().startswith("this"))
+
+
+def _closes(text: str, found: re.Match[str], pattern: re.Pattern[str]) -> bool:
+    name = found["name"]
+    if not _plausible(name):
+        return False
+    if pattern is _HERE:
+        return True
+    if pattern is _SIGNED:
+        return bool(found["formal"] or "\n" in found["apart"]) or _given(name)
+    listed = len(re.findall(r"(?:^|\n)\s*[-–—~*•]", text)) > 1
+    return not listed and _given(name)
+
+
+def _lower_kin() -> str:
+    """A relative and a given name, both as people type who use no capitals."""
+    return rf" (?:{_KIN}),? (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)"
+
+
+# Cheap searches that any text with a name to find matches.
+_CAPITAL = r"[A-Z\u{c0}-\u{de}]"
+MAYBE = (
+    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?{_CAPITAL}",
+    r" name(?:['’]?s| is| was) | (?:called|named) |[Cc]all me [A-Z]|(?:calls?|knows?) me |[Ii] go by "
+    r"|(?i:name ?: ?[A-Z])",
+    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_CAPITAL}|{_CAPITAL}[\w'’-]+ here(?-u:\b)|(?:lost|miss) my [A-Z]"
+    r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) [A-Z]",
+    r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
+    rf"{_CAPITAL}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_CAPITAL}[\w'’ -]*\s*$",
+    _lower_kin(),
+    rf"(?-u:\b)[Ii](?:['’]?m| am) (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)",
+)
