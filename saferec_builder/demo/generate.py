@@ -21,10 +21,10 @@ START = datetime(2022, 1, 1, tzinfo=UTC)
 SENSITIVE = 0.55  # share of seekers with a sensitivity of their own; a tenth of them have two
 LOOKALIKE = 0.08  # share of seekers whose words only look like one
 LATE = 0.05  # share of the sensitive who say so only after the recommendation
-BROKEN = 0.4  # share of recommendations that break the sensitivity: recommenders do not know of it
+BROKEN = 0.55  # share of recommendations that break the sensitivity: recommenders do not know of it
 GAMES = 0.15  # share of requests that are about games
-ANSWERS = 5  # items that the recommender names
-ACCEPTED = 3  # of which the seeker takes up
+ANSWERS = 6  # items that the recommender names
+ACCEPTED = 4  # of which the seeker takes up
 
 
 Broken = dict[world.Item, frozenset[str]]  # the traits that each item truly breaks
@@ -110,7 +110,7 @@ def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     whole = [i for i in pool if i not in broken]
     offered: list[world.Item] = []
     while len(offered) < ANSWERS:
-        source = broken if broken and traits and rng.random() < BROKEN else whole
+        source = broken if broken and rng.random() < BROKEN else whole
         # earlier in the list = closer in taste: popular neighbours recur, so there is something to learn
         item = source[min(int(rng.expovariate(1 / 8)), len(source) - 1)]
         if item not in offered:
