@@ -56,6 +56,58 @@ CONVERSATIONS = Table(
     "What was mined, one row per revision of a conversation. A ref is `source:id` or `title:Name (Year)`.",
 )
 
+ORIGINS = Table(
+    "origins",
+    "bulk",
+    ("conversation", "digest", "turn"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "digest": (pl.String, "of the revision"),
+        "turn": (pl.Int32, "number of the turn in it"),
+        "source_id": (pl.String, "the id of the post or comment in the source"),
+        "author": (pl.String, "keyed pseudonym of who wrote it; null where the source does not say"),
+    },
+    "Which post of which author became which turn, so that a removal on request finds it. Never released.",
+)
+
+MARKS = Table(
+    "marks",
+    "bulk",
+    ("conversation", "digest"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "digest": (pl.String, "of the revision"),
+        "language": (pl.String, "ISO 639 code of what the seeker writes; null where there is too little text to tell"),
+        "language_score": (pl.Float64, "0..1, of the language model"),
+        "crisis": (pl.Boolean, "the seeker speaks of harming or killing themselves now; releases leave it out"),
+        "replaced": (pl.Int32, "pieces of personal data that placeholders stand for"),
+    },
+    "What mining noticed about a conversation's text.",
+)
+
+CLUSTERS = Table(
+    "clusters",
+    "bulk",
+    ("conversation", "cluster"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "cluster": (pl.String, "hash of the conversations that are near-duplicates of one another; the last row counts"),
+    },
+    "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
+)
+
+STATED = Table(
+    "stated",
+    "bulk",
+    ("conversation", "trait", "source"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "trait": (pl.String, "slug"),
+        "source": (pl.String, "who states it: saferec (the official `constraints` column)"),
+    },
+    "Traits that a source itself claims of a seeker, without evidence. Never a label; good for scoring against.",
+)
+
 CATALOG_ROWS = Table(
     "catalog_rows",
     "bulk",
@@ -166,6 +218,20 @@ ASSIGNMENTS = Table(
     "Which task goes to whom, and why.",
 )
 
+SENT = Table(
+    "sent",
+    "db",
+    ("tool", "place", "task", "remote", "state"),
+    {
+        "tool": (pl.String, "label_studio | argilla"),
+        "place": (pl.String, "mark of the project on the server: a new one where a server was wiped"),
+        "task": (pl.String, "key of the task: hash of what is shown to whom"),
+        "remote": (pl.String, "its id on the server, empty while it is being sent"),
+        "state": (pl.String, "sending | there | gone"),
+    },
+    "What a review server holds, so that nothing is sent twice; the last row of a task counts.",
+)
+
 REVIEWS = Table(
     "reviews",
     "db",
@@ -177,7 +243,7 @@ REVIEWS = Table(
         "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
         "digest": (pl.String, "of the text that was shown"),
         "reviewer": (pl.String, "name inside the workspace"),
-        "role": (pl.String, "reviewer | adjudicator"),
+        "role": (pl.String, "reviewer | adjudicator | other: the task was given to somebody else, nothing counts"),
         "verdict": (pl.String, "present | absent | unsure"),
         "form": (pl.String, "explicit | implicit, null unless present"),
         "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
@@ -228,7 +294,11 @@ REPLIES = Table(
 
 TABLES: dict[str, Table] = {
     t.name: t
-    for t in (CONVERSATIONS, CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, DROPS, ASSIGNMENTS, REVIEWS, LABELS, REPLIES)
+    for t in (
+        *(CONVERSATIONS, ORIGINS, MARKS, CLUSTERS, STATED),
+        *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, DROPS),
+        *(ASSIGNMENTS, SENT, REVIEWS, LABELS, REPLIES),
+    )
 }
 
 

@@ -47,7 +47,7 @@ _URL = re.compile(
     r"|\b(?:[\w-]{1,63}\.){1,4}(?:com|net|org|tv|me|io)/)[^\s<>\"]{1,2000}",
     re.I,
 )
-_USER = r"@?(?!\[)([^\s/?#&=,;!\"')\]]*[\w-])"
+_USER = r"@?(?!\[|show/|view/)([^\s/?#&=,;!\"')\]]*[\w-])"
 _IN_URL = [
     re.compile(pattern, re.I)
     for pattern in (

@@ -165,7 +165,7 @@ def _closes(text: str, found: re.Match[str], pattern: re.Pattern[str]) -> bool:
     if not _plausible(name):
         return False
     if pattern is _HERE:
-        return True
+        return _given(name) or found[0][0] in ",Hh"  # after a greeting any name will do
     if pattern is _SIGNED:
         return bool(found["formal"] or "\n" in found["apart"]) or _given(name)
     listed = len(re.findall(r"(?:^|\n)\s*[-–—~*•]", text)) > 1
