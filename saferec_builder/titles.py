@@ -17,6 +17,10 @@ _LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
 _APOSTROPHE = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'"))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
+_ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
+_SPELT = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
+_PARTS = frozenset(("part", "chapter", "episode", "volume", "vol"))
+_COUNTING = re.compile(rf" (?:{'|'.join(_ROMAN)}|vs|versus)\b|\b(?:{'|'.join(_PARTS)}) (?:{'|'.join(_SPELT)})\b")
 _NOT_WORD = re.compile(r"[^\w#]+|_")
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
 _INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
@@ -59,7 +63,24 @@ def normal(title: str) -> str:
 
 
 def _words(text: str) -> str:
-    return " ".join(_NOT_WORD.sub(" ", text).split())
+    plain = " ".join(_NOT_WORD.sub(" ", text).split())
+    return " ".join(counted(plain.split(" "))) if _COUNTING.search(plain) else plain
+
+
+def counted(words: list[str]) -> list[str]:
+    """Words with their numbers as digits: "rocky ii" is "rocky 2", "chapter two" is "chapter 2", "vs" is "v".
+
+    Only after another word, and I, V and X may be letters.
+    """
+    return [_number(before, word) for before, word in zip(["", *words], words, strict=False)]
+
+
+def _number(before: str, word: str) -> str:
+    if not before:
+        return word
+    if word in ("vs", "versus"):
+        return "v"
+    return _ROMAN.get(word) or (_SPELT.get(word, word) if before in _PARTS else word)
 
 
 def forms(title: str) -> list[str]:
@@ -118,6 +139,11 @@ def find(index: Index, title: str, year: int | None = None, domain: str | None =
         if match.match != "not_found":
             return match
     return Match("not_found")
+
+
+def by_form(index: Index, form: str, year: int | None = None, domain: str | None = None) -> Match:
+    """`find` for a normal form that is known to be one."""
+    return _match([row for row in index.by_title.get(form, ()) if domain in (None, row[1])], year)
 
 
 def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Match:

@@ -1,0 +1,70 @@
+"""How well titles are linked: by "Title (Year)" with gold ids, and in running text. Needs SAFEREC_REAL_DATA."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from saferec_builder import catalog, titles
+from tests.bench import linking_gold as gold
+from tests.bench.figures import figure
+
+GOALS = {"7k": (">= 0.90", ">= 0.85"), "39k": (">= 0.87", ">= 0.85")}
+
+
+def main() -> None:
+    folder = os.environ.get("SAFEREC_REAL_DATA")
+    if not folder:
+        print("linking: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
+        return
+    dated(Path(folder))
+    turns = gold.redial_turns(Path(folder))
+    for name, items in (("7k", gold.items_7k(Path(folder))), ("39k", gold.items_39k(Path(folder)))):
+        found = catalog.finder(items)
+        for half in (gold.TUNED, gold.REPORTED):
+            precision, recall, lower = scores(found, (t for t in turns if t.half == half))
+            figure(f"linking.redial_{name}_precision.{_word(half)}", precision, "share", GOALS[name][0])
+            figure(f"linking.redial_{name}_recall.{_word(half)}", recall, "share", GOALS[name][1])
+            figure(f"linking.redial_{name}_recall_lower.{_word(half)}", lower, "share", "> 0.56")
+
+
+def dated(folder: Path) -> None:
+    """ "Title (Year)" against the id that ReDial gives it: right, wrong, not found."""
+    asked, found = linked(folder)
+    right = sum(found.get(ref) == item for ref, (item, _) in asked.items())
+    years = sum(ref in found and found[ref] != item and wrong_year for ref, (item, wrong_year) in asked.items())
+    figure("linking.dated_right", right / len(asked), "share", ">= 0.99")
+    figure("linking.dated_other_item", sum(found.get(r, i) != i for r, (i, _) in asked.items()), "titles", "0")
+    figure("linking.dated_wrong_year", years, "titles", "0")
+
+
+def linked(folder: Path) -> tuple[dict[str, tuple[str, bool]], dict[str, str]]:
+    """({ref: (the item that its id names, whether a wrong answer has another year)}, {ref: item found})."""
+    items, links = gold.films(folder)
+    named = gold.redial_titles(folder)
+    by_id = dict(links.iter_rows())
+    refs = {f"title:{title}": by_id.get(f"redial:{i}") for i, title in named.items() if titles.split_year(title)[1]}
+    asked = {ref: item for ref, item in refs.items() if item}
+    found = catalog.link(asked, links, catalog.index(items))
+    year = dict(items.select("item", "year").iter_rows())
+    told = {ref: titles.split_year(ref)[1] for ref in asked}
+    apart = {ref: abs((year[found[ref]] or 9999) - (told[ref] or 0)) > titles.YEARS_APART for ref in found}
+    return {ref: (item, apart.get(ref, False)) for ref, item in asked.items()}, found
+
+
+def scores(found: catalog.Finder, turns: Iterable[gold.Turn]) -> tuple[float, float, float]:
+    """(precision, recall, recall of titles in lower case); a title counts where its words and place are right."""
+    met = told = wanted = low_met = low = 0
+    for turn in turns:
+        got = {(m.start, m.end): titles.normal(turn.text[m.start : m.end]) for m in catalog.in_text(found, turn.text)}
+        told += len(got)
+        for start, end, _ in turn.spans:
+            title = turn.text[start:end]
+            hit = any(s < end and start < e and name == titles.normal(title) for (s, e), name in got.items())
+            met, wanted = met + hit, wanted + 1
+            low_met, low = low_met + (hit and title.islower()), low + title.islower()
+    return met / max(told, 1), met / max(wanted, 1), low_met / max(low, 1)
+
+
+def _word(half: str) -> str:
+    return half.replace(" ", "_")

@@ -1,0 +1,107 @@
+"""python -m tests.bench.fit_mentions: fits the weights of the mention finder on the halves that are tuned on.
+
+Writes saferec_builder/catalog/text.toml. Places that overlap a gold title without being it teach nothing. The
+other halves are not read.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from saferec_builder import titles
+from saferec_builder.catalog import text as mentions
+from saferec_builder.catalog.evidence import evidence
+from tests.bench import linking_gold as gold
+
+TARGET = Path(mentions.__file__).with_name("text.toml")
+RARE = 40  # a sign seen less often than this gets no weight
+BARE = 0.15  # people leave articles away
+RIDGE = 3.0
+HEAD = """\
+# Weights of what speaks for a title in free text (saferec_builder/catalog/text.py): log odds, the sum decides.
+# Made by `python -m tests.bench.fit_mentions`; do not edit by hand.
+
+[weights]
+"""
+
+
+def main() -> None:
+    folder = Path(os.environ["SAFEREC_REAL_DATA"])
+    seen: list[tuple[list[str], bool]] = []
+    for items in (gold.items_7k(folder), gold.items_39k(folder)):
+        finder = mentions.finder(items, {"bias": 0.0})
+        turns = [t for t in gold.redial_turns(folder, bare=BARE) if t.half == gold.TUNED]
+        seen += [row for turn in turns for shape in shapes(turn) for row in taught(finder, shape)]
+    names, fitted = fit(seen)
+    lines = [
+        f"{json.dumps(name)} = {weight:.2f}" for name, weight in zip(names, fitted, strict=True) if abs(weight) >= 0.05
+    ]
+    TARGET.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    print(len(seen), "places,", sum(yes for _, yes in seen), "titles,", len(lines), "weights")
+
+
+def shapes(turn: gold.Turn) -> Iterator[gold.Turn]:
+    """The turn, and some as other forums write: as a line of a list, its titles as a list, its titles in quotes."""
+    yield turn
+    share = gold.share("shape", turn.text)
+    if share < 0.1:
+        yield gold.Turn(turn.half, f"- {turn.text}", tuple((s + 2, e + 2, t) for s, e, t in turn.spans))
+    if turn.spans and share < 0.1:
+        yield listed(turn, "- ", "\n")
+    if turn.spans and share > 0.9:
+        yield quoted(turn)
+
+
+def listed(turn: gold.Turn, mark: str, end: str) -> gold.Turn:
+    text, spans = "", []
+    for start, stop, title in turn.spans:
+        spans.append((len(text) + len(mark), len(text) + len(mark) + stop - start, title))
+        text += mark + turn.text[start:stop] + end
+    return gold.Turn(turn.half, text, tuple(spans))
+
+
+def quoted(turn: gold.Turn) -> gold.Turn:
+    text, spans, at = "", [], 0
+    for start, stop, title in turn.spans:
+        text += turn.text[at:start] + '"'
+        spans.append((len(text), len(text) + stop - start, title))
+        text, at = text + turn.text[start:stop] + '"', stop
+    return gold.Turn(turn.half, text + turn.text[at:], tuple(spans))
+
+
+def taught(finder: mentions.Finder, turn: gold.Turn) -> Iterator[tuple[list[str], bool]]:
+    """(what is seen, whether it is a title) of the places in a turn."""
+    read = mentions.as_words(turn.text)
+    for place in mentions.places(finder, read):
+        start = read.spans[place.first][0]
+        met = [span for span in turn.spans if span[0] < place.end and start < span[1]]
+        if not met:
+            yield evidence(read, place, place.form in finder.articled), False
+        elif titles.normal(turn.text[start : place.end]) == titles.normal(turn.text[met[0][0] : met[0][1]]):
+            yield evidence(read, place, place.form in finder.articled), True
+
+
+def fit(seen: list[tuple[list[str], bool]]) -> tuple[list[str], np.ndarray]:
+    """Ridge logistic regression by Newton's method."""
+    counts = Counter(name for found, _ in seen for name in set(found))
+    names = [name for name, n in sorted(counts.items()) if n >= RARE]
+    column = {name: n for n, name in enumerate(names)}
+    rows = np.zeros((len(seen), len(names)), np.float32)
+    for n, (found, _) in enumerate(seen):
+        rows[n, [column[name] for name in found if name in column]] = 1
+    y = np.array([yes for _, yes in seen], float)
+    w = np.zeros(len(names))
+    for _ in range(12):
+        p = 1 / (1 + np.exp(-(rows @ w)))
+        slope = rows.T @ (y - p) - RIDGE * w
+        bend = (rows * (p * (1 - p))[:, None].astype(np.float32)).T @ rows + RIDGE * np.eye(len(names))
+        w += np.linalg.solve(bend, slope)
+    return names, w
+
+
+if __name__ == "__main__":
+    main()

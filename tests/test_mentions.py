@@ -1,0 +1,94 @@
+"""Titles in free text: what counts as one, where it begins and ends, and that nobody is guessed."""
+
+import polars as pl
+import pytest
+
+from saferec_builder import catalog
+from saferec_builder.sources import items as made
+
+FILMS = [
+    ("Alien", 1979),
+    ("Suspiria", 1977),
+    ("Suspiria", 2018),
+    ("It", 2017),
+    ("Up", 2009),
+    ("The Shining", 1980),
+    ("(500) Days of Summer", 2009),
+    ("Birdman or (The Unexpected Virtue of Ignorance)", 2014),
+    ("Blade Runner 2049", 2017),
+    ("Spider-Man: Homecoming", 2017),
+    ("Ring, The", 1978),
+    ("Ring: The Two Towers, The", 2002),
+    ("Zodiac", 2007),
+    ("'71", 2014),
+    ("#Alive", 2020),
+    ("Jack", 1996),
+    ("Rocky II", 1979),
+    ("Amélie", 2001),
+    ("Movie", 2011),
+]
+
+
+@pytest.fixture(scope="module")
+def shelf():
+    rows = [made.item("csv", str(n), "f:1", domain="film", title=t, year=y) for n, (t, y) in enumerate(FILMS)]
+    rows.append(made.item("csv", "g", "f:1", domain="game", title="Tetris", year=None))
+    items = catalog.merge(made.items_read(rows, []).rows)[0]
+    names = {row["item"]: f"{row['title']} ({row['year']})" for row in items.iter_rows(named=True)}
+    return catalog.finder(items), names
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I loved Zodiac and The Shining.", [("Zodiac", "Zodiac (2007)"), ("The Shining", "The Shining (1980)")]),
+        ("have you seen the shining", [("the shining", "The Shining (1980)")]),
+        ("I liked Zodiac's ending", [("Zodiac", "Zodiac (2007)")]),
+        # a year decides: one within two is the film, another one is another film
+        ("not Suspiria [2017]", [("Suspiria [2017]", "Suspiria (2018)")]),
+        ("Zodiac (1949)", []),
+        ("It (2017) was good", [("It (2017)", "It (2017)")]),
+        ("'71 (2014)", [("'71 (2014)", "'71 (2014)")]),
+        ("#Alive (2020)", [("#Alive (2020)", "#Alive (2020)")]),
+        # small words are no titles, unless they stand in quotes
+        ("it was good, up there with the best movie", []),
+        ('I liked "Up" a lot', [("Up", "Up (2009)")]),
+        # the longer title
+        ("The Ring: The Two Towers", [("The Ring: The Two Towers", "The Ring: The Two Towers (2002)")]),
+        ("Blade Runner 2049", [("Blade Runner 2049", "Blade Runner 2049 (2017)")]),
+        ("try (500) Days of Summer", [("(500) Days of Summer", "(500) Days of Summer (2009)")]),
+        # a first name is no film
+        ("anything with Jack Nicholson", []),
+        # spellings
+        ("i love spider man homecoming", [("spider man homecoming", "Spider-Man: Homecoming (2017)")]),
+        ("Have you seen Rocky 2?", [("Rocky 2", "Rocky II (1979)")]),
+        ("I like Amelie", [("Amelie", "Amélie (2001)")]),
+        ("- tetris\n- zodiac", [("tetris", "Tetris (None)"), ("zodiac", "Zodiac (2007)")]),
+        ("", []),
+        ("🧑‍🚀 I saw Zodiac", [("Zodiac", "Zodiac (2007)")]),
+    ],
+)  # fmt: skip
+def test_what_is_a_title(shelf, text, found):
+    finder, names = shelf
+    assert [(text[m.start : m.end], names.get(m.item)) for m in catalog.in_text(finder, text)] == found
+
+
+def test_two_films_of_one_title_are_both_candidates_and_none_is_chosen(shelf):
+    finder, names = shelf
+    (mention,) = catalog.in_text(finder, "I love Suspiria")
+    assert (mention.match, mention.item) == ("ambiguous", None)
+    assert sorted(names[c] for c in mention.candidates) == ["Suspiria (1977)", "Suspiria (2018)"]
+
+
+def test_an_empty_catalog_names_nothing():
+    items = catalog.merge(pl.DataFrame(schema=made.items_read([], []).rows.schema))[0]
+    assert catalog.in_text(catalog.finder(items), "I love Zodiac (2007)") == []
+
+
+def test_real_turns_half_that_no_weight_was_fitted_on(real_data):
+    """The figures that `make bench ONLY=linking` prints, on 7k titles: precision .90 and recall .85 at least."""
+    from tests.bench import bench_linking, linking_gold
+
+    turns = [t for t in linking_gold.redial_turns(real_data) if t.half == linking_gold.REPORTED]
+    precision, recall, lower = bench_linking.scores(catalog.finder(linking_gold.items_7k(real_data)), turns)
+    assert (precision >= 0.9, recall >= 0.85, lower > 0.56) == (True, True, True), (precision, recall, lower)
