@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import Any
 
 import polars as pl
 
+from annotation.answers import Pulled, Refused, Task, task_id, unit_id
 from saferec_builder.errors import ReviewError
-from saferec_builder.tables import digest
 from saferec_builder.traits import Taxonomy
 
 ASK_REST = "Anything else? Write slugs, or `none` if the rest is absent."
@@ -32,7 +32,6 @@ COLUMNS = (
     *("proposed", "proposed_form", "proposed_quote", "proposed_turn", "said"),
     *("verdict", "form", "quote", "turn", "note", "seconds", "shown"),
 )
-SAID_AGAIN = "said again further down"
 NEEDED = ("task", "trait", "verdict")
 
 Turns = list[dict[str, Any]]
@@ -41,15 +40,6 @@ Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
-
-
-def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str:
-    """Begins with letters, so that no spreadsheet takes it for the number 1.2E+05."""
-    return f"task-{digest(kind, subject, text, reviewer, role)}"
-
-
-def unit_id(task: str, trait: str) -> str:
-    return f"unit-{digest(task, trait)}"
 
 
 def guarded(cell: str) -> str:
@@ -198,48 +188,6 @@ def lines(path: Path) -> Iterator[Line]:
 
 
 # ---- in: cells as answers
-
-
-class Refused(ReviewError):
-    """A row that cannot be taken as it stands: a short countable reason, and what was found and wanted."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail = reason, detail
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a task id stands for."""
-
-    kind: str
-    subject: str
-    digest: str
-    reviewer: str
-    role: str
-
-
-@dataclass
-class Pulled:
-    """The last answer per unit and person (columns of reviews but `review`), and what became of the other rows."""
-
-    answers: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
-    places: dict[tuple[str, ...], str] = field(default_factory=dict)
-    drops: list[tuple[str, str, str, str, str]] = field(default_factory=list)
-    empty: int = 0  # rows not answered yet
-    repeated: int = 0  # answers that a later row gives again, word for word
-
-    def add(self, place: str, answer: dict[str, Any]) -> None:
-        key = tuple(answer[c] for c in ("kind", "subject", "trait", "reviewer", "role"))
-        before = self.answers.pop(key, None)
-        if before == answer:
-            self.repeated += 1
-        elif before:
-            self.drop(self.places[key], SAID_AGAIN, f"{answer['trait']}: {place} counts")
-        self.answers[key], self.places[key] = answer, place
-
-    def drop(self, place: str, reason: str, detail: str) -> None:
-        self.drops.append(("review", "files", place, reason, detail))
 
 
 def pull(

@@ -21,6 +21,7 @@ WHO = ("reviewer", "role")
 STALE = "stale"
 OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
+NOT_ASSIGNED = "not assigned"
 
 # ---- reviews: what is new, what still stands
 
@@ -49,7 +50,8 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
 
     Column `out` is null or the reason why a row does not count: its evidence is gone (`stale`), its trait is not in
-    the taxonomy, or it is a `*` given under another taxonomy, which cannot speak for traits it did not list.
+    the taxonomy, it is a `*` given under another taxonomy, which cannot speak for traits it did not list, or the task
+    was given to somebody else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
     frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
@@ -71,7 +73,9 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
             .when(~known)
             .then(pl.lit(NO_TRAIT))
             .when(old_star)
-            .then(pl.lit(OTHER_TAXONOMY)),
+            .then(pl.lit(OTHER_TAXONOMY))
+            .when(pl.col("role") == "other")
+            .then(pl.lit(NOT_ASSIGNED)),
             spans=pl.when("changed").then(pl.coalesce("again", "spans")).otherwise("spans"),
             digest=pl.coalesce("now", "digest"),
         )

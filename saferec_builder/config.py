@@ -49,8 +49,18 @@ class Splits(_Section):
     test_from: date | None = None
 
 
+class Release(_Section):
+    min_seekers: int = Field(5, ge=1)  # fewer distinct people with a trait: its labels are withheld
+    consent: list[str] = []  # reviewers who agreed that their reviews are released under a pseudonym
+    contact: str | None = None  # whom to ask for removal: an address or a page
+
+
 class Store(_Section):
     url: str | None = None  # default: workspace.db in the workspace
+
+
+class Review(_Section):
+    accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
 
 
 class Config(_Section):
@@ -59,7 +69,9 @@ class Config(_Section):
     oracle: Thresholds = Thresholds()
     propose: Proposer = Proposer()
     splits: Splits = Splits()
+    release: Release = Release()
     store: Store = Store()
+    review: Review = Review()
     demo: bool = False  # invented items and simulated reviews are welcome here and nowhere else
 
     @property
@@ -112,6 +124,14 @@ name = "{name}"
 # test = 0.1
 # validation_from = 2022-11-01  # fixed days instead of shares: give both
 # test_from = 2022-12-01
+
+[review]
+# accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
+
+[release]
+# min_seekers = 5            # a trait with fewer distinct people is withheld
+# consent = ["ann"]          # reviewers who agreed that their reviews are released under a pseudonym
+# contact = "me@example.org" # whom to ask for removal
 
 [store]
 # url = "sqlite:///..."      # default: workspace.db beside this file

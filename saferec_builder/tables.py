@@ -88,10 +88,11 @@ MARKS = Table(
 CLUSTERS = Table(
     "clusters",
     "bulk",
-    ("conversation", "cluster"),
+    ("conversation", "revision"),
     {
         "conversation": (pl.String, "conversation id"),
-        "cluster": (pl.String, "hash of the conversations that are near-duplicates of one another; the last row counts"),
+        "revision": (pl.Int32, "0, 1, ...: the last one counts"),
+        "cluster": (pl.String, "shared by conversations that are near-duplicates of one another; null: of none any more"),
     },
     "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
 )

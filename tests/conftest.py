@@ -17,6 +17,9 @@ from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
 
 
+pytest_plugins = ["tests.servers.fixtures"]
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left: its exit code and both streams."""

@@ -68,7 +68,7 @@ def _runner(folder: Path) -> Callable[..., None]:
 
 def _answer(folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None:
     """The simulated reviewers fill in their files; `truth` is by conversation."""
-    from annotation.files import task_id
+    from annotation.answers import task_id
     from saferec_builder import store, tables
     from saferec_builder.demo import people
 

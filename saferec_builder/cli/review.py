@@ -11,11 +11,14 @@ from saferec_builder.cli.say import Counts, Folder, Json, say
 if TYPE_CHECKING:
     import polars as pl
 
-    from annotation.files import Pulled
+    from annotation.answers import Pulled
 
 app = typer.Typer(no_args_is_help=True)
 
-Tool = Annotated[str, typer.Option("--tool", help="Where people review: files (one CSV per person).")]
+TOOLS = ("label-studio", "files")
+Tool = Annotated[str, typer.Option("--tool", help="Where people review: label-studio, or files (one CSV per person).")]
+Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
+Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
 SHOWN = 20  # refused rows that are printed one by one; all of them are in the table drops
 
 
@@ -25,7 +28,7 @@ def _root() -> None: ...
 
 @app.command()
 def push(
-    tool: Tool,
+    tool: Tool = TOOLS[0],
     reviewer: Annotated[
         list[str] | None, typer.Option("--reviewer", help="Who reviews; give it twice or more.")
     ] = None,
@@ -35,11 +38,14 @@ def push(
     to: Annotated[
         Path | None, typer.Option("--to", help="Folder for the files; default: review/ in the workspace.")
     ] = None,
+    url: Url = None,
+    token: Token = None,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
     from saferec_builder import adjudicate, route, store, tables
+    from saferec_builder.cli import servers
     from saferec_builder.errors import UsageError
 
     _check_tool(tool)
@@ -48,27 +54,32 @@ def push(
     _check_people(names, adjudicator, desk.assignments)
     if desk.texts.is_empty():
         raise UsageError(f"{folder}: there is nothing to review: run `saferec-build mine` first")
-    to = to or desk.ws.root / "review"
-    _check_pulled(desk, [path for path in _paths(to, names, adjudicator).values() if path.exists()])
+    paths = _paths(to or desk.ws.root / "review", names, adjudicator) if tool == "files" else {}
+    _check_pulled(desk, [path for path in paths.values() if path.exists()])
+    server = None if paths else servers.connect(desk.ws, url, token)
     batch = f"push-{desk.assignments['batch'].n_unique() + 1}"
     plan = route.Plan(names, adjudicator, audit, everything, batch)
     disputed = adjudicate.disputed(desk.judged)
-    new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan)
-    added = store.append(desk.ws, tables.ASSIGNMENTS, new)
-    rows = _write(desk, _paths(to, names, adjudicator), disputed)
-    had = desk.assignments.filter(desk.assignments["reviewer"].is_in([*names, adjudicator or ""])).height
-    why = dict(new["why"].value_counts().sort("why").iter_rows())
-    say(Counts("review push", added, had, figures={"rows": rows, "new": why, "folder": str(to)}), as_json, "tasks")
+    with servers.writing(desk.ws):
+        new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan)
+        added = store.append(desk.ws, tables.ASSIGNMENTS, new)
+        said = adjudicate.opinions(desk.votes, disputed)
+        assignments = store.read(desk.ws, tables.ASSIGNMENTS)
+        units = route.units(assignments, desk.texts, desk.proposals, desk.standing, said)
+        figures: dict[str, Any] = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
+        if server is None:
+            figures |= {"rows": _write(desk, paths, units), "folder": str(next(iter(paths.values())).parent)}
+        else:
+            figures |= {"sent": servers.push(desk, server, units, _people(names, adjudicator)), "server": server.url}
+    had = desk.assignments.filter(desk.assignments["reviewer"].is_in(_people(names, adjudicator))).height
+    say(Counts("review push", added, had, figures=figures), as_json, "tasks")
 
 
-def _write(desk: Desk, paths: dict[str, Path], disputed: "pl.DataFrame") -> dict[str, int]:
+def _write(desk: Desk, paths: dict[str, Path], units: "pl.DataFrame") -> dict[str, int]:
     """The files of everybody named, and the guidelines beside them."""
     from annotation import GUIDELINES, files, guideline
-    from saferec_builder import adjudicate, route, store, tables
+    from saferec_builder import store
 
-    said = adjudicate.opinions(desk.votes, disputed)
-    assignments = store.read(desk.ws, tables.ASSIGNMENTS)
-    units = route.units(assignments, desk.texts, desk.proposals, desk.standing, said)
     rows = files.push(units, desk.texts, desk.taxonomy, guideline(), store.replacing, paths)
     for parent in {path.parent for path in paths.values()}:
         with store.replacing(parent / GUIDELINES.name) as tmp:
@@ -76,21 +87,25 @@ def _write(desk: Desk, paths: dict[str, Path], disputed: "pl.DataFrame") -> dict
     return rows
 
 
+def _people(names: tuple[str, ...], adjudicator: str | None) -> list[str]:
+    return [*names, *([adjudicator] if adjudicator else [])]
+
+
 def _paths(to: Path, names: tuple[str, ...], adjudicator: str | None) -> dict[str, Path]:
-    return {name: to / f"{name}.csv" for name in (*names, *([adjudicator] if adjudicator else []))}
+    return {name: to / f"{name}.csv" for name in _people(names, adjudicator)}
 
 
 def _check_tool(tool: str) -> None:
     from saferec_builder.errors import UsageError
 
-    if tool != "files":
-        raise UsageError(f"--tool {tool}: there is no such review tool: wanted files")
+    if tool not in TOOLS:
+        raise UsageError(f"--tool {tool}: there is no such review tool: wanted one of {', '.join(TOOLS)}")
 
 
 def _check_people(names: tuple[str, ...], adjudicator: str | None, assignments: "pl.DataFrame") -> None:
     from saferec_builder.errors import UsageError
 
-    people = [*names, *([adjudicator] if adjudicator else [])]
+    people = _people(names, adjudicator)
     if not people:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
     for name in people:
@@ -110,13 +125,13 @@ def _check_people(names: tuple[str, ...], adjudicator: str | None, assignments: 
 
 def _check_pulled(desk: Desk, paths: list[Path]) -> None:
     """A file is not overwritten while it holds an answer that the workspace has never had."""
-    from annotation import files
+    from annotation.answers import SAID_AGAIN
     from saferec_builder.errors import ReviewError
 
     pulled = _read(desk, paths)
     said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
     never = _new(desk, pulled).join(desk.reviews, on=said, how="anti")
-    waiting = never.height + sum(reason != files.SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
+    waiting = never.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
     if waiting:
         names = " ".join(str(path) for path in paths)
         raise ReviewError(
@@ -127,19 +142,28 @@ def _check_pulled(desk: Desk, paths: list[Path]) -> None:
 
 @app.command()
 def pull(
-    paths: Annotated[list[Path], typer.Argument(help="CSVs as reviewers sent them back, or folders of them.")],
-    tool: Tool,
+    paths: Annotated[list[Path] | None, typer.Argument(help="With --tool files: CSVs, or folders of them.")] = None,
+    tool: Tool = TOOLS[0],
+    url: Url = None,
+    token: Token = None,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Bring answers back; a row that cannot be read is named, and can be corrected and pulled again."""
+    """Bring answers back; what cannot be taken is named, and can be corrected and pulled again."""
     import polars as pl
 
     from saferec_builder import store, tables
+    from saferec_builder.cli import servers
+    from saferec_builder.errors import UsageError
 
     _check_tool(tool)
     desk = gather(folder)
-    pulled = _read(desk, [file for path in paths for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])])
+    if tool == "files":
+        if not paths:
+            raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
+        pulled = _read(desk, [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])])
+    else:
+        pulled = servers.pull(desk, servers.connect(desk.ws, url, token))
     added = store.append(desk.ws, tables.REVIEWS, _new(desk, pulled))
     drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     store.append(desk.ws, tables.DROPS, drops)
@@ -150,6 +174,31 @@ def pull(
     dropped = dict(drops["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     say(Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty}), as_json, "answers")
+
+
+@app.command()
+def up(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Start this workspace's own Label Studio (installed once for all workspaces) and say how to log in."""
+    from saferec_builder import store
+    from saferec_builder.cli import servers
+
+    ws = store.open_workspace(folder)
+    facts, new = servers.up(ws)
+    path = servers.home(ws) / "server.json"
+    accounts = {name: made["email"] for name, made in facts["accounts"].items()}
+    told = {"url": facts["url"], "login": facts["email"], "passwords": str(path), "reviewers": accounts}
+    say(Counts("review up", int(new), int(not new), figures=told), as_json, "servers")
+
+
+@app.command()
+def down(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Stop this workspace's Label Studio; its data stays."""
+    from saferec_builder import store
+    from saferec_builder.cli import servers
+
+    ws = store.open_workspace(folder)
+    stopped = servers.down(ws)
+    say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
 
 
 def _read(desk: Desk, paths: list[Path]) -> "Pulled":

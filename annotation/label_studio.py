@@ -1,0 +1,275 @@
+"""Label Studio: a project per reviewer, a task per sheet; spans there count UTF-16 units of one paragraph.
+
+task_of     sheet -> task with its prediction, as the import takes it
+said_of     exported task -> what each person said of it
+Server      the few calls that are needed, each made once
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from annotation import sync
+from annotation.http import Client, Missing
+from annotation.sheets import Said, Sheet, Span, points, units16
+from saferec_builder.errors import ReviewError
+from saferec_builder.traits import Taxonomy
+
+INTERFACE = Path(__file__).with_name("interface.xml")
+CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "present": "choices", "unsure": "choices"}
+CONTROLS |= {"outcome": "choices", "note": "textarea"}
+TOOL = "label_studio"
+
+
+def interface(taxonomy: Taxonomy) -> str:
+    """The labeling interface for this taxonomy; the names of its controls are CONTROLS."""
+
+    def lines(tag: str) -> str:
+        hints = {t.slug: escape(f"{t.name}: {t.definition}") for t in taxonomy.traits}
+        return "\n".join(f'    <{tag} value="{slug}" hint="{hint}"/>' for slug, hint in hints.items())
+
+    text = INTERFACE.read_text(encoding="utf-8")
+    return text.replace("{labels}", lines("Label")).replace("{choices}", lines("Choice"))
+
+
+# ---- out
+
+
+def task_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
+    """What the import takes. A prediction that the interface could not hold is a bug, and raises before it leaves."""
+    data: dict[str, Any] = {
+        "key": sheet.key,
+        "head": sheet.head,
+        "ask": sheet.ask,
+        "turns": sheet.turns,
+        "asked": sheet.asked,
+    }
+    data |= {"guideline": guideline, "taxonomy": taxonomy.digest}
+    data["shown"] = {trait: spans for trait, (_, _, spans) in sheet.suggested.items()}
+    result = list(_result(sheet))
+    _check(result, sheet, taxonomy)
+    return {"data": data, "predictions": [{"model_version": "proposal", "result": result}] if result else []}
+
+
+def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:
+    shown = sheet.suggested
+    for trait, (_, form, spans) in shown.items():
+        for n, span in enumerate(spans):
+            region = f"{trait}-{n}"
+            place = _place(span, sheet.turns[span["turn"]]["text"])
+            yield _control("evidence", region, place | {"paragraphlabels": [trait]})
+            if form:
+                yield _control("form", region, place | {"choices": [form]})
+    for verdict in ("present", "unsure"):
+        if traits := [t for t, (said, _, _) in shown.items() if said == verdict]:
+            yield _control(verdict, verdict, {"choices": traits})
+
+
+def _control(name: str, region: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"id": region, "from_name": name, "to_name": "dialogue", "type": CONTROLS[name], "value": value}
+
+
+def _place(span: Span, text: str) -> dict[str, Any]:
+    start, end = units16(text, span["start"]), units16(text, span["end"])
+    turn = str(span["turn"])
+    return {"start": turn, "end": turn, "startOffset": start, "endOffset": end, "text": span["quote"]}
+
+
+def _check(result: list[dict[str, Any]], sheet: Sheet, taxonomy: Taxonomy) -> None:
+    """The server takes anything; so every label is looked up and every place read back here."""
+    for row in result:
+        value = row["value"]
+        names = value.get(row["type"], [])
+        known = ("explicit", "implicit") if row["from_name"] == "form" else taxonomy.slugs
+        if not names or any(name not in known for name in names):
+            raise ReviewError(f"{sheet.key}: {row['from_name']} {names}: not in the taxonomy: propose again")
+        if "start" in value:
+            text = sheet.turns[int(value["start"])]["text"]
+            if text[points(text, value["startOffset"]) : points(text, value["endOffset"])] != value["text"]:
+                raise ReviewError(f"{sheet.key}: the quote {value['text'][:60]!r} is not in its turn: propose again")
+
+
+# ---- in
+
+
+def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Iterator[Said]:
+    """One per annotation, oldest first; what is no annotation of ours at all comes back with nothing said."""
+    data = task.get("data") or {}
+    for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
+        who = row.get("completed_by")
+        who = who.get("id") if isinstance(who, dict) else who
+        said = Said(
+            key=str(data.get("key")),
+            who=people.get(who, f"user-{who}"),  # type: ignore[arg-type]
+            place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
+            asked=[t for t in data.get("asked") or [] if isinstance(t, str)],
+            seconds=round(float(row["lead_time"]), 1) if row.get("lead_time") else None,
+            time=_time(row.get("updated_at")),
+            guideline=data.get("guideline"),
+            taxonomy=data.get("taxonomy"),
+        )
+        turns = [str(turn.get("text", "")) for turn in data.get("turns") or [] if isinstance(turn, dict)]
+        _read(row.get("result") or [], turns, said)
+        said.shown = data.get("shown") or {}
+        if row.get("was_cancelled"):
+            said.outcome = "skipped"
+        yield said
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
+
+
+def _read(result: list[dict[str, Any]], turns: list[str], said: Said) -> None:
+    forms = {r["id"]: r["value"]["choices"][0] for r in result if r.get("from_name") == "form" and _names(r)}
+    for row in result:
+        name, names = row.get("from_name"), _names(row)
+        if name == "outcome" and names:
+            said.outcome = names[0]
+        elif name in ("present", "unsure"):
+            getattr(said, name).extend(names)
+        elif name == "note":
+            said.note = " ".join(row["value"].get("text") or []) or None
+        elif name == "evidence":
+            for trait in names:
+                _spans(row["value"], turns, trait, said)
+                if row["id"] in forms:
+                    said.forms.setdefault(trait, forms[row["id"]])
+
+
+def _names(row: dict[str, Any]) -> list[str]:
+    found = row.get("value", {}).get(row.get("type") or "", [])
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> None:
+    """A region may run over several turns: one span in each. What is not in the text is lost, with a reason."""
+    try:
+        first, last = int(value["start"]), int(value["end"])
+        begin, end = int(value["startOffset"]), int(value["endOffset"])
+        texts = turns[first : last + 1]
+    except (KeyError, TypeError, ValueError):
+        said.lost[trait] = str(value.get("text", ""))
+        return
+    found: list[Span] = []
+    for n, text in enumerate(texts, first):
+        start = points(text, begin) if n == first else 0
+        stop = points(text, end) if n == last else len(text)
+        start += len(text[start:stop]) - len(text[start:stop].lstrip())
+        stop = start + len(text[start:stop].rstrip())
+        if start < stop:
+            found.append({"turn": n, "start": start, "end": stop, "quote": text[start:stop]})
+    quote = str(value.get("text") or "")
+    if not found or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
+        said.lost[trait] = quote
+    said.spans.setdefault(trait, []).extend(found)
+
+
+def _bare(text: str) -> str:
+    """Without spaces and escapes: what a browser may change in the text that it reports."""
+    return "".join(text.replace("\\n", "").split())
+
+
+# ---- the server
+
+
+class Server:
+    """What the toolkit asks of Label Studio. Projects are found by the mark in their description."""
+
+    tool = TOOL
+    chunk = 250
+
+    def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
+        self.call = Client(url, {"Authorization": f"Token {token}"}, timeout)
+        self.url = self.call.url
+
+    def projects(self, mark: str) -> list[dict[str, Any]]:
+        """Those whose description begins with the mark, oldest first."""
+        found: list[dict[str, Any]] = []
+        page = 1
+        while True:
+            reply = self.call("GET", "/api/projects", page=page, page_size=100)
+            found += reply["results"]
+            if not reply.get("next"):
+                break
+            page += 1
+        return sorted((p for p in found if (p.get("description") or "").startswith(mark)), key=lambda p: int(p["id"]))
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> dict[str, Any]:
+        """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
+        config = interface(taxonomy)
+        found = sync.project(self.projects, lambda word: self.make(f"SafeRec {name}", word, config), mark)
+        self.mend(found, config)
+        return found
+
+    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
+        return task_of(sheet, guideline, taxonomy)
+
+    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
+        return names_of(self.people(), accounts, names)
+
+    def said(self, project: dict[str, Any], people: dict[int, str]) -> Iterator[Said]:
+        for task in self.answered(project["id"]):
+            yield from said_of(task, people, project["id"])
+
+    def invite(self) -> str:
+        """Path of the page on which a new reviewer signs up."""
+        return str(self.call("GET", "/api/invite")["invite_url"])
+
+    def make(self, title: str, description: str, config: str) -> dict[str, Any]:
+        body: dict[str, Any] = {"title": title[:50], "description": description, "label_config": config}
+        body |= {"maximum_annotations": 1, "show_collab_predictions": True, "enable_empty_annotation": True}
+        return dict(self.call("POST", "/api/projects", body))
+
+    def mend(self, project: dict[str, Any], config: str) -> bool:
+        """Puts our interface back where somebody edited it; says whether it was needed."""
+        if (project.get("label_config") or "").strip() == config.strip():
+            return False
+        self.call("PATCH", f"/api/projects/{project['id']}", {"label_config": config})
+        return True
+
+    def count(self, project: int) -> int:
+        return int(self.call("GET", f"/api/projects/{project}")["task_number"])
+
+    def send(self, project: int, tasks: list[dict[str, Any]]) -> list[str]:
+        reply = self.call("POST", f"/api/projects/{project}/import", tasks, return_task_ids="true")
+        return [str(n) for n in reply.get("task_ids") or []]
+
+    def keys(self, project: int) -> list[tuple[str, str, bool]]:
+        """(key, task id, whether anybody has answered it) of every task there."""
+        found: list[tuple[str, str, bool]] = []
+        page = 1
+        while True:
+            try:
+                reply = self.call("GET", "/api/tasks", project=project, page=page, page_size=500, fields="task_only")
+            except Missing:
+                break  # a page past the end
+            rows = reply["tasks"] if isinstance(reply, dict) else reply
+            found += [(str(r["data"].get("key")), str(r["id"]), bool(r.get("total_annotations"))) for r in rows]
+            if len(found) >= int(reply.get("total", 0)) or not rows:
+                break
+            page += 1
+        return found
+
+    def delete(self, project: int, task: str) -> None:
+        self.call("DELETE", f"/api/tasks/{task}")
+
+    def answered(self, project: int) -> list[dict[str, Any]]:
+        return list(self.call("GET", f"/api/projects/{project}/export", exportType="JSON") or [])
+
+    def people(self) -> dict[int, tuple[str, ...]]:
+        """user id -> what may name that person: e-mail, its part before the @, user name."""
+        users = self.call("GET", "/api/users")
+        return {int(u["id"]): (u["email"], u["email"].split("@")[0], u.get("username") or "") for u in users}
+
+
+def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
+    """user id -> reviewer, by the account given in saferec.toml, else by a name that fits."""
+    wanted = {accounts.get(name, name).casefold(): name for name in names}
+    found = {}
+    for user, known in people.items():
+        fits = [wanted[k.casefold()] for k in known if k.casefold() in wanted]
+        found[user] = fits[0] if fits else known[1] or f"user-{user}"
+    return found

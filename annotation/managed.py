@@ -1,0 +1,238 @@
+"""A Label Studio of one's own: one pinned installation per user, data per workspace, on loopback, owner-only files."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import ReviewError
+
+VERSION = "1.23.2"
+PINS = Path(__file__).with_name("label-studio.txt")
+START = 300.0  # seconds that a first start may take on a slow machine
+Say = Callable[[str], None]
+
+_ENV = {
+    "DJANGO_DB": "sqlite",
+    "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
+    "COLLECT_ANALYTICS": "false",
+    "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
+    "SENTRY_DSN": "",
+    "FRONTEND_SENTRY_DSN": "",
+    "LATEST_VERSION_CHECK": "false",
+    "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
+    "CONVERTER_DOWNLOAD_RESOURCES": "false",
+}
+
+
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saferec-builder"
+
+
+def installed() -> bool:
+    return (_home() / "ready").exists()
+
+
+def _home() -> Path:
+    return cache() / f"label-studio-{VERSION}"
+
+
+def install(say: Say) -> Path:
+    """The folder of the installation, made at the first call (about 850 MB); killed halfway, it starts over."""
+    home = _home()
+    if installed():
+        return home
+    say(f"installing Label Studio {VERSION} into {home} (once; about 850 MB)")
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    for words in (
+        [sys.executable, "-m", "venv", home],
+        [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
+    ):
+        ran = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
+        if ran.returncode:
+            told = (ran.stderr.strip() or ran.stdout.strip()).splitlines()[-1:]
+            raise ReviewError(
+                f"Label Studio could not be installed: {' '.join(told)}: give a server with --url and --token"
+            )
+    (home / "ready").write_text(VERSION)
+    return home
+
+
+def state(home: Path) -> dict[str, Any] | None:
+    """url, pid, token, password, email and accounts of the workspace's server; None where there never was one."""
+    path = home / "server.json"
+    return dict(json.loads(path.read_text())) if path.exists() else None
+
+
+def save(home: Path, facts: dict[str, Any]) -> None:
+    """Written so that nobody but its owner could ever read it."""
+    tmp = home / f"server.json.{os.getpid()}.tmp"
+    tmp.unlink(missing_ok=True)
+    with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        json.dump(facts, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(tmp, home / "server.json")
+
+
+def up(home: Path, say: Say, port: int | None = None) -> tuple[dict[str, Any], bool]:
+    """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
+    facts = state(home)
+    if facts and alive(home, facts) and healthy(facts["url"]):
+        return facts, False
+    installation = install(say)
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    first = {"email": "owner@saferec.local", "password": secrets.token_urlsafe(18), "token": secrets.token_hex(20)}
+    facts = {**first, "accounts": {}, **(facts or {})}
+    port = port or _free_port(facts.get("port"))
+    facts |= {"url": f"http://127.0.0.1:{port}", "port": port}
+    save(home, facts)  # before the start: the password must survive whatever happens next
+    _from_template(home)
+    say(f"starting Label Studio at {facts['url']} (the first time takes a minute or two)")
+    with open(os.open(home / "server.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "a") as log:
+        process = subprocess.Popen(
+            _command(installation, home, port),
+            env=_environment(home, facts),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=home,
+        )
+    facts["pid"] = process.pid
+    save(home, facts)
+    _wait(process, facts["url"], home)
+    process.returncode = 0  # it outlives this command: nobody here waits for its end
+    _keep_template()
+    return facts, True
+
+
+def _command(installation: Path, home: Path, port: int) -> list[str]:
+    words = [installation / "bin" / "label-studio", "start", "--no-browser", "--internal-host", "127.0.0.1"]
+    return [str(w) for w in [*words, "--port", port, "--data-dir", home / "data"]]
+
+
+def _environment(home: Path, facts: dict[str, Any]) -> dict[str, str]:
+    names = {"USERNAME": facts["email"], "PASSWORD": facts["password"], "USER_TOKEN": facts["token"]}
+    own = {f"LABEL_STUDIO_{name}": value for name, value in names.items()}
+    own |= {"LABEL_STUDIO_BASE_DATA_DIR": str(home / "data"), "LABEL_STUDIO_HOST": facts["url"]}
+    return {**os.environ, **_ENV, **own}
+
+
+def _free_port(wanted: int | None) -> int:
+    """The port that it had before, so that bookmarks stay good, else any free one."""
+    for port in (wanted, 0):
+        if port is None:
+            continue
+        with socket.socket() as trial:
+            try:
+                trial.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(trial.getsockname()[1])
+    raise ReviewError("no free port on 127.0.0.1")
+
+
+def _from_template(home: Path) -> None:
+    """An empty, migrated database saves a new workspace most of the first start."""
+    template, own = _home() / "empty.sqlite3", home / "data" / "label_studio.sqlite3"
+    if template.exists() and not own.exists():
+        shutil.copyfile(template, own.with_suffix(".tmp"))
+        os.replace(own.with_suffix(".tmp"), own)
+
+
+def _keep_template() -> None:
+    """Made by a migration of its own, never from a workspace's data."""
+    template = _home() / "empty.sqlite3"
+    if template.exists():
+        return
+    folder = _home() / f"migrate-{os.getpid()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, **_ENV, "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
+    manage = next((_home() / "lib").glob("python*/site-packages/label_studio/manage.py"))
+    words = [str(_home() / "bin" / "python"), str(manage), "migrate", "--verbosity", "0"]
+    ran = subprocess.run(words, env=env, capture_output=True, check=False, cwd=folder)
+    if ran.returncode == 0 and (folder / "label_studio.sqlite3").exists():
+        os.replace(folder / "label_studio.sqlite3", template)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(process: "subprocess.Popen[bytes]", url: str, home: Path) -> None:
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise ReviewError(f"Label Studio stopped with exit code {process.returncode}: see {home / 'server.log'}")
+        if healthy(url):
+            return
+        time.sleep(0.5)
+    raise ReviewError(f"Label Studio did not answer at {url} within {START:.0f} s: see {home / 'server.log'}")
+
+
+def healthy(url: str) -> bool:
+    import httpx2
+
+    try:
+        return bool(httpx2.get(f"{url}/health", timeout=5).status_code == 200)
+    except httpx2.HTTPError:
+        return False
+
+
+def alive(home: Path, facts: dict[str, Any]) -> bool:
+    """Whether the process that we started still runs: a pid alone could be somebody else's by now."""
+    if not facts.get("pid"):
+        return False
+    ran = subprocess.run(
+        ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="], capture_output=True, text=True, check=False
+    )
+    return str(home / "data") in ran.stdout
+
+
+def down(home: Path, wait: float = 15.0) -> bool:
+    """Stops the workspace's server; False where none was running."""
+    facts = state(home)
+    if not facts or not alive(home, facts):
+        return False
+    os.kill(facts["pid"], signal.SIGTERM)
+    end = time.monotonic() + wait
+    while alive(home, facts) and time.monotonic() < end:
+        _reap(facts["pid"])
+        time.sleep(0.1)
+    if alive(home, facts):
+        os.kill(facts["pid"], signal.SIGKILL)
+    return True
+
+
+def _reap(pid: int) -> None:
+    """A child of this very process stays a zombie until somebody asks."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
+    """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page."""
+    import httpx2
+
+    if name in facts["accounts"]:
+        return dict(facts["accounts"][name])
+    made = {"email": f"{name.lower()}@saferec.local", "password": secrets.token_urlsafe(12)}
+    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True) as web:
+        form = web.get(invite).text
+        token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
+        body = made | {"csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
+        web.post(invite, data=body, headers={"Referer": facts["url"] + invite})
+        if web.get("/api/current-user/whoami").status_code != 200:
+            raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {home / 'server.log'}")
+    facts["accounts"][name] = made
+    save(home, facts)
+    return made

@@ -1,0 +1,179 @@
+"""A task as a server shows it, and a person's answer to it as reviews; shared by the tools that are servers.
+
+push   open units (route.units) -> sheets, one per task
+pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and what could not be taken
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from annotation.answers import Pulled, Task, task_id
+from saferec_builder.traits import Taxonomy
+
+READ = "I have read it all"
+RATHER_NOT = "I would rather not see this"
+NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
+
+Span = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One task for one person. `units` are those asked one by one; blind tasks have none."""
+
+    key: str
+    task: Task
+    why: str
+    head: str
+    ask: str
+    turns: list[dict[str, str]]
+    units: list[dict[str, Any]]
+
+    @property
+    def asked(self) -> list[str]:
+        return [u["trait"] for u in self.units]
+
+    @property
+    def suggested(self) -> dict[str, tuple[str, str | None, list[Span]]]:
+        """trait -> (verdict, form, spans) to show: what this person said before, else the proposal."""
+        found = {}
+        for u in self.units:
+            part = "own_" if u["own_verdict"] else ""
+            if u[f"{part}verdict"] in ("present", "unsure"):
+                found[u["trait"]] = (u[f"{part}verdict"], u[f"{part}form"], list(u[f"{part}spans"] or []))
+        return found
+
+
+@dataclass
+class Said:
+    """What one person said of one sheet, in our words: code points, slugs, seconds."""
+
+    key: str
+    who: str
+    place: str  # where it stands in the tool, for a person who looks for it
+    outcome: str = ""  # READ, RATHER_NOT, `skipped` or nothing
+    asked: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)
+    spans: dict[str, list[Span]] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)  # trait -> words that stand in no turn
+    shown: dict[str, list[Span]] = field(default_factory=dict)  # the spans that were there before the person came
+    note: str | None = None
+    seconds: float | None = None
+    time: Any = None
+    guideline: str | None = None
+    taxonomy: str | None = None
+
+
+# ---- out
+
+
+def sheets(
+    units: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy, sources: dict[str, list[str]] | None = None
+) -> list[Sheet]:
+    """One per open task, in the order of `units`; `sources` says what is known of an item, with where it stands."""
+    current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
+    heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
+    made = []
+    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
+        rows = list(part.iter_rows(named=True))
+        task = Task(**{name: rows[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")})
+        head, turns = heads[task.kind, task.subject]
+        asked = [row for row in rows if row["trait"] != "*"]
+        told = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
+        shown = [{"role": t["role"], "text": t["text"]} for t in turns] or [{"role": "plot", "text": "(no plot)"}]
+        ask = _ask(task, asked, taxonomy, told)
+        made.append(Sheet(_key(task), task, rows[0]["why"], head or "", ask, shown, asked))
+    return made
+
+
+def _key(task: Task) -> str:
+    return task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+
+
+def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
+    """The lines above a task: a warning first, then what is asked, then what is known."""
+    severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
+    lines = [f"May be hard to read ({'; '.join(severe)}). You may leave it."] * bool(severe)
+    if task.role == "adjudicator":
+        for u in asked:
+            said = "; ".join(u["said"] or [])
+            lines.append(f"Please rule on {u['trait']} ({taxonomy[u['trait']].definition}) Reviewers said: {said}")
+    elif task.kind == "item_flag":
+        lines.append("Would this item break one of these sensitivities? Tick what it holds.")
+        lines += [f"Known: {line}" for line in sources]
+    else:
+        lines.append("Does this person let us see that something would hurt, frighten or sicken them?")
+    return "\n".join(lines)
+
+
+# ---- in
+
+
+def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[str, Any], taxonomy: Taxonomy) -> None:
+    """Adds what counts of `said` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
+
+    `before` are the traits that this person answered on the text earlier: leaving one unticked now is `absent`.
+    """
+    if said.outcome != READ:
+        reason = {RATHER_NOT: "rather not see", "skipped": "skipped"}.get(said.outcome, "not finished")
+        pulled.drop(said.place, reason, f"task {said.key}: no verdicts were taken")
+        return
+    other = said.who != task.reviewer
+    if other:
+        pulled.drop(said.place, NOT_ASSIGNED, f"by {said.who}, the task was given to somebody else: kept, not counted")
+    who = asdict(task) | {"reviewer": said.who, "role": "other" if other else task.role}
+    shown = {"guideline": said.guideline, "taxonomy": said.taxonomy}
+    fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": said.note, "seconds": None}
+    fixed |= {"time": said.time}
+    ruling = task.role == "adjudicator"
+    asked = {t for t in said.asked if t in taxonomy.slugs}
+    faults = _faults(said, task, asked, taxonomy)
+    for trait, (reason, detail) in faults.items():
+        pulled.drop(said.place, reason, f"{trait}: {detail}")
+    named = {*said.present, *said.unsure, *asked, *(() if ruling else before)} - faults.keys()
+    for trait in sorted(named):
+        verdict = "present" if trait in said.present else "unsure" if trait in said.unsure else "absent"
+        form = said.forms.get(trait) if verdict == "present" else None
+        spans = said.spans.get(trait, []) if verdict != "absent" else []
+        pulled.add(said.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
+    if not faults and not ruling:
+        rest: dict[str, Any] = {"trait": "*", "verdict": "absent", "form": None, "spans": [], "seconds": said.seconds}
+        pulled.add(said.place, fixed | rest)
+
+
+def _faults(said: Said, task: Task, asked: set[str], taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:
+    """trait -> (countable reason, found and wanted)."""
+    ticked = {*said.present, *said.unsure}
+    faults = {}
+    for trait in sorted({*ticked, *said.spans, *said.lost}):
+        if trait not in taxonomy.slugs:
+            faults[trait] = ("unknown trait", "the labels of the interface were edited: push again to mend it")
+        elif trait in said.present and trait in said.unsure:
+            faults[trait] = ("two verdicts", "present and unsure: wanted one of them")
+        elif trait in said.lost:
+            faults[trait] = ("quote not found", f"{said.lost[trait][:80]!r} stands in no turn")
+        elif task.role == "adjudicator" and trait in ticked and trait not in asked:
+            faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
+        elif trait in said.present and not said.spans.get(trait) and task.kind == "sensitivity":
+            faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
+        elif trait not in ticked and any(s not in said.shown.get(trait, []) for s in said.spans.get(trait, [])):
+            faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
+    return faults
+
+
+# ---- offsets: servers count UTF-16 units, we count code points
+
+
+def units16(text: str, index: int) -> int:
+    """How many UTF-16 units the first `index` code points take."""
+    return len(text[:index].encode("utf-16-le")) // 2
+
+
+def points(text: str, units: int) -> int:
+    """The index in code points of a place counted in UTF-16 units; half of a pair counts as its begin."""
+    return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))

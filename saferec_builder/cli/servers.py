@@ -1,0 +1,190 @@
+"""Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from saferec_builder.cli.adjudicate import Desk
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from annotation.answers import Pulled
+    from annotation.label_studio import Server
+    from saferec_builder.store import Workspace
+
+
+def home(ws: "Workspace") -> Path:
+    """Folder of the workspace's own Label Studio."""
+    return ws.root / "label-studio"
+
+
+@contextmanager
+def writing(ws: "Workspace") -> Iterator[None]:
+    """One push at a time in a workspace; the lock goes with the process, however it ends."""
+    import fcntl
+
+    from saferec_builder.errors import ReviewError
+
+    with open(ws.root / ".review.lock", "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ReviewError(f"{ws.root}: another `review push` is at work: wait until it has ended") from None
+        yield
+
+
+def connect(ws: "Workspace", url: str | None, token: str | None) -> "Server":
+    """The team's server where --url says so, else the workspace's own."""
+    from annotation import label_studio, managed
+    from saferec_builder.errors import UsageError
+
+    if url:
+        if not token:
+            raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
+        return label_studio.Server(url, token)
+    facts = managed.state(home(ws))
+    if facts is None:
+        raise UsageError("there is no review server yet: run `saferec-build review up`, or give --url and --token")
+    return label_studio.Server(facts["url"], facts["token"])
+
+
+def push(desk: Desk, server: Any, units: "pl.DataFrame", names: list[str]) -> dict[str, dict[str, int]]:
+    """Sends every open task of everybody named; says per person what was new, there already, found, gone."""
+    from annotation import guideline, sheets, sync
+
+    accounts = _accounts(desk.ws, server, names)
+    made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
+    told = {}
+    for name in names:
+        mine = [sheet for sheet in made if sheet.task.reviewer == name]
+        project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
+        ledger = _ledger(desk.ws, server.tool, sync.place(project))
+        tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
+        done = sync.push(server, project["id"], tasks, ledger)
+        told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
+    return told
+
+
+def _accounts(ws: "Workspace", server: Any, names: list[str]) -> dict[str, str]:
+    """reviewer -> account on the server: made on the workspace's own, looked up on a team's."""
+    from annotation import managed
+
+    facts = managed.state(home(ws))
+    if facts is None or facts["url"] != server.url:
+        return {name: ws.config.review.accounts.get(name, name) for name in names}
+    made = {}
+    for name in names:
+        if name not in facts["accounts"]:
+            managed.account(home(ws), facts, server.invite(), name)
+        made[name] = facts["accounts"][name]["email"]
+    return made
+
+
+def _mark(ws: "Workspace", name: str | None = None) -> str:
+    """Begins the description of our projects there: of this workspace, of this reviewer; it tells nobody who."""
+    from saferec_builder.tables import digest
+
+    mine = f"saferec-builder {digest('workspace', ws.secret.hex())}"
+    return mine if name is None else f"{mine} {digest('reviewer', name, ws.secret.hex())}"
+
+
+def _ledger(ws: "Workspace", tool: str, place: str) -> Any:
+    import polars as pl
+
+    from annotation import sync
+    from saferec_builder import store, tables
+
+    def note(rows: list[tuple[str, str, str]]) -> None:
+        full = [(tool, place, *row) for row in rows]
+        store.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
+
+    rows = store.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
+    return sync.Ledger.of(rows.iter_rows(), note)
+
+
+def sources(desk: Desk) -> dict[str, list[str]]:
+    """item -> what is known of it, each line with where it stands; a reviewer sees them beside the flags."""
+    import polars as pl
+
+    from saferec_builder import catalog, store, tables
+
+    items = desk.texts.filter(pl.col("kind") == "item_flag").select(item="subject")
+    if items.is_empty():
+        return {}
+    _, links = catalog.merge(store.read(desk.ws, tables.CATALOG_ROWS))
+    known = store.read(desk.ws, tables.WARNINGS).filter(pl.col("kind") != "review")
+    found: dict[str, list[str]] = {}
+    for row in known.join(links.join(items, on="item", how="semi"), on="ref").iter_rows(named=True):
+        votes = f"{row['yes']} yes, {row['no']} no" if row["yes"] is not None else row["answer"] or ""
+        said = votes or (f"severity {row['severity']} of 3" if row["severity"] is not None else "")
+        where = ", ".join(part for part in (row["source"], row["url"]) if part)
+        found.setdefault(row["item"], []).append(f"{row['topic']}: {said} ({where})")
+    return found
+
+
+def pull(desk: Desk, server: Any) -> "Pulled":
+    """Everything that was said on the server, as answers of the workspace's reviewers."""
+    from annotation import guideline, sheets
+    from annotation.answers import Pulled
+    from saferec_builder.errors import ReviewError
+
+    projects = server.projects(_mark(desk.ws))
+    if not projects:
+        raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
+    names = desk.assignments["reviewer"].unique().to_list()
+    people = server.names(_known(desk.ws, server), names)
+    tasks, before = _pushed(desk), _before(desk)
+    stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
+    pulled = Pulled(tool=server.tool)
+    for project in projects:
+        for said in server.said(project, people):
+            task = tasks.get(said.key)
+            if task is None:
+                pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
+                continue
+            traits = before.get((task.kind, task.subject, said.who, task.role), set())
+            sheets.take(pulled, said, task, traits, stamp, desk.taxonomy)
+    return pulled
+
+
+def _known(ws: "Workspace", server: Any) -> dict[str, str]:
+    """reviewer -> account, as saferec.toml or the workspace's own server has it."""
+    from annotation import managed
+
+    facts = managed.state(home(ws))
+    own = facts["accounts"] if facts and facts["url"] == server.url else {}
+    return dict(ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
+
+
+def _pushed(desk: Desk) -> dict[str, Any]:
+    """key -> task, for every text that a person may have seen."""
+    from annotation.answers import Task, task_id
+
+    texts = desk.texts.select("kind", "subject", "digest")
+    pushed = desk.assignments.drop("digest").join(texts, on=["kind", "subject"])
+    rows = pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
+    return {task_id(*row): Task(*row) for row in rows}
+
+
+def _before(desk: Desk) -> dict[tuple[str, str, str, str], set[str]]:
+    found: dict[tuple[str, str, str, str], set[str]] = {}
+    for row in desk.reviews.select("kind", "subject", "reviewer", "role", "trait").iter_rows():
+        if row[4] != "*":
+            found.setdefault(row[:4], set()).add(row[4])
+    return found
+
+
+def up(ws: "Workspace") -> tuple[dict[str, Any], bool]:
+    from annotation import managed
+
+    return managed.up(home(ws), lambda line: typer.echo(line, err=True))
+
+
+def down(ws: "Workspace") -> bool:
+    from annotation import managed
+
+    return managed.down(home(ws))

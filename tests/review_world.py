@@ -1,0 +1,205 @@
+"""Four conversations and two proposals, for every test of a review tool; and what a person does in each tool."""
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from annotation import sheets
+from annotation.label_studio import CONTROLS, Server
+from saferec_builder import store, tables
+
+# an emoji, a family joined by zero-width joiners and a combining accent stand before the words that count
+TRICKY = "😱 👨\u200d👩\u200d👧 cafe\u0301: "
+TEXTS = {
+    "c1": TRICKY + "I faint when I see blood. Something funny?",
+    "c2": "After the crash I take the long way round. A film for tonight?",
+    "c3": "Any good western?",
+    "c4": "A game for two, please.",
+}
+CLAIMS = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
+
+
+def fill(ws: store.Workspace) -> None:
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
+        | {
+            "turns": [
+                {"role": "seeker", "text": text, "items": []},
+                {"role": "recommender", "text": "Ok!", "items": []},
+            ]
+        }
+        for c, text in TEXTS.items()
+    ]
+    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    claims = [claim(*c) for c in CLAIMS]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+
+
+def claim(subject: str, trait: str, verdict: str, quote: str) -> dict[str, Any]:
+    row = dict.fromkeys(tables.PROPOSALS.columns)
+    row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait, "digest": "d"}
+    row |= {"verdict": verdict, "spans": [span(subject, quote)], "proposer": "rules"}
+    return row | {"form": "explicit" if verdict == "present" else None}
+
+
+def span(subject: str, quote: str) -> dict[str, Any]:
+    start = TEXTS[subject].index(quote)
+    return {"turn": 0, "start": start, "end": start + len(quote), "quote": quote}
+
+
+@dataclass
+class Verdict:
+    """What a person says of one task."""
+
+    present: dict[str, str] = field(default_factory=dict)  # slug -> quote
+    unsure: list[str] = field(default_factory=list)
+    note: str = ""
+    outcome: str = sheets.READ
+
+
+Person = Callable[[str, list[str]], Verdict | None]  # (conversation, traits asked) -> verdict, or the task is left open
+
+
+def subject_of(text: str) -> str:
+    return next(c for c, known in TEXTS.items() if known in text)
+
+
+class Files:
+    """The CSVs in the workspace's folder review/, filled in as a person would."""
+
+    name = "files"
+    push_words = pull_words = ("--tool", "files")
+
+    def __init__(self, ws: store.Workspace) -> None:
+        self.folder = ws.root / "review"
+        self.pull_words = ("--tool", "files", str(self.folder))
+
+    def tasks(self, who: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for row in self._rows(who):
+            asked = found.setdefault(subject_of(row["text"]), [])
+            if row["trait"] != "*":
+                asked.append(row["trait"])
+        return found
+
+    def answer(self, who: str, person: Person) -> int:
+        rows, tasks, done = self._rows(who), self.tasks(who), 0
+        said = {subject: person(subject, asked) for subject, asked in tasks.items()}
+        for row in rows:
+            subject = subject_of(row["text"])
+            verdict = said[subject]
+            if verdict is None or verdict.outcome != sheets.READ:
+                continue
+            done += row["trait"] == "*"
+            row["note"] = verdict.note
+            if row["trait"] == "*":
+                more = {t: q for t, q in verdict.present.items() if t not in tasks[subject]}
+                row["verdict"], row["quote"] = " ".join(more) or "none", " | ".join(more.values())
+            elif row["trait"] in verdict.present:
+                row["verdict"], row["quote"] = "present", verdict.present[row["trait"]]
+            else:
+                row["verdict"] = "unsure" if row["trait"] in verdict.unsure else "absent"
+        self._write(who, rows)
+        return done
+
+    def _rows(self, who: str) -> list[dict[str, str]]:
+        path = self.folder / f"{who}.csv"
+        if not path.exists():
+            return []
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def _write(self, who: str, rows: list[dict[str, str]]) -> None:
+        with open(self.folder / f"{who}.csv", "w", encoding="utf-8-sig", newline="") as file:
+            out = csv.DictWriter(file, list(rows[0]))
+            out.writeheader()
+            out.writerows(rows)
+
+
+class LabelStudio:
+    """Answers through the API of a real server, each person with their own account."""
+
+    name = "label-studio"
+
+    def __init__(self, ws: store.Workspace, home: Path, facts: dict[str, Any]) -> None:
+        self.ws, self.home, self.facts = ws, home, facts
+        self.push_words = ("--tool", "label-studio")
+        self.pull_words = self.push_words
+        self.server = Server(facts["url"], facts["token"])
+        self.sessions: dict[str, Any] = {}
+
+    def project(self, who: str) -> dict[str, Any] | None:
+        from saferec_builder.cli.servers import _mark
+
+        found = self.server.projects(_mark(self.ws, who))
+        return found[0] if found else None
+
+    def _tasks(self, who: str) -> list[dict[str, Any]]:
+        project = self.project(who)
+        if project is None:
+            return []
+        reply = self.server.call("GET", "/api/tasks", project=project["id"], page_size=500, fields="all")
+        return list(reply["tasks"])
+
+    def tasks(self, who: str) -> dict[str, list[str]]:
+        return {subject_of(t["data"]["turns"][0]["text"]): t["data"]["asked"] for t in self._tasks(who)}
+
+    def session(self, who: str) -> Any:
+        """Logged in as that person, as their browser is."""
+        import httpx2
+
+        if who not in self.sessions:
+            from annotation import managed
+
+            account = (managed.state(self.home) or {})["accounts"][who]
+            web = httpx2.Client(
+                base_url=self.facts["url"],
+                timeout=120,
+                follow_redirects=True,
+                limits=httpx2.Limits(max_keepalive_connections=0),
+            )
+            page = web.get("/user/login/").text
+            token = page.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
+            web.post(
+                "/user/login/", data=account | {"csrfmiddlewaretoken": token}, headers={"Referer": self.facts["url"]}
+            )
+            self.sessions[who] = web
+        return self.sessions[who]
+
+    def post(self, who: str, task: int, body: dict[str, Any]) -> None:
+        web = self.session(who)
+        headers = {"Referer": self.facts["url"], "X-CSRFToken": web.cookies.get("csrftoken") or ""}
+        reply = web.post(f"/api/tasks/{task}/annotations", json=body, headers=headers)
+        assert reply.status_code == 201, reply.text
+
+    def answer(self, who: str, person: Person) -> int:
+        done = 0
+        for task in self._tasks(who):
+            subject = subject_of(task["data"]["turns"][0]["text"])
+            verdict = person(subject, task["data"]["asked"])
+            if verdict is not None and not (task["total_annotations"] and verdict.outcome != sheets.READ):
+                self.post(who, task["id"], {"result": list(self.result(subject, verdict)), "lead_time": 12.3})
+                done += 1
+        return done
+
+    @staticmethod
+    def result(subject: str, verdict: Verdict) -> list[dict[str, Any]]:
+        def row(name: str, value: dict[str, Any], region: str) -> dict[str, Any]:
+            return {"id": region, "from_name": name, "to_name": "dialogue", "type": CONTROLS[name], "value": value}
+
+        rows = [row("outcome", {"choices": [verdict.outcome]}, "o")]
+        for trait, quote in verdict.present.items():
+            at = span(subject, quote)
+            before = len(TEXTS[subject][: at["start"]].encode("utf-16-le")) // 2  # what a browser counts
+            place = {"start": "0", "end": "0", "startOffset": before, "text": quote}
+            place["endOffset"] = before + len(quote.encode("utf-16-le")) // 2
+            rows.append(row("evidence", place | {"paragraphlabels": [trait]}, f"r-{trait}"))
+        rows += [row("present", {"choices": list(verdict.present)}, "p")] * bool(verdict.present)
+        rows += [row("unsure", {"choices": verdict.unsure}, "u")] * bool(verdict.unsure)
+        rows += [row("note", {"text": [verdict.note]}, "n")] * bool(verdict.note)
+        return rows

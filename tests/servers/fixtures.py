@@ -1,0 +1,34 @@
+"""The real review servers, one of each per test run; tests/conftest.py makes them known to every test."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotation import managed
+
+NOT_RUN = "part not run: "
+INSTALL = "install: .venv/bin/python -m tests.servers.install"
+
+
+def memory() -> Path:
+    """A new folder, in memory where the machine has such a place: SQLite waits for every disk otherwise."""
+    shm = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="saferec-", dir=shm if shm.is_dir() else None))
+
+
+@pytest.fixture(scope="session")
+def label_studio() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """(home, facts) of a real Label Studio."""
+    if not managed.installed():
+        pytest.skip(f"{NOT_RUN}Label Studio ({INSTALL})")
+    home = memory()
+    try:
+        facts, _ = managed.up(home, print)
+        yield home, facts
+    finally:
+        managed.down(home)
+        shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""One contract for every review tool: files, a real Label Studio, a real Argilla."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from saferec_builder import store, tables
+from tests import review_world
+from tests.review_world import Verdict
+
+TWO = ("--reviewer", "ann", "--reviewer", "bo")
+YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture(
+    params=[
+        "files",
+        pytest.param("label-studio", marks=pytest.mark.servers),
+    ]
+)
+def tool(request, ws):
+    """A driver: what people do in the tool, and the words that name it on the command line."""
+    if request.param == "files":
+        return review_world.Files(ws)
+    home, facts = request.getfixturevalue("label_studio")
+    (ws.root / "label-studio").symlink_to(home)
+    return review_world.LabelStudio(ws, home, facts)
+
+
+@pytest.fixture
+def review(cli, ws, tool):
+    def run(verb: str, *words: object) -> dict:
+        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
+        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
+        return ran.json
+
+    return run
+
+
+def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]]]:
+    found = store.read(ws, tables.REVIEWS).iter_rows(named=True)
+    return {
+        (r["reviewer"], r["subject"], r["trait"]): (r["verdict"], [s["quote"] for s in r["spans"] or []]) for r in found
+    }
+
+
+def says(said: dict[str, dict[str, str]]):
+    return lambda subject, asked: Verdict(said.get(subject, {}))
+
+
+def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
+    sent = review("push", *TWO, "--all")
+    assert sent["added"] == 8
+    everything = {"c1": ["gore"], "c2": ["accidents_disasters"], "c3": [], "c4": []}
+    assert tool.tasks("ann") == tool.tasks("bo") == everything
+    assert tool.tasks("cy") == {}
+
+
+def test_answers_come_back_exact_and_once(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    more = {"c1": {"gore": "blood", "needles": TEXT_OF_EMOJI}}
+    assert tool.answer("ann", says(YES | more)) == 2
+    first = review("pull")
+    got = rows(ws)
+    assert got["ann", "c1", "gore"] == ("present", ["blood"])
+    assert got["ann", "c1", "needles"] == ("present", [TEXT_OF_EMOJI])  # nobody had proposed it
+    assert got["ann", "c1", "*"] == ("absent", [])
+    assert got["ann", "c2", "accidents_disasters"] == ("present", ["crash"])
+    for row in store.read(ws, tables.REVIEWS).iter_rows(named=True):
+        for span in row["spans"] or []:
+            assert review_world.TEXTS[row["subject"]][span["start"] : span["end"]] == span["quote"]
+    again = review("pull")
+    assert (again["added"], again["skipped"]) == (0, first["added"])
+
+
+TEXT_OF_EMOJI = "👨\u200d👩\u200d👧 cafe\u0301"
+
+
+def test_a_second_push_adds_nothing(ws, tool, review):
+    review("push", *TWO, "--all")
+    before = tool.tasks("ann")
+    again = review("push", *TWO, "--all")
+    assert (again["added"], again["skipped"]) == (0, 8)
+    assert tool.tasks("ann") == before
+
+
+def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, review, cli):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    tool.answer("bo", says({"c1": YES["c1"]}))
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 1
+    sent = review("push", "--adjudicator", "cy")
+    assert sent["new"] == {"disagreement": 1}
+    assert tool.tasks("cy") == {"c2": ["accidents_disasters"]}
+    tool.answer("cy", says(YES))
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 0
+    last = tables.last(store.read(ws, tables.LABELS), "subject", "trait")
+    label = last.filter(subject="c2", trait="accidents_disasters").row(0, named=True)
+    assert (label["verdict"], label["method"], label["spans"][0]["quote"]) == ("present", "adjudicated", "crash")
+    assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on what is disputed, nothing more
+
+
+def test_what_was_left_open_is_no_verdict(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"], note="hm") if subject == "c1" else None)
+    review("pull")
+    assert {key[1] for key in rows(ws)} == {"c1"}
+    assert store.read(ws, tables.REVIEWS)["note"].drop_nulls().unique().to_list() == ["hm"]
+
+
+def test_a_changed_mind_is_a_new_row_and_counts(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    review("pull")
+    tool.answer("ann", says({}))
+    changed = review("pull")
+    assert changed["added"] >= 2
+    last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
+    verdicts = {(r["subject"], r["trait"]): r["verdict"] for r in last.iter_rows(named=True)}
+    assert verdicts["c1", "gore"] == verdicts["c2", "accidents_disasters"] == "absent"
+
+
+def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool, ws):
+    assert not store.read(ws, tables.REVIEWS)["simulated"].any()
+    Path(ws.root, "saferec.toml").write_bytes(Path(demo_workspace.root, "saferec.toml").read_bytes())
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", *TWO, *tool.push_words, *words).code == 0
+    tool.answer("ann", says(YES))
+    assert cli("review", "pull", *tool.pull_words, *words).code == 0
+    reviews = store.read(ws, tables.REVIEWS)
+    assert reviews.height > 0
+    assert reviews.select(pl.col("simulated").all()).item()
