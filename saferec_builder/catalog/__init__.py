@@ -5,7 +5,7 @@ text      titles in free text -> items     risks     statements -> the oracle
 """
 
 from saferec_builder.catalog.linking import index, link, mentions
-from saferec_builder.catalog.merging import ITEMS, LINKS, merge
+from saferec_builder.catalog.merging import ITEMS, LINKS, merge, merges, ruling
 from saferec_builder.catalog.risks import judged, risks, statements, topic_key, unasked
 from saferec_builder.catalog.text import Finder, Mention, finder, in_text
 
@@ -21,7 +21,9 @@ __all__ = [
     "link",
     "mentions",
     "merge",
+    "merges",
     "risks",
+    "ruling",
     "statements",
     "topic_key",
     "unasked",
