@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import polars as pl
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from saferec_builder import tables
 from saferec_builder.errors import SourceError, UsageError
 
 DOMAINS = ("film", "series", "game")
+LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
 
 Rows = list[dict[str, Any]]
@@ -64,9 +65,11 @@ def jsonl(path: Path, stage: str, source: str, one: One) -> tuple[Rows, Rows]:
     return each(stage, source, _json_lines(path), one)
 
 
-def csv_rows(path: Path, stage: str, source: str, one: One, *, wanted: Iterable[str]) -> tuple[Rows, Rows]:
-    """(table rows, drops) of a comma-separated file whose header has at least the `wanted` columns."""
-    return each(stage, source, _csv_lines(path, list(wanted)), one)
+def csv_rows(
+    path: Path, stage: str, source: str, one: One, *, wanted: Iterable[str], tabs: bool = False
+) -> tuple[Rows, Rows]:
+    """(table rows, drops) of a file whose header has at least the `wanted` columns: commas, or tabs without quotes."""
+    return each(stage, source, _csv_lines(path, list(wanted), tabs), one)
 
 
 def each(stage: str, source: str, lines: Iterable[tuple[str, Any]], one: One) -> tuple[Rows, Rows]:
@@ -133,6 +136,13 @@ def sound(value: Any) -> Any:
     return value
 
 
+def whole(text: str, what: str) -> int:
+    """A number that a field must hold, or `Left`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Left("not a number", f"{what}: found {text[:20]!r}")
+    return int(text)
+
+
 def readable(text: str, most: int = 200) -> str:
     """Outside text that may stand in a table or a message: valid Unicode, one line, cut."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:most]
@@ -140,9 +150,24 @@ def readable(text: str, most: int = 200) -> str:
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
     with existing(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line := line.removeprefix(b"\xef\xbb\xbf").strip():
+        for number, line in lines(file):
+            if isinstance(line, Left):
+                yield f"{path.name}:{number}", line
+            elif line := line.removeprefix(b"\xef\xbb\xbf").strip():
                 yield f"{path.name}:{number}", _json_object(line)
+
+
+def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
+    """(number, line) of a file; what is too long to be a row is passed over without ever being in memory."""
+    number = 0
+    while line := file.readline(LONGEST):
+        number += 1
+        if len(line) < LONGEST or line.endswith(b"\n"):
+            yield number, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(LONGEST)
+        yield number, Left("line too long", f"wanted at most {LONGEST:,} bytes")
 
 
 def _json_object(line: bytes) -> Any:
@@ -157,16 +182,17 @@ def _json_object(line: bytes) -> Any:
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
-def _csv_lines(path: Path, wanted: list[str]) -> Iterator[tuple[str, Any]]:
+def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, Any]]:
     with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file)
         first: Any = next(_csv_records(reader), [])
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
         missing = [name for name in wanted if name not in header]
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
-                f"{path}: {lack}: wanted a comma-separated file with the columns {','.join(wanted)}, "
+                f"{path}: {lack}: wanted a {'tab' if tabs else 'comma'}-separated file"
+                f" with the columns {','.join(wanted)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
         for record in _csv_records(reader):

@@ -1,6 +1,7 @@
 """One shape for every source of items and of warnings; a reader fills it, `catalog` merges what it gives."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -9,6 +10,14 @@ from saferec_builder import sources, tables
 from saferec_builder.sources import Left, Read, Rows
 
 STAGE = "catalog"
+
+
+@dataclass(frozen=True)
+class Both:
+    """What a file gave that holds items and statements about them; the drops are those of the file."""
+
+    items: Read
+    warnings: Read
 
 
 def item(
@@ -92,3 +101,9 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
     """Rows of WARNINGS; the same statement twice counts once."""
     first, twice = sources.one_each(rows, ("warning",), STAGE)
     return Read(pl.DataFrame(first, schema=tables.WARNINGS.schema), sources.drops_frame(drops + twice))
+
+
+def both_read(rows: Rows, drops: Rows) -> Both:
+    """Rows of both tables as one reader made them."""
+    told = [row for row in rows if "warning" in row]
+    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(told, []))

@@ -4,7 +4,7 @@ import re
 
 from saferec_builder.sources import Left
 
-NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "demo", "csv", "title")
+NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
 _IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?$")
 _REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
 

@@ -4,8 +4,7 @@ reads  items, links (see merging), warnings
 gives  the oracle; risks as a matrix
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -17,6 +16,8 @@ from saferec_builder.catalog.merging import LINKS
 from saferec_builder.traits import GUIDE, Taxonomy, Trait
 from saferec_builder.violations import Oracle, Rule
 
+AT_ONCE = 16384  # items judged together: votes on every topic of the taxonomy take 3 MB a thousand
+
 
 def risks(
     items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
@@ -27,19 +28,26 @@ def risks(
     clear answer weighs as P(yes) = 1 or 0; where answers and votes differ, the worse one counts; so does the worse
     of two severities. Of the reviews of an item and trait the last counts.
     """
-    risk, codes = _judge(statements(items, links, warnings), taxonomy.traits, rule, items.height)
+    said = statements(items, links, warnings)
+    risk = np.full((items.height, len(taxonomy.traits)), np.nan)
+    codes = np.full(risk.shape, violations.UNKNOWN, np.int8)
+    spoken = said["row"].unique().sort().to_numpy()
+    for first in range(0, len(spoken), AT_ONCE):
+        rows = spoken[first : first + AT_ONCE]
+        numbers = pl.DataFrame({"row": rows}).with_row_index("n")
+        some = said.join(numbers, "row", maintain_order="left").drop("row").rename({"n": "row"})
+        risk[rows], codes[rows] = judge(some, taxonomy.traits, rule, len(rows))
     return violations.oracle(items["item"].to_list(), taxonomy.slugs, codes), risk
 
 
-def _judge(
+def judge(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """(risk, verdict codes) of n items x traits from the statements on them."""
-    topics, p = _asked(said, traits, rule, n)
-    severity = _severity(said, n)
+    """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number."""
+    topics, p = asked(said, traits, rule, n)
+    rated = severity(said, n)
     judged = [
-        violations.judge(t, topics, p, severity, _esrb(said, t, n), rule, reviewed=_reviewed(said, t, n))
-        for t in traits
+        violations.judge(t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n)) for t in traits
     ]
     return np.column_stack([risk for risk, _ in judged]), np.column_stack([codes for _, codes in judged])
 
@@ -75,39 +83,39 @@ def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) ->
     return frames
 
 
-def _asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tuple[list[str], NDArray[np.float64]]:
+def asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tuple[list[str], NDArray[np.float64]]:
     """(topics, P(yes) of items x topics): votes of all sources together, clear answers, the worse of both."""
     topics = list(dict.fromkeys(topic for trait in traits for topic in trait.topics))
     keys = pl.DataFrame({"topic": topics}).select(key=topic_key()).with_row_index("column")
-    asked = said.filter(pl.col("kind") == "topic").join(keys, "key", maintain_order="left")
+    rows = said.filter(pl.col("kind") == "topic").join(keys, "key", maintain_order="left")
     yes, no, clear = np.zeros((n, len(topics))), np.zeros((n, len(topics))), np.full((n, len(topics)), np.nan)
-    at = (asked["row"].to_numpy(), asked["column"].to_numpy())
-    np.add.at(yes, at, asked["yes"].fill_null(0).to_numpy())
-    np.add.at(no, at, asked["no"].fill_null(0).to_numpy())
-    answers = asked["answer"].replace_strict({"yes": 1.0, "no": 0.0}, default=None, return_dtype=pl.Float64)
+    at = (rows["row"].to_numpy(), rows["column"].to_numpy())
+    np.add.at(yes, at, rows["yes"].fill_null(0).to_numpy())
+    np.add.at(no, at, rows["no"].fill_null(0).to_numpy())
+    answers = rows["answer"].replace_strict({"yes": 1.0, "no": 0.0}, default=None, return_dtype=pl.Float64)
     np.fmax.at(clear, at, answers.to_numpy())
     voted = np.where(yes + no > 0, violations.p_yes(yes, no, rule), np.nan)
     return topics, np.fmax(voted, clear)
 
 
-def _severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
+def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
     guide = said.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
-    severity = np.full((n, len(GUIDE)), np.nan)
+    rated = np.full((n, len(GUIDE)), np.nan)
     columns = np.array([GUIDE.index(key) for key in guide["key"]], int)
-    np.fmax.at(severity, (guide["row"].to_numpy(), columns), guide["severity"].cast(pl.Float64).to_numpy())
-    return severity
+    np.fmax.at(rated, (guide["row"].to_numpy(), columns), guide["severity"].cast(pl.Float64).to_numpy())
+    return rated
 
 
-def _esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
+def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
     """The strongest descriptor that speaks for the trait; 0 for a rated game without one."""
     rated = said.filter(pl.col("kind") == "esrb")
     strength = rated["key"].replace_strict(trait.esrb, default=0.0, return_dtype=pl.Float64)
-    esrb = np.full(n, np.nan)
-    np.fmax.at(esrb, rated["row"].to_numpy(), strength.to_numpy())
-    return esrb
+    strongest = np.full(n, np.nan)
+    np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
+    return strongest
 
 
-def _reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
+def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
     """1 where people said that the item breaks the trait, -1 where they said that it does not, else 0."""
     review = tables.last(said.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug)), "item")
     answers = np.zeros(n, np.int8)
@@ -117,52 +125,5 @@ def _reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
 
 def unasked(warnings: pl.DataFrame, taxonomy: Taxonomy) -> int:
     """How many votes and answers are on topics that no trait asks about."""
-    asked = pl.DataFrame({"topic": list(taxonomy.topics)}).select(topic_key())["topic"]
-    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(asked.implode())).height
-
-
-def judged(
-    title: str,
-    domain: str | None,
-    trait: Trait,
-    items: pl.DataFrame,
-    links: pl.DataFrame,
-    warnings: pl.DataFrame,
-    *,
-    rule: Rule = Rule(),
-) -> dict[str, Any]:
-    """item, title, match, candidates, trait, risk (null: no source), verdict and the sources of one "Title (Year)"."""
-    match = titles.find(index(items), *titles.split_year(title), domain)
-    named = {row["item"]: row for row in items.filter(pl.col("item").is_in([match.item, *match.candidates])).to_dicts()}
-    found: dict[str, Any] = {
-        "item": match.item,
-        "title": _name(named[match.item]) if match.item else None,
-        "match": match.match,
-        "candidates": [{"item": i, "title": _name(named[i]), "domain": named[i]["domain"]} for i in match.candidates],
-        "trait": trait.slug,
-        "risk": None,
-        "verdict": violations.VERDICTS[violations.UNKNOWN],
-        "sources": [],
-    }
-    if match.item is None:
-        return found
-    said = statements(items, links, warnings).filter(pl.col("item") == match.item)
-    risk, codes = _judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1)
-    shown = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved")
-    return found | {
-        "risk": None if np.isnan(risk[0, 0]) else float(risk[0, 0]),
-        "verdict": violations.VERDICTS[codes[0, 0]],
-        "sources": said.filter(_speaks_for(trait)).select(shown).to_dicts(),
-    }
-
-
-def _speaks_for(trait: Trait) -> pl.Expr:
-    """The statements that the verdict on this trait rests on."""
-    topics = pl.DataFrame({"topic": list(trait.topics)}).select(topic_key())["topic"].to_list()
-    guide = [category for category, weight in zip(GUIDE, trait.guide, strict=True) if weight > 0]
-    rests = {"topic": topics, "guide": guide, "esrb": list(trait.esrb), "review": [trait.slug]}
-    return pl.any_horizontal((pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in rests.items())
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    return f"{item['title']} ({item['year']})" if item["year"] else str(item["title"])
+    known = pl.DataFrame({"topic": list(taxonomy.topics)}).select(topic_key())["topic"]
+    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(known.implode())).height

@@ -1,0 +1,129 @@
+"""DoesTheDogDie: answers of its API as a user fetched them (JSON), or a table with "Clear Yes: <topic>" columns (CSV).
+
+JSON: one answer of /media/ID ({"item": ..., "topicItemStats": [...]}), what `catalog fetch ddd` saved, a list of them,
+or {"items": [...]} with topicItemStats in each item; a folder is all its .json files. Votes are yesSum and noSum.
+CSV: rows named by imdbId, movieId (of MovieLens), or title and year; 1 in "Clear Yes: T" or "Clear No: T" is a clear
+answer, anything else says nothing, for "not clearly yes" is no "no".
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from saferec_builder import sources
+from saferec_builder.errors import SourceError
+from saferec_builder.sources import Left, Rows, items, refs
+from saferec_builder.sources.items import Both
+
+SOURCE = "ddd"
+SITE = "https://www.doesthedogdie.com"
+KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
+CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
+YES = ("1", "1.0", "true", "yes")
+
+
+class _Named(BaseModel):
+    name: str | None = None
+    doesName: str | None = None
+
+
+class _Stat(BaseModel):
+    yesSum: int = Field(0, ge=0)
+    noSum: int = Field(0, ge=0)
+    doesName: str | None = None
+    topic: _Named = _Named()
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: str
+    name: str
+    releaseYear: str | None = None
+    imdbId: str | None = None
+    tmdbId: str | None = None
+    itemType: _Named = _Named()
+    topicItemStats: list[Any] = Field(default_factory=list)
+
+
+def read(path: Path) -> Both:
+    """Items as CATALOG_ROWS (JSON only: a table names items by the ids of others) and WARNINGS, kind `topic`."""
+    if path.is_dir() or path.suffix.lower() == ".json":
+        rows, drops = sources.each(items.STAGE, SOURCE, _answers(path), _media)
+    else:
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, wanted=())
+        if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
+            raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
+    refused = [row.pop("left") for row in rows if "left" in row]
+    return items.both_read([row for row in rows if row], drops + refused)
+
+
+def _answers(path: Path) -> Iterator[tuple[str, Any]]:
+    wanted = "answers of the DoesTheDogDie API"
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        data = sources.json_file(file, wanted)
+        if isinstance(data, dict) and isinstance(data.get("items"), list):
+            data = data["items"]
+        for n, found in enumerate(data if isinstance(data, list) else [data], 1):
+            if not isinstance(found, dict):
+                raise SourceError(f"{file}: found {type(found).__name__}, wanted {wanted}")
+            if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
+                yield f"{file.name}:{n}", sources.sound(found)
+
+
+def _media(place: str, raw: dict[str, Any]) -> Rows:
+    saved = raw.get("media")
+    media: dict[str, Any] = saved if isinstance(saved, dict) else raw
+    named = media["item"] if isinstance(media.get("item"), dict) else media
+    row = _Item.model_validate({**named, "topicItemStats": media.get("topicItemStats", [])})
+    kind = (row.itemType.name or "movie").casefold()
+    if kind not in KINDS:
+        raise Left("other kind", f"found {kind!r}, wanted one of {', '.join(KINDS)}")
+    dated = row.releaseYear or ""
+    year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
+    ids = [refs.imdb(row.imdbId)] if row.imdbId else []
+    ids += [f"tmdb:{row.tmdbId}"] if row.tmdbId and row.tmdbId.isdigit() and int(row.tmdbId) else []
+    about: dict[str, Any] = {"domain": KINDS[kind], "title": row.name, "year": year, "refs": ids}
+    made: Rows = [items.item(SOURCE, row.id, place, **about)]
+    for stat in row.topicItemStats:
+        made += _votes(place, row, stat, raw.get("retrieved"))
+    return made
+
+
+def _votes(place: str, row: _Item, raw: Any, retrieved: Any) -> Rows:
+    stat = _Stat.model_validate(raw)
+    topic = stat.doesName or stat.topic.doesName or stat.topic.name
+    if not topic:
+        return [{"left": sources.drop(items.STAGE, SOURCE, f"{place} {row.id}", "no topic", "a count without a name")}]
+    if stat.yesSum + stat.noSum == 0:
+        return []  # nobody voted: the API lists every topic
+    said: dict[str, Any] = {"kind": "topic", "topic": topic, "yes": stat.yesSum, "no": stat.noSum}
+    said |= {"url": f"{SITE}/media/{row.id}", "retrieved": retrieved if isinstance(retrieved, str) else None}
+    return [items.warning(SOURCE, place, f"ddd:{row.id}", **said)]
+
+
+def _clear(place: str, row: dict[str, str]) -> Rows:
+    clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
+    if not clear:
+        raise Left("no topic", "no column with a clear answer")
+    ref = _named(row)
+    made: Rows = []
+    for name, cell in clear.items():
+        prefix = next(p for p in CLEAR if name.startswith(p))
+        if cell.casefold() in YES:
+            said: dict[str, Any] = {"kind": "topic", "topic": name.removeprefix(prefix), "answer": CLEAR[prefix]}
+            made.append(items.warning(SOURCE, place, ref, **said))
+    if not made:
+        raise Left("no clear answer", "no topic is clearly yes or no")
+    return made
+
+
+def _named(row: dict[str, str]) -> str:
+    cells = {name.casefold(): cell for name, cell in row.items()}
+    if imdb := cells.get("imdbid") or cells.get("imdb"):
+        return refs.imdb(imdb.removesuffix(".0"))
+    if (lens := cells.get("movieid", "").removesuffix(".0")).isdigit():
+        return f"movielens:{lens}"
+    return refs.of_row({"title": cells.get("title") or cells.get("name") or "", "year": cells.get("year", "")})

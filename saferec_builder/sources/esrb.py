@@ -1,0 +1,65 @@
+"""ESRB ratings of games: a table of descriptors (title, console, one 0/1 column per descriptor, esrb_rating), or one of
+certificates (certificate, game, esrb_rating, platform_name). Neither has years.
+
+Each row is a game on its platforms, and its descriptors stay with it; the catalog makes one game of a title's rows. A
+rating alone says nothing of a trait and is kept as a statement that no verdict rests on.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources, titles
+from saferec_builder.errors import SourceError
+from saferec_builder.sources import Left, Rows, items
+from saferec_builder.sources.items import Both
+
+SOURCE = "esrb"
+NOTHING = "no_descriptors"
+SPELT = {"strong_janguage": "strong_language"}  # as the published table has it
+RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
+
+
+def read(path: Path) -> Both:
+    """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
+    with sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = [name.strip() for name in next(csv.reader(file), [])]
+    wanted: tuple[str, ...]
+    if "certificate" in header:
+        one, wanted = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
+    elif NOTHING in header:
+        one, wanted = _described, ("title", "console", "esrb_rating")
+    else:
+        found = sources.readable(",".join(header)) or "nothing"
+        raise SourceError(f"{path}: neither certificate nor {NOTHING} is a column: wanted an ESRB table, found {found}")
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=wanted)
+    return items.both_read(rows, drops)
+
+
+def _certificate(place: str, row: dict[str, str]) -> Rows:
+    if not row["certificate"]:
+        raise Left("no id", "a certificate has a number")
+    return _game(place, row["game"], row["certificate"], row["esrb_rating"], [])
+
+
+def _described(place: str, row: dict[str, str]) -> Rows:
+    flags = {name: cell for name, cell in row.items() if name not in ("title", "console", "esrb_rating")}
+    odd = next((f"{name} = {cell!r}" for name, cell in flags.items() if cell not in ("0", "1")), None)
+    if odd:
+        raise Left("no 0 or 1", f"found {odd}")
+    said = [SPELT.get(name, name) for name, cell in flags.items() if cell == "1"]
+    if len(said) > 1 and NOTHING in said:
+        said.remove(NOTHING)  # the published table has both at times: what is named counts
+    own = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
+    return _game(place, row["title"], own, row["esrb_rating"], said)
+
+
+def _game(place: str, title: str, own: str, rating: str, said: list[str]) -> Rows:
+    game = items.item(SOURCE, own, place, domain="game", title=title, year=None)
+    if rating and rating not in RATINGS:
+        raise Left("unknown rating", f"found {rating!r}, wanted one of {', '.join(RATINGS)}")
+    about: dict[str, Any] = {"domain": "game"}
+    told = [items.warning(SOURCE, place, f"esrb:{own}", kind="esrb", topic=name, **about) for name in said]
+    if rating:
+        told.append(items.warning(SOURCE, place, f"esrb:{own}", kind="rating", topic=rating, **about))
+    return [game, *told]

@@ -1,0 +1,87 @@
+"""IMDb's title.basics.tsv, plain or gzipped: films and series with their id, both titles, year and genres.
+
+Tab-separated, quoting off, \\N for nothing. Episodes, shorts, games and the other types are left out: one drop per
+type, which says how many. A row whose original title differs keeps it as an alias.
+"""
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from saferec_builder import sources
+from saferec_builder.errors import SourceError
+from saferec_builder.sources import Left, Read, Rows, items, refs
+
+SOURCE = "imdb"
+TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}
+WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
+
+
+def read(path: Path) -> Read:
+    """Rows of CATALOG_ROWS."""
+    others: Counter[str] = Counter()
+    with _opened(path) as file:
+        rows, drops = sources.each(items.STAGE, SOURCE, _rows(path, file, others), _one)
+    for kind, n in sorted(others.items()):
+        drops.append(sources.drop(items.STAGE, SOURCE, f"{path.name} {kind}", "no film or series", f"{n:,} of {kind}"))
+    return items.items_read(rows, drops)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    file = sources.existing(path).open("rb")
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        return gzip.open(file)  # type: ignore[return-value]
+    return file
+
+
+def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, Any]]:
+    lines = sources.lines(file)
+    try:
+        header = _cells(next(lines, (0, b""))[1])
+        missing = [name for name in WANTED if name not in header]
+        if missing:
+            found = sources.readable("\t".join(header))
+            raise SourceError(
+                f"{path}: column {missing[0]!r} is missing: wanted IMDb's title.basics.tsv, found {found!r}"
+            )
+        for number, line in lines:
+            place = f"{path.name}:{number}"
+            if isinstance(line, Left):
+                yield place, line
+            elif line.strip():
+                row = _row(header, line)
+                if isinstance(row, dict) and row["titleType"] not in TYPES:
+                    others[sources.readable(row["titleType"], 30)] += 1
+                else:
+                    yield place, row
+    except (EOFError, OSError) as fault:
+        raise SourceError(f"{path}: ends in the middle or is no gzip file ({fault}): fetch it again") from None
+
+
+def _cells(line: bytes | Left) -> list[str]:
+    return [] if isinstance(line, Left) else line.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
+
+
+def _row(header: list[str], line: bytes) -> Any:
+    try:
+        cells = line.decode("utf-8").rstrip("\r\n").split("\t")
+    except UnicodeDecodeError:
+        return Left("not UTF-8")
+    if len(cells) != len(header):
+        return Left("wrong number of fields", f"found {len(cells)}, wanted {len(header)} between tabs")
+    return {name: "" if cell == "\\N" else cell for name, cell in zip(header, cells, strict=True)}
+
+
+def _one(place: str, row: dict[str, str]) -> Rows:
+    ref = refs.imdb(row["tconst"])
+    original = row["originalTitle"]
+    found: dict[str, Any] = {
+        "domain": TYPES[row["titleType"]],
+        "title": row["primaryTitle"],
+        "year": refs.year(row["startYear"]),
+        "aliases": [original] if original != row["primaryTitle"] else [],
+        "genres": row["genres"].split(","),
+    }
+    return [items.item(SOURCE, ref.removeprefix("imdb:"), place, refs=[ref], **found)]
