@@ -1,0 +1,246 @@
+"""How much a dataset still misses, at most: bounds from a blind audit that people may read every day.
+
+reads  per trait: the size of the unread zone, the audit's outcomes in the order of the draw, the positives found before
+gives  the missed share FN / (FN + TP) that is not exceeded with 95 % confidence, and what it would take to lower it
+
+The zone are the units that nobody read but for the audit; the audit is a uniform draw from it without replacement.
+A prior-posterior ratio is an e-process for each possible number M of positives in the zone: under the true M it
+exceeds 1 / delta at any time with a chance of delta at most (Ville), so one may look after every review and stop when
+the bound is good. The bound is about the label that reviewers and the adjudicator would give. Whether those labels are
+right is another question: `rate` bounds it on gold units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, lgamma, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALPHA = 0.05  # the missed share that a certificate promises
+DELTA = 0.05  # chance that a certificate is wrong
+GUESS = 0.25  # the bet: misses are about this share of what a certificate allows
+OVERHEAD = 1.2  # log E that the prior costs beside a bet that knew M
+ENOUGH = 4  # fewer positives than this in all, and no share of them can be told
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What is known of one trait. `outcomes` are the audited units in the order of the draw: 1 a positive, else 0.
+
+    A unit that was drawn and has no label (not read yet, unsure, unresolved) is a 1: unknown is not safe.
+    """
+
+    found: int  # positives among the units read outside the audit
+    zone: int  # units that nobody reads but for the audit, the audited ones among them
+    outcomes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`share` is the missed share that is not exceeded; None where the data cannot tell (`why` says it)."""
+
+    share: float | None
+    audited: int
+    misses: int
+    zone: int
+    found: int
+    log_e: float  # evidence against a missed share above ALPHA
+    more: int | None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
+    why: str = ""
+
+    @property
+    def certified(self) -> bool:
+        return self.share is not None and self.share <= ALPHA
+
+
+def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
+    """The best bound on the way: the ratio is a confidence sequence, so that every prefix's bound holds at once."""
+    n, x = len(audit.outcomes), sum(audit.outcomes)
+    if audit.zone < n:
+        raise ValueError(f"{n} units audited in a zone of {audit.zone}")
+    curve = shares(audit, alpha, delta, every=max(1, n // 100))
+    told = float(curve.min()) if len(curve) else 1.0
+    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
+    facts = (n, x, audit.zone, audit.found, float(log_e))
+    if audit.found + audit.zone == 0:
+        return Bound(None, *facts, None, "nothing was read")
+    if audit.found + x < ENOUGH and n < audit.zone:
+        return Bound(None, *facts, needed(audit, alpha, delta), f"under {ENOUGH} positives were found")
+    return Bound(told, *facts, 0 if told <= alpha else needed(audit, alpha, delta))
+
+
+def shares(audit: Audit, alpha: float = ALPHA, delta: float = DELTA, every: int = 1) -> Floats:
+    """The bound after each `every` audits and at the end: the curve of effort. Each is the best until then."""
+    n, x = _steps(audit, every)
+    tops = np.array([upper(audit, int(a), int(b), alpha, delta) for a, b in zip(n, x, strict=True)], dtype=np.int64)
+    each = _share(tops, x, audit.found)
+    return np.asarray(np.minimum.accumulate(each) if len(each) else each)
+
+
+def _steps(audit: Audit, every: int) -> tuple[Ints, Ints]:
+    total = len(audit.outcomes)
+    n = np.unique(np.append(np.arange(every, total + 1, every), total))
+    n = n[n > 0].astype(np.int64)
+    seen = np.cumsum(np.array(audit.outcomes, dtype=np.int64))
+    return n, seen[n - 1] if total else n
+
+
+def _share(top: Ints, x: Ints, found: int) -> Floats:
+    """FN / (FN + TP) where M positives lie in the zone and x of them were found there."""
+    return np.asarray((top - x) / np.maximum(top + found, 1), dtype=np.float64)
+
+
+def allowed(found: int, x: int, alpha: float) -> int:
+    """The largest M in the zone with which the missed share is within alpha: (M - x) <= alpha (M + found)."""
+    return int(np.floor((alpha * found + x) / (1 - alpha) + 1e-9))
+
+
+def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
+    """The largest M that n audits with x positives do not rule out."""
+    zone = audit.zone
+    evidence = _marginal(audit.found, zone, n, x, alpha)
+    low, high = _mode(zone, n, x), zone - (n - x)
+    if evidence - _likelihood(zone, n, x, np.array([high]))[0] < log(1 / delta):
+        return high
+    while low < high:  # beyond the mode the likelihood only falls
+        middle = (low + high + 1) // 2
+        if evidence - _likelihood(zone, n, x, np.array([middle]))[0] < log(1 / delta):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _evidence(audit: Audit, n: Ints, x: Ints, alpha: float) -> Floats:
+    """log E against every M above what alpha allows, after n audits with x positives each.
+
+    The least favourable M is at the border, or at the likelihood's mode where that lies beyond it.
+    """
+    found = []
+    for a, b in zip(n.tolist(), x.tolist(), strict=True):
+        worst = max(allowed(audit.found, b, alpha) + 1, _mode(audit.zone, a, b))
+        if worst > audit.zone - (a - b):
+            found.append(float("inf"))
+            continue
+        marginal = _marginal(audit.found, audit.zone, a, b, alpha)
+        found.append(float(marginal - _likelihood(audit.zone, a, b, np.array([worst]))[0]))
+    return np.array(found, dtype=np.float64)
+
+
+def _mode(zone: int, n: int, x: int) -> int:
+    """The M that makes x of n most likely."""
+    return min(zone - (n - x), max(x, (zone + 1) * x // n)) if n else 0
+
+
+def _likelihood(zone: int, n: int, x: int, m: Ints) -> Floats:
+    """log of the chance of this very sequence of outcomes, for each M; -inf where it cannot be."""
+    table = _log_factorials(zone)
+    rest = zone - m
+    can = (m >= x) & (rest >= n - x)
+    a, b = np.where(can, m, x), np.where(can, rest, n - x)
+    told = table[a] - table[a - x] + table[b] - table[b - (n - x)] - table[zone] + table[zone - n]
+    return np.where(can, told, -np.inf)
+
+
+def _marginal(found: int, zone: int, n: int, x: int, alpha: float) -> float:
+    points, weights = _prior(zone, found, alpha)
+    told = weights + _likelihood(zone, n, x, points)
+    top = told.max()
+    return float(top + np.log(np.exp(told - top).sum())) if np.isfinite(top) else -np.inf
+
+
+@lru_cache(maxsize=256)
+def _prior(zone: int, found: int, alpha: float) -> tuple[Ints, Floats]:
+    """(points of M, log weights): fixed by what was known before the audit.
+
+    Nine tenths bet on a rate about GUESS of what would be allowed (gamma, shape 0.7), one tenth is spread evenly over
+    the orders of magnitude, so that a wrong bet costs little more than log 10.
+    """
+    steps = np.unique(np.round(np.geomspace(1, max(zone, 1), 160)).astype(np.int64))
+    points = np.unique(np.concatenate([[0], steps, np.arange(min(zone, 24) + 1)]))
+    edges = np.concatenate([points, [zone + 1]]).astype(np.float64)
+    width = np.diff(edges)
+    mean = max(GUESS * alpha * found / (1 - alpha), 0.5)
+    middle = points + (width - 1) / 2 + 0.35
+    bet = width * np.exp((0.7 - 1) * np.log(middle) - 0.7 * middle / mean)
+    even = width / (points + 1)
+    return points, np.asarray(np.log(0.9 * bet / bet.sum() + 0.1 * even / even.sum() + 1e-300))
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(top: int) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 2, dtype=np.float64)))])
+
+
+def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | None:
+    """Further audits until the missed share is within alpha, if misses come as often as so far; None: not even all."""
+    n, x, zone = len(audit.outcomes), sum(audit.outcomes), audit.zone
+    low, high = 0, zone - n
+    if not _enough(audit, high, x / n if n else 0.0, alpha, delta):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _enough(audit, middle, x / n if n else 0.0, alpha, delta):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _enough(audit: Audit, more: int, rate: float, alpha: float, delta: float) -> bool:
+    n = len(audit.outcomes) + more
+    x = sum(audit.outcomes) + ceil(rate * more - 1e-9)
+    if n == 0 or x > n:
+        return False
+    told = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
+    return bool(told >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
+
+
+def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
+    """Which of the claims hold together: 1 / E is a p-value at any time, and Holm steps down over them."""
+    order = sorted(range(len(log_es)), key=lambda n: -log_es[n])
+    holds = [False] * len(log_es)
+    for rank, n in enumerate(order):
+        if log_es[n] < log((len(log_es) - rank) / delta):
+            break
+        holds[n] = True
+    return holds
+
+
+def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
+    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
+
+    `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
+    """
+    p = np.concatenate([[0.0], np.cumsum(np.asarray(chances, dtype=np.float64))])
+    read = np.arange(len(p))
+    left = np.maximum(p[-1] - p, 1e-3)
+    limit = (alpha * (found + p)) / (1 - alpha)
+    limit = np.maximum(limit, 1e-3)
+    gain = np.where(limit > left, limit - left - left * np.log(limit / left), 0.0)  # log E per whole zone read
+    price = log(1 / delta) + OVERHEAD
+    share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
+    return int(np.argmin(read + share * (len(p) - 1 - read)))
+
+
+def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
+    """The rate of wrong answers on gold units that is not exceeded, at any time; None without units.
+
+    The same ratio for a coin: a Beta(1/2, 1/2) prior against each rate, so it too may be read every day.
+    """
+    if units == 0:
+        return None
+    if wrong == units:
+        return 1.0
+    right = units - wrong
+    marginal = lgamma(wrong + 0.5) + lgamma(right + 0.5) - lgamma(units + 1) - 2 * lgamma(0.5)
+    low, high = wrong / units, 1.0 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2
+        told = marginal - (wrong * log(middle) if wrong else 0.0) - right * log(1 - middle)
+        low, high = (middle, high) if told < log(1 / delta) else (low, middle)
+    return high
