@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 YEARS_APART = 2  # a year within two still names the same item (release dates differ by country)
 
@@ -14,7 +15,7 @@ _YEAR = re.compile(r"^(.*\S)\s*[(\[]\s*((?:18|19|20)\d\d)(?:\s*[-–]\s*(?:\d{4}
 _ARTICLES = "the|an?|les?|la|lo|gli|il|els?|los|las|un|une|una|der|die|das|den|det|de|os|l'|i"
 _TRAILING_ARTICLE = re.compile(rf"^(.*\S)\s*,\s*({_ARTICLES})$", re.S | re.I)
 _LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
-_APOSTROPHE = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'"))
+_SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
@@ -37,6 +38,8 @@ def split_year(text: str) -> tuple[str, int | None]:
 
 def spoken(title: str) -> str:
     """The title as people say it: "Postman, The (Postino, Il)" -> "The Postman (Il Postino)"."""
+    if "," not in title:
+        return " ".join(title.split())
     parts = re.split(r"([(\[][^()\[\]]*[)\]])", title)
     told = [
         part[0] + _article_first(part[1:-1]) + part[-1] if part[:1] in ("(", "[") else _article_first(part.strip())
@@ -54,12 +57,17 @@ def _article_first(text: str) -> str:
 
 def normal(title: str) -> str:
     """Case, accents, quotes, punctuation, articles and "&" folded: the key under which a title is looked up."""
-    text = unicodedata.normalize("NFKD", re.sub(r"(?<=\d)(?=[¼½¾⅓⅔])", " ", title.translate(_APOSTROPHE)))
-    text = "".join(c for c in text if not unicodedata.combining(c)).casefold().strip().translate(_LETTERS)
-    text = _article_first(_AND.sub(" and ", text)).replace("'", "")
+    text = title.lower().strip() if title.isascii() else _folded(title)
+    if "&" in text or "+" in text:
+        text = _AND.sub(" and ", text)
+    text = (_article_first(text) if "," in text else text).replace("'", "").replace("`", "")
     # before punctuation goes: "A Team" has an article, "A-Team" has not
-    bare = _LEADING_ARTICLE.sub("", text)
-    return _words(bare) or _words(text)
+    return _words(_LEADING_ARTICLE.sub("", text)) or _words(text)
+
+
+def _folded(title: str) -> str:
+    text = unicodedata.normalize("NFKD", re.sub(r"(?<=\d)(?=[¼½¾⅓⅔])", " ", title.translate(_SIGNS)))
+    return "".join(c for c in text if not unicodedata.combining(c)).casefold().strip().translate(_LETTERS)
 
 
 def _words(text: str) -> str:
@@ -85,14 +93,19 @@ def _number(before: str, word: str) -> str:
 
 def forms(title: str) -> list[str]:
     """The normal forms a title answers to: whole, without its bracketed part, and the bracketed part itself."""
-    outside = _BRACKETED.sub(" ", title).strip()
+    whole = normal(title)
+    if "(" not in title and "[" not in title:
+        return [whole] if whole else []
     inside = [_ALSO.sub("", part) for part in _INSIDE.findall(title)]
-    keys = [normal(title), normal(outside), *(n for n in map(normal, inside) if len(n) > 3 and not _NOTE.match(n))]
+    keys = [whole, _outside(title), *(n for n in map(normal, inside) if len(n) > 3 and not _NOTE.match(n))]
     return list(dict.fromkeys(key for key in keys if key))
 
 
-@dataclass(frozen=True)
-class Match:
+def _outside(title: str) -> str:
+    return normal(_BRACKETED.sub(" ", title).strip())
+
+
+class Match(NamedTuple):
     """found: `item` is it; ambiguous: `candidates` share the title; not_found: neither."""
 
     match: str
@@ -100,11 +113,15 @@ class Match:
     candidates: tuple[str, ...] = ()
 
 
+NOT_FOUND = Match("not_found")
+
+
 @dataclass
 class Index:
     """Items by normal title: build with `index`, ask with `find`."""
 
     by_title: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)  # (year, domain, item id)
+    spelt: dict[str, str] = field(default_factory=dict)  # a title as a source spells it, in lower case -> its form
 
 
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
@@ -112,15 +129,22 @@ def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> I
 
     An alias may carry a year of its own ("Alien (1980)", where a source dates the item otherwise).
     """
-    built: dict[str, list[tuple[int | None, str, str]]] = {}
+    built = Index()
     for item, title, year, domain, aliases in items:
-        keys = dict.fromkeys((form, year) for form in forms(title))
+        keys = dict.fromkeys((form, year) for form in _known(built, title))
         for alias in aliases:
             name, dated = split_year(alias)
-            keys |= dict.fromkeys((form, dated or year) for form in forms(name))
+            keys |= dict.fromkeys((form, dated or year) for form in _known(built, name))
         for form, dated in keys:
-            built.setdefault(form, []).append((dated, domain, item))
-    return Index(built)
+            built.by_title.setdefault(form, []).append((dated, domain, item))
+    return built
+
+
+def _known(built: Index, title: str) -> list[str]:
+    found = forms(title)
+    if found:
+        built.spelt[title.lower()] = found[0]
+    return found
 
 
 def find(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
@@ -129,21 +153,32 @@ def find(index: Index, title: str, year: int | None = None, domain: str | None =
     The whole title is looked up first, then the title without its brackets; what stands in brackets counts as a
     title only where the year agrees.
     """
+    form = index.spelt.get(title.lower())
+    match = by_form(index, form, year, domain) if form else NOT_FOUND
+    return _by_forms(index, title, year, domain) if match is NOT_FOUND else match
+
+
+def _by_forms(index: Index, title: str, year: int | None, domain: str | None) -> Match:
     whole, *others = forms(title) or [""]
-    outside = normal(_BRACKETED.sub(" ", title).strip())
+    outside = _outside(title) if others else whole
     for form in (whole, *others):
-        if form not in (whole, outside) and year is None:
-            continue
-        rows = [row for row in index.by_title.get(form, ()) if domain in (None, row[1])]
-        match = _match(rows, year)
-        if match.match != "not_found":
-            return match
-    return Match("not_found")
+        if form in (whole, outside) or year is not None:
+            match = by_form(index, form, year, domain)
+            if match is not NOT_FOUND:
+                return match
+    return NOT_FOUND
 
 
 def by_form(index: Index, form: str, year: int | None = None, domain: str | None = None) -> Match:
     """`find` for a normal form that is known to be one."""
-    return _match([row for row in index.by_title.get(form, ()) if domain in (None, row[1])], year)
+    rows = index.by_title.get(form)
+    if rows is None:
+        return NOT_FOUND
+    if domain is not None:
+        rows = [row for row in rows if row[1] == domain]
+    if year is not None and len(rows) == 1 and rows[0][0] is not None:  # nearly always
+        return Match("found", rows[0][2]) if abs(rows[0][0] - year) <= YEARS_APART else NOT_FOUND
+    return _match(rows, year)
 
 
 def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Match:
@@ -151,7 +186,8 @@ def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Mat
         return _named([item for _, _, item in rows])
     near = [(abs(row[0] - year), row[2]) for row in rows if row[0] is not None and abs(row[0] - year) <= YEARS_APART]
     if near:
-        return _named([item for apart, item in near if apart == min(near)[0]])
+        nearest = min(near)[0]
+        return _named([item for apart, item in near if apart == nearest])
     # no source dates games, so a game without a year is meant; a film without one may be another of its name
     dateless = [row for row in rows if row[0] is None]
     if all(domain == "game" for _, domain, _ in dateless):
@@ -163,4 +199,4 @@ def _named(items: Sequence[str]) -> Match:
     items = list(dict.fromkeys(items))
     if len(items) == 1:
         return Match("found", items[0])
-    return Match("ambiguous", None, tuple(items)) if items else Match("not_found")
+    return Match("ambiguous", None, tuple(items)) if items else NOT_FOUND

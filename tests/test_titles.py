@@ -25,6 +25,10 @@ from saferec_builder.titles import Index, Match, find, forms, index, normal, spl
         ("Amélie", "Ame\u0301lie"),
         ("Straße", "STRASSE"),
         ("A-Team, The", "The A-Team"),
+        ("FATAL FURY™ Battle®", "Fatal Fury: Battle"),
+        ("Rocky II", "Rocky 2"),
+        ("It Chapter Two", "It: Chapter 2"),
+        ("Kramer vs. Kramer", "Kramer v Kramer"),
     ],
 )
 def test_spellings_of_one_title_agree(one, other):
@@ -40,6 +44,8 @@ def test_spellings_of_one_title_agree(one, other):
         ("The A-Team", "Team"),
         ("It", "Us"),
         ("Saw II", "Saw"),
+        ("Malcolm X", "Malcolm 10"),
+        ("Rocky V", "Rocky 4"),
     ],
 )
 def test_different_titles_stay_apart(one, other):
