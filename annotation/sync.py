@@ -64,6 +64,7 @@ class Pushed:
     found: int = 0  # were on the server, though the ledger did not know
     gone: int = 0  # the ledger knew them, the server does not hold them any more
     twins: int = 0  # second copies without an answer, deleted
+    taken_back: int = 0
 
 
 def push(server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, quiet: float = 20.0) -> Pushed:
@@ -142,6 +143,18 @@ def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
     rows += [(key, ledger.there[key], "gone") for key in lost]
     rows += [(key, "", "gone") for key in ledger.sending if key not in copies]
     ledger.write(rows)
+
+
+def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger) -> int:
+    """Deletes those tasks that nobody has answered yet; an answer is never deleted."""
+    wanted = keys & ledger.there.keys()
+    if not wanted:
+        return 0
+    gone = [(key, remote) for key, remote, answered in server.keys(project) if key in wanted and not answered]
+    for key, remote in gone:
+        server.delete(project, remote)
+        ledger.write([(key, remote, "gone")])
+    return len(gone)
 
 
 def project(

@@ -22,6 +22,7 @@ STALE = "stale"
 OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
 NOT_ASSIGNED = "not assigned"
+SET_ASIDE = "set aside"
 
 # ---- reviews: what is new, what still stands
 
@@ -46,12 +47,31 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())
 
 
+def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
+    """REVIEWS rows that take back everything this person said; nothing of it is deleted."""
+    mine = last(reviews.filter(reviewer=reviewer), *UNIT, *WHO).filter(pl.col("verdict").is_not_null())
+    return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
+
+
+def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
+    """REVIEWS rows that say again what was set aside."""
+    mine = reviews.filter(reviewer=reviewer)
+    taken = last(mine, *UNIT, *WHO).filter(pl.col("verdict").is_null()).select(*UNIT, *WHO)
+    before = last(mine.filter(pl.col("verdict").is_not_null()), *UNIT, *WHO)
+    return record(before.join(taken, on=[*UNIT, *WHO], how="semi", maintain_order="left"), reviews)
+
+
+def aside(reviews: pl.DataFrame) -> set[str]:
+    """The people whose work is set aside now."""
+    return set(last(reviews, *UNIT, *WHO).filter(pl.col("verdict").is_null())["reviewer"])
+
+
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
     """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
 
-    Column `out` is null or the reason why a row does not count: its evidence is gone (`stale`), its trait is not in
-    the taxonomy, it is a `*` given under another taxonomy, which cannot speak for traits it did not list, or the task
-    was given to somebody else (`not assigned`).
+    Column `out` is null or the reason why a row does not count: it was set aside, its evidence is gone (`stale`), its
+    trait is not in the taxonomy, it is a `*` given under another taxonomy, which cannot speak for traits it did not
+    list, or the task was given to somebody else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
     frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
@@ -68,7 +88,9 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
         frame.join(found, on="row", how="left", maintain_order="left")
         .with_columns(changed=pl.col("row").is_in(moved["row"].implode()))
         .with_columns(
-            out=pl.when(pl.col("changed") & pl.col("again").is_null())
+            out=pl.when(pl.col("verdict").is_null())
+            .then(pl.lit(SET_ASIDE))
+            .when(pl.col("changed") & pl.col("again").is_null())
             .then(pl.lit(STALE))
             .when(~known)
             .then(pl.lit(NO_TRAIT))

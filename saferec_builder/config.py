@@ -35,11 +35,33 @@ class Thresholds(_Section):
     prior_no: float = Field(1.0, gt=0)
 
 
+class Model(_Section):
+    """A model by a name of the user's, with its prices in USD per million tokens."""
+
+    model: str | None = None  # as the server calls it; default: the name
+    base_url: str | None = None
+    key_env: str = "OPENAI_API_KEY"
+    input: float | None = Field(None, ge=0)
+    cached_input: float | None = Field(None, ge=0)
+    output: float | None = Field(None, ge=0)
+
+
 class Proposer(_Section):
     model: str | None = None
     base_url: str | None = None
     allow_remote: bool = False
     concurrency: int = Field(16, ge=1, le=1024)
+    timeout: float = Field(120.0, gt=0)  # seconds of one request
+    retries: int = Field(3, ge=0, le=20)
+    max_tokens: int = Field(2_000, ge=50, le=100_000)  # of one answer
+    prompt: str | None = None  # a file of the user's instead of the embedded prompt
+    budget_usd: float | None = Field(None, ge=0)
+    jury: list[str] = []
+    uncertain: tuple[float, float] = (0.3, 0.7)  # confidence of a claim that a cascade escalates and samples vote on
+    skip_silent: bool = False  # a cascade does not ask further where the rules found nothing
+    batch_factor: float = Field(0.5, gt=0, le=1)  # price of a request in a batch
+    batch_poll: float = Field(30.0, gt=0)  # seconds between two looks at a batch
+    models: dict[str, Model] = {}
 
 
 class Splits(_Section):
@@ -61,6 +83,8 @@ class Store(_Section):
 
 class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
+    severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
+    severe_in_a_row: int = Field(3, ge=0)  # before something else comes
 
 
 class Config(_Section):
@@ -117,7 +141,24 @@ name = "{name}"
 # model = "my-model"         # for --proposer openai: any OpenAI-compatible server
 # base_url = "http://127.0.0.1:8000/v1"
 # allow_remote = false       # true: conversations may be sent to a server that is not on this machine
-# concurrency = 16
+# concurrency = 16           # requests in flight at most
+# timeout = 120.0            # seconds; retries = 3; max_tokens = 2000 of one answer
+# retries = 3
+# max_tokens = 2000
+# prompt = "my-prompt.md"    # instead of the embedded one: docs/proposing.md
+# budget_usd = 20.0          # models are never paid more than this in this workspace
+# jury = ["openai:small", "openai:large"]  # for --proposer jury: each reads all, every vote is kept
+# uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model, --samples votes
+# skip_silent = false        # true: a cascade asks no model where the rules found nothing
+# batch_factor = 0.5         # what a request in a batch costs of the usual price
+
+# [propose.models.small]     # a name for --proposer openai:small; prices in USD per million tokens
+# model = "my-small-model"
+# base_url = "https://models.example/v1"
+# key_env = "OPENAI_API_KEY" # environment variable with its key
+# input = 0.15
+# cached_input = 0.075
+# output = 0.60
 
 [splits]                     # by time of the request; by hash of the seeker where a source has no times
 # validation = 0.1
@@ -127,6 +168,8 @@ name = "{name}"
 
 [review]
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
+# severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
+# severe_in_a_row = 3        # before something else comes
 
 [release]
 # min_seekers = 5            # a trait with fewer distinct people is withheld
@@ -144,6 +187,10 @@ demo = true
 [dataset]
 name = "saferec-demo"
 licence = "cc0-1.0"
+
+[review]                     # simulated people do not tire
+severe_a_day = 0
+severe_in_a_row = 0
 
 [splits]                     # the generator's own periods: its sentence banks are per split
 validation_from = 2023-08-24

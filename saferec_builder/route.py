@@ -1,11 +1,12 @@
 """Who looks at what, and why: proposals go to two people, a share of the rest is drawn blind, disputes get a third.
 
-reads  texts, proposals, assignments so far, disputed units
+reads  texts, proposals, assignments so far, disputed units, and what somebody would rather not see
 gives  assignments (tasks: one conversation or item for one reviewer) and what each open task shows (units)
 
 Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from saferec_builder.tables import ASSIGNMENTS, REVIEWS, SPAN, TURN, digest, las
 PER_TASK = 2  # reviewers who read a task apart from each other
 UNIT = ("kind", "subject", "trait")
 Rows = list[tuple[str, ...]]
+Wanted = tuple[str, str, str, str]  # kind, subject, digest, why
 
 TEXTS: dict[str, Any] = {
     "kind": pl.String,  # sensitivity | item_flag
@@ -34,6 +36,14 @@ class Plan:
     audit: float = 0.1  # share of the conversations and items without a proposal that people read all the same
     everything: bool = False  # every conversation goes out: an audit share of 1
     batch: str = "push-1"
+    band: int = 0  # subjects without a proposal that are read by their score, highest first
+    gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
+    orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
+    avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
+    severe: frozenset[str] = frozenset()  # traits with a cap
+    severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
+    severe_in_a_row: int = 0
+    budget: int = 0  # units to hand out now; 0: all
 
 
 def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -60,32 +70,69 @@ def _plots(items: pl.DataFrame) -> pl.DataFrame:
 
 
 def route(
-    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataFrame, plan: Plan
+    texts: pl.DataFrame,
+    proposals: pl.DataFrame,
+    assignments: pl.DataFrame,
+    disputed: pl.DataFrame,
+    plan: Plan,
+    void: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
 
-    A subject with a `present` or `unsure` proposal is `proposed`; of the others those whose hash falls under the
-    audit share are `audit`. Each goes to whoever has least so far; what is assigned stays as it is.
+    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
+    under the share: a uniform draw of all the rest). Each goes to whoever has least so far and may see it; what is
+    assigned stays as it is, unless it is `void` (kind, subject, reviewer): then somebody else takes it over.
     """
-    rows: Rows = [
-        *_readers(_wanted(texts, proposals, plan), assignments, plan),
-        *_disputes(texts, assignments, disputed, plan),
-    ]
+    held = assignments if void is None else assignments.join(void, on=["kind", "subject", "reviewer"], how="anti")
+    desk = _Desk(plan, assignments, held, _traits(proposals))
+    waiting: deque[Wanted] = deque()
+    for wanted in _wanted(texts, proposals, plan):
+        if not desk.give(wanted):
+            waiting.append(wanted)
+        while waiting and desk.give(waiting[0]):  # a pause has passed
+            waiting.popleft()
+    rows = [*desk.rows, *_disputes(texts, assignments, disputed, plan)]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
 
 
-def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[tuple[str, str, str, str]]:
-    """(kind, subject, digest, why), in an order that has nothing to do with the order in which they were mined."""
-    claims = proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
-    proposed = set(claims.select("kind", "subject").iter_rows())
+def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    """(kind, subject) -> the traits that a task on it would show."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for kind, subject, trait in claims(proposals).select(UNIT).iter_rows():
+        found.setdefault((kind, subject), set()).add(trait)
+    return found
+
+
+def claims(proposals: pl.DataFrame) -> pl.DataFrame:
+    return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
+
+
+def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Wanted]:
+    """(kind, subject, digest, why), in the order of the draw: it has nothing to do with the order of mining."""
+    proposed = set(_traits(proposals))
+    band = set(_band(proposals, proposed, plan.band))
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
-        if (kind, subject) in proposed:
-            found.append((kind, subject, text, "proposed"))
-        elif drawn(subject, share):
-            found.append((kind, subject, text, "audit"))
-    return sorted(found, key=lambda row: (row[0] != "sensitivity", digest("order", row[1])))
+        reasons = {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
+        why = next((why for why, of in reasons.items() if (kind, subject) in of), None)
+        if why is None and drawn(subject, share):
+            why = "audit"
+        if why:
+            found.append((kind, subject, text, why))
+    return sorted(found, key=lambda row: (row[0] != "sensitivity", digest("audit", row[1])))
+
+
+def _band(proposals: pl.DataFrame, proposed: set[tuple[str, str]], size: int) -> list[tuple[str, str]]:
+    """The subjects that a proposer was least sure to find nothing in."""
+    if not size:
+        return []
+    scores: dict[tuple[str, str], float] = {}
+    absent = proposals.filter((pl.col("verdict") == "absent") & pl.col("confidence").is_not_null())
+    for kind, subject, sure in absent.select("kind", "subject", "confidence").iter_rows():
+        if (kind, subject) not in proposed:
+            scores[kind, subject] = max(scores.get((kind, subject), 0.0), 1 - sure)
+    return sorted(scores, key=lambda key: (-scores[key], digest("band", key[1])))[:size]
 
 
 def drawn(subject: str, share: float) -> bool:
@@ -93,29 +140,100 @@ def drawn(subject: str, share: float) -> bool:
     return int(digest("audit", subject), 16) < share * 2**64
 
 
-def _readers(wanted: list[tuple[str, str, str, str]], assignments: pl.DataFrame, plan: Plan) -> Rows:
-    had = assignments.filter(pl.col("role") == "reviewer").select("kind", "subject", "reviewer")
-    load = dict.fromkeys(plan.reviewers, 0) | dict(had.group_by("reviewer").len().iter_rows())
-    holds: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, reviewer in had.iter_rows():
-        holds.setdefault((kind, subject), set()).add(reviewer)
-    rows: Rows = []
-    for kind, subject, text, why in wanted:
-        have = holds.get((kind, subject), set())
-        free = [name for name in plan.reviewers if name not in have]
-        least = sorted(free, key=lambda name: (load[name], digest(subject, name)))
-        for name in least[: max(0, PER_TASK - len(have))]:
-            load[name] += 1
-            rows.append((kind, subject, name, "reviewer", text, why, plan.batch))
-    return rows
+class _Desk:
+    """Hands out one task after the other and keeps the books of one call of `route`."""
+
+    def __init__(
+        self, plan: Plan, assignments: pl.DataFrame, held: pl.DataFrame, traits: dict[tuple[str, str], set[str]]
+    ) -> None:
+        self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
+        readers = assignments.filter(pl.col("role") == "reviewer")
+        self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
+        self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
+        self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one
+        for kind, subject, reviewer, batch in readers.select("kind", "subject", "reviewer", "batch").iter_rows():
+            if reviewer in self.run:
+                self._count(reviewer, self._severe(kind, subject), batch == plan.batch)
+        self.had = _holders(readers)  # who was ever given it cannot be given it again
+        self.have = _holders(held.filter(pl.col("role") == "reviewer"))
+
+    def give(self, wanted: Wanted) -> bool:
+        """Assigns what the task still lacks; False where somebody would have to pause first."""
+        kind, subject, text, why = wanted
+        key, plan = (kind, subject), self.plan
+        severe = self._severe(kind, subject)
+        goal = len(plan.reviewers) if why == "gold" else PER_TASK
+        missing = goal - len(self.have.get(key, set()))
+        free = [name for name in plan.reviewers if name not in self.had.get(key, set()) and self._may_see(name, key)]
+        free = free if not severe else [name for name in free if not plan.severe_a_day or not self._full(name)]
+        ready = [name for name in free if not severe or not self._must_pause(name)]
+        for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
+            cost = max(1, len(self.traits.get(key, set())))
+            if plan.budget and self.spent + cost > plan.budget:
+                return True
+            self.spent += cost
+            self.load[name] += 1
+            self._count(name, severe, True)
+            self.rows.append((kind, subject, name, "reviewer", text, why, plan.batch))
+            self.had.setdefault(key, set()).add(name)
+            self.have.setdefault(key, set()).add(name)
+            missing -= 1
+        return missing <= 0 or len(ready) == len(free)
+
+    def _severe(self, kind: str, subject: str) -> bool:
+        return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
+
+    def _may_see(self, name: str, key: tuple[str, str]) -> bool:
+        return not any((name, trait) in self.plan.avoid for trait in self.traits.get(key, set()))
+
+    def _full(self, name: str) -> bool:
+        return self.today[name] >= self.plan.severe_a_day
+
+    def _must_pause(self, name: str) -> bool:
+        return bool(self.plan.severe_in_a_row) and self.run[name] >= self.plan.severe_in_a_row
+
+    def _count(self, name: str, severe: bool, today: bool) -> None:
+        self.run[name] = self.run[name] + 1 if severe else 0
+        self.today[name] += severe and today
+
+
+def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for kind, subject, reviewer in assignments.select("kind", "subject", "reviewer").iter_rows():
+        found.setdefault((kind, subject), set()).add(reviewer)
+    return found
+
+
+def void(
+    assignments: pl.DataFrame,
+    proposals: pl.DataFrame,
+    disputed: pl.DataFrame,
+    reviews: pl.DataFrame,
+    avoid: frozenset[tuple[str, str]],
+) -> pl.DataFrame:
+    """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, or their
+    answers were set aside. A task that was read to its end stays."""
+    who = ["kind", "subject", "reviewer"]
+    shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    units = {"reviewer": claims(proposals).select(UNIT), "adjudicator": disputed.select(UNIT)}
+    parts = [
+        assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
+        for role, of in units.items()
+    ]
+    done = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
+    aside = reviews.filter(pl.col("out") == "set aside")
+    back = pl.concat([*(part.select(who) for part in parts), aside.select(who)]).unique()
+    return back.join(done, on=who, how="anti")
 
 
 def _disputes(texts: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataFrame, plan: Plan) -> Rows:
     if plan.adjudicator is None:
         return []
     mine = assignments.filter((pl.col("role") == "adjudicator") & (pl.col("reviewer") == plan.adjudicator))
+    hidden = [trait for name, trait in plan.avoid if name == plan.adjudicator]
     tasks = (
-        disputed.select("kind", "subject")
+        disputed.filter(~pl.col("trait").is_in(hidden))
+        .select("kind", "subject")
         .unique(maintain_order=True)
         .join(mine, on=["kind", "subject"], how="anti", maintain_order="left")
         .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
@@ -129,6 +247,7 @@ def _disputes(texts: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataF
 
 # ---- what an open task shows
 
+SHOWN = ("verdict", "form", "spans")
 UNITS: dict[str, Any] = (
     {name: ASSIGNMENTS.schema[name] for name in ("kind", "subject", "reviewer", "role", "digest", "why")}
     | {"trait": pl.String, "verdict": pl.String, "form": pl.String, "spans": pl.List(SPAN)}
@@ -143,13 +262,15 @@ def units(
     proposals: pl.DataFrame,
     reviews: pl.DataFrame,
     disputed: pl.DataFrame,
+    decoys: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """One row per unit to show (UNITS), tasks in the order in which they were assigned, `*` last in each.
 
     verdict, form, spans are the proposal's (null where there is none, and in every audit task); own_* is what this
     reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until its
     reviewer answered `*`; the adjudicator gets the disputed units only. `reviews` are the last per unit and person,
-    with a column `out`: null where the review still stands. What no longer stands is asked again.
+    with a column `out`: null where the review still stands. What no longer stands is asked again. `decoys` (kind,
+    subject, reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing tells them apart.
     """
     now = texts.filter("current").select("kind", "subject", "digest")
     tasks = assignments.with_row_index("task").drop("digest", "batch").join(now, on=["kind", "subject"])
@@ -159,8 +280,10 @@ def units(
     reading = tasks.filter(pl.col("role") == "reviewer").join(whole, on=whole.columns, how="anti")
     ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=["kind", "subject"])
     shown = _suggestions(proposals, texts)
-    rows = pl.concat([_asked(reading, reviews, shown), ruling], how="diagonal_relaxed")
+    planted = shown.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
+    rows = pl.concat([_asked(reading, reviews, shown, planted), ruling], how="diagonal_relaxed")
     suggested = rows.filter(pl.col("why") != "audit").join(shown, on=UNIT, how="left")
+    suggested = suggested.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
     rows = pl.concat([suggested, rows.filter(pl.col("why") == "audit")], how="diagonal_relaxed")
     return (
         _with_own(rows, reviews)
@@ -169,29 +292,26 @@ def units(
     )
 
 
-def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
     """The tasks of reviewers, one row per trait: proposed ones unless blind, what they answered before, and `*`."""
     who = ["kind", "subject", "reviewer", "role"]
     proposed = reading.filter(pl.col("why") != "audit").join(shown.select(UNIT), on=["kind", "subject"])
     before = reading.join(reviews.filter(pl.col("trait") != "*").select(*who, "trait"), on=who)
+    wrong = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
     rest = reading.with_columns(trait=pl.lit("*"))
-    return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, before, rest)]).unique()
+    return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, wrong, before, rest)]).unique()
 
 
 def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     """The claim to show per unit: the last `present` one, else the last; quotes that left the text are left out."""
-    claims = last(
-        proposals.filter(pl.col("verdict").is_in(["present", "unsure"])).sort(
-            pl.col("verdict") == "present", maintain_order=True
-        ),
-        *UNIT,
-    ).select(*UNIT, "verdict", "form", "spans")
+    ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True)
+    told = last(ordered, *UNIT).select(*UNIT, *SHOWN)
     now = texts.filter("current").select("kind", "subject", "turns")
     found = [
         [s for s in row["spans"] or [] if _stands(s, row["turns"])]
-        for row in claims.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+        for row in told.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
     ]
-    return claims.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+    return told.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
 
 
 def _stands(span: dict[str, Any], turns: list[dict[str, Any]] | None) -> bool:
@@ -213,7 +333,7 @@ def progress(
 
     `votes` are those of reviewers; `twice` counts two or more.
     """
-    proposed = proposals.filter(pl.col("verdict").is_in(["present", "unsure"])).select(UNIT).unique()
+    proposed = claims(proposals).select(UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
     voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
     parts = {

@@ -5,9 +5,11 @@ A table is append-only: a row is never edited, a changed mind is a later row. `c
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
 from saferec_builder.errors import StoreError
@@ -92,7 +94,10 @@ CLUSTERS = Table(
     {
         "conversation": (pl.String, "conversation id"),
         "revision": (pl.Int32, "0, 1, ...: the last one counts"),
-        "cluster": (pl.String, "shared by conversations that are near-duplicates of one another; null: of none any more"),
+        "cluster": (
+            pl.String,
+            "shared by conversations that are near-duplicates of one another; null: of none any more",
+        ),
     },
     "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
 )
@@ -183,10 +188,23 @@ READINGS = Table(
         "proposer": (pl.String, "rules, or the model's name"),
         "version": (pl.String, "of the prompt file or of the rules"),
         "taxonomy": (pl.String, "digest of the taxonomy file"),
-        "error": (pl.String, "null, or why there is no usable answer"),
-        "raw": (pl.String, "the answer that was not usable, cut at 2,000 characters"),
+        "orders": (pl.List(pl.Int32), "turns that seem to speak to a model: a person should read them"),
+        "error": (pl.String, "always null: what has no usable answer is in drops and is asked again"),
+        "raw": (pl.String, "always null"),
     },
-    "What a proposer has read: a subject with no proposal and no error was found to have none.",
+    "What a proposer has read, with a usable answer: a subject with no proposal was found to have none.",
+)
+
+ASKED = Table(
+    "asked",
+    "db",
+    ("taxonomy", "trait"),
+    {
+        "taxonomy": (pl.String, "as in readings: digest of the taxonomy file, or of the part of it that was asked"),
+        "trait": (pl.String, "slug"),
+        "wording": (pl.String, "hash of slug, definition and hint; a trait with a new wording is asked anew"),
+    },
+    "Which traits a reading was about, in which words.",
 )
 
 DROPS = Table(
@@ -213,10 +231,36 @@ ASSIGNMENTS = Table(
         "reviewer": (pl.String, "name inside the workspace; never leaves it"),
         "role": (pl.String, "reviewer | adjudicator"),
         "digest": (pl.String, "of the text shown"),
-        "why": (pl.String, "proposed | audit | disagreement"),
+        "why": (pl.String, "gold | proposed | orders | band | audit | disagreement"),
         "batch": (pl.String, "name of the push that first carried it"),
     },
     "Which task goes to whom, and why.",
+)
+
+GOLD = Table(
+    "gold",
+    "db",
+    ("kind", "subject"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "traits": (pl.List(pl.String), "the traits that are present; every other trait is absent"),
+    },
+    "Conversations whose verdicts are known beforehand: every reviewer reads them, and their accuracy is told from it.",
+)
+
+DECOYS = Table(
+    "decoys",
+    "db",
+    ("kind", "subject", "reviewer"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "reviewer": (pl.String, "the only one who sees it"),
+        "trait": (pl.String, "what was suggested there though nothing speaks for it"),
+        "spans": (pl.List(SPAN), "words that it points at"),
+    },
+    "Wrong suggestions, planted to see who accepts what they did not read.",
 )
 
 SENT = Table(
@@ -245,7 +289,7 @@ REVIEWS = Table(
         "digest": (pl.String, "of the text that was shown"),
         "reviewer": (pl.String, "name inside the workspace"),
         "role": (pl.String, "reviewer | adjudicator | other: the task was given to somebody else, nothing counts"),
-        "verdict": (pl.String, "present | absent | unsure"),
+        "verdict": (pl.String, "present | absent | unsure; null: taken back, `note` says why"),
         "form": (pl.String, "explicit | implicit, null unless present"),
         "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
         "note": (pl.String, "for the team; never released"),
@@ -293,12 +337,46 @@ REPLIES = Table(
     "Replies already paid for.",
 )
 
+SPEND = Table(
+    "spend",
+    "db",
+    ("run", "part"),
+    {
+        "run": (pl.String, "start of the command and its process"),
+        "part": (pl.Int64, "1, 2, ...: written every second"),
+        "model": (pl.String, "as asked"),
+        "way": (pl.String, "openai | batch | local"),
+        "requests": (pl.Int64, "answered, usable or not"),
+        "tokens_in": (pl.Int64, "as billed"),
+        "tokens_cached": (pl.Int64, "the part of tokens_in that a prefix cache made cheaper"),
+        "tokens_out": (pl.Int64, "as billed"),
+        "bytes_out": (pl.Int64, "length of these requests: bytes per token of this model"),
+        "usd": (pl.Float64, "at the prices in saferec.toml; 0 where it names none"),
+    },
+    "What models were paid, failed answers included.",
+)
+
+BATCHES = Table(
+    "batches",
+    "db",
+    ("batch", "state", "remote"),
+    {
+        "batch": (pl.String, "hash of the requests in it"),
+        "server": (pl.String, "base URL"),
+        "model": (pl.String, "as asked"),
+        "state": (pl.String, "uploaded | submitted | done"),
+        "remote": (pl.String, "id of the file, then of the batch, on the server"),
+        "requests": (pl.Int64, "in it"),
+    },
+    "Batches at a server, so that none is submitted or fetched twice; the last row of a batch counts.",
+)
+
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         *(CONVERSATIONS, ORIGINS, MARKS, CLUSTERS, STATED),
-        *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, DROPS),
-        *(ASSIGNMENTS, SENT, REVIEWS, LABELS, REPLIES),
+        *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
+        *(ASSIGNMENTS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
     )
 }
 
@@ -324,6 +402,18 @@ def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
 def last(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """The last row per key, in order of appearance: what counts in an append-only table."""
     return frame.unique(list(keys), keep="last", maintain_order=True)
+
+
+def texts(lists: Sequence[Sequence[str] | None]) -> pl.Series:
+    """A column of lists of texts; polars alone takes a Series per list to make one."""
+    import pyarrow as pa
+
+    flat = pa.array([text for part in lists for text in part or ()], pa.large_string())
+    ends = np.cumsum([0, *(len(part or ()) for part in lists)])
+    none = pa.array([*(part is None for part in lists), False])
+    offsets = pa.array(ends, pa.int64(), mask=none.to_numpy(zero_copy_only=False))
+    made = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, flat)))
+    return made.cast(pl.List(pl.String))
 
 
 def digest(*parts: Any) -> str:

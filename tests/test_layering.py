@@ -14,7 +14,6 @@ BASE = STAR | {"tables", "agreement", "certificates"}
 STAGES = {
     "mine",
     "privacy",
-    "threads",
     "duplicates",
     "language",
     "catalog",
@@ -22,13 +21,20 @@ STAGES = {
     "rules",
     "route",
     "adjudicate",
+    "probes",
+    "bounds",
     "release",
+    "checks",
+    "inject",
     "splits",
     "targets",
     "figures",
     "examples",
+    "asked",
+    "votes",
+    "calibration",
 }
-EDGES = {"llm", "store", "engine", "config"}
+EDGES = {"llm", "store", "engine", "fetch", "config"}
 
 
 def files() -> list[Path]:

@@ -11,6 +11,7 @@ from saferec_builder.cli.say import Counts, Folder, Json, say
 if TYPE_CHECKING:
     import polars as pl
 
+    from saferec_builder.bounds import Told
     from saferec_builder.store import Workspace
     from saferec_builder.traits import Taxonomy
 
@@ -20,7 +21,7 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     import polars as pl
 
     from saferec_builder import adjudicate as stage
-    from saferec_builder import agreement, store, tables
+    from saferec_builder import agreement, bounds, store, tables
     from saferec_builder.errors import UsageError
 
     desk = gather(folder)
@@ -33,10 +34,17 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "unresolved")}
     figures |= {"warnings_from_item_labels": said, "reviews_left_out": desk.left_out}
     told = agreement.alphas(stage.by_reviewers(desk.votes)).to_dicts()
+    missed = told_bounds(desk)
     if as_json:
+        figures |= {"missed": {slug: bound.__dict__ for slug, bound in missed.traits.items()}}
+        figures |= {"missed_of_all": missed.pooled.__dict__, "certified_together": missed.together}
         figures |= {"alpha": _alphas(told, "sensitivity"), "alpha_of_items": _alphas(told, "item_flag")}
     for row in [] if as_json else told:
         typer.echo(f"  alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {_words(row)}")
+    for slug, bound in () if as_json else missed.traits.items():
+        typer.echo(f"  missed share of {slug}: {bounds.words(bound)}")
+    if not as_json:
+        typer.echo(f"  missed share of {bounds.POOLED}: {bounds.words(missed.pooled)}")
     say(Counts("adjudicate", added, desk.judged.height - added, figures=figures), as_json, "units")
 
 
@@ -71,6 +79,8 @@ class Desk:
     left_out: dict[str, int]
     votes: "pl.DataFrame"
     judged: "pl.DataFrame"  # labels as they would be now
+    gold: "pl.DataFrame"
+    decoys: "pl.DataFrame"
 
 
 def gather(folder: Path) -> Desk:
@@ -88,7 +98,15 @@ def gather(folder: Path) -> Desk:
     standing, left_out = stage.standing(reviews, texts, taxonomy)
     votes = stage.votes(standing, taxonomy)
     judged = stage.adjudicate(votes, labels)
-    return Desk(ws, taxonomy, texts, proposals, assignments, reviews, labels, standing, left_out, votes, judged)
+    known = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
+    return Desk(ws, taxonomy, texts, proposals, assignments, reviews, labels, standing, left_out, votes, judged, *known)
+
+
+def told_bounds(desk: Desk) -> "Told":
+    """What the labels still miss at most, by the blind audit so far."""
+    from saferec_builder import bounds
+
+    return bounds.bounds(desk.texts, desk.assignments, desk.judged, desk.gold, desk.taxonomy.slugs)
 
 
 def _items(ws: "Workspace", frames: "list[pl.DataFrame]") -> "pl.DataFrame | None":

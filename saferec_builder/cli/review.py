@@ -1,10 +1,12 @@
-"""review push, pull, status: tasks go to people, their answers come back."""
+"""review push and pull: tasks go to people, their answers come back; up and down: the server they work on."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from saferec_builder.cli import people, standing
 from saferec_builder.cli.adjudicate import Desk, gather
 from saferec_builder.cli.say import Counts, Folder, Json, say
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from annotation.answers import Pulled
+    from saferec_builder.route import Plan
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,6 +38,15 @@ def push(
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
     audit: Annotated[float, typer.Option("--audit", min=0, max=1, help="Share of the rest, drawn blind.")] = 0.1,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation goes out.")] = False,
+    band: Annotated[int, typer.Option("--band", min=0, help="Of the rest, read so many by score first.")] = 0,
+    gold: Annotated[
+        Path | None, typer.Option("--gold", help="JSONL of known answers: everybody reads these too.")
+    ] = None,
+    decoys: Annotated[
+        float, typer.Option("--decoys", min=0, max=0.5, help="Share of proposed tasks with a wrong suggestion planted.")
+    ] = 0.0,
+    budget: Annotated[int, typer.Option("--budget", min=0, help="Units to hand out now; default: all.")] = 0,
+    minutes: Annotated[float, typer.Option("--minutes", min=0, help="The same as working time of all.")] = 0.0,
     to: Annotated[
         Path | None, typer.Option("--to", help="Folder for the files; default: review/ in the workspace.")
     ] = None,
@@ -57,22 +69,133 @@ def push(
     paths = _paths(to or desk.ws.root / "review", names, adjudicator) if tool == "files" else {}
     _check_pulled(desk, [path for path in paths.values() if path.exists()])
     server = None if paths else servers.connect(desk.ws, url, token)
-    batch = f"push-{desk.assignments['batch'].n_unique() + 1}"
-    plan = route.Plan(names, adjudicator, audit, everything, batch)
+    plan = _plan(desk, names, adjudicator, Wish(audit, everything, band, budget, minutes))
     disputed = adjudicate.disputed(desk.judged)
     with servers.writing(desk.ws):
-        new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan)
+        desk = _probe(desk, gold)
+        plan = replace(plan, gold=frozenset(desk.gold.select("kind", "subject").iter_rows()))
+        back = route.void(desk.assignments, desk.proposals, disputed, desk.standing, plan.avoid)
+        new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan, back)
         added = store.append(desk.ws, tables.ASSIGNMENTS, new)
-        said = adjudicate.opinions(desk.votes, disputed)
         assignments = store.read(desk.ws, tables.ASSIGNMENTS)
-        units = route.units(assignments, desk.texts, desk.proposals, desk.standing, said)
+        _plant(desk, assignments, decoys, plan.avoid)
+        units = _open(desk, assignments, disputed, plan.avoid)
         figures: dict[str, Any] = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
         if server is None:
             figures |= {"rows": _write(desk, paths, units), "folder": str(next(iter(paths.values())).parent)}
         else:
-            figures |= {"sent": servers.push(desk, server, units, _people(names, adjudicator)), "server": server.url}
+            figures |= {
+                "sent": servers.push(desk, server, units, back, _people(names, adjudicator)),
+                "server": server.url,
+            }
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(_people(names, adjudicator))).height
     say(Counts("review push", added, had, figures=figures), as_json, "tasks")
+
+
+class Wish(NamedTuple):
+    """What this push should hand out, as the options say."""
+
+    audit: float
+    everything: bool
+    band: int
+    budget: int
+    minutes: float
+
+
+def _plan(desk: Desk, names: tuple[str, ...], adjudicator: str | None, wish: Wish) -> "Plan":
+    from datetime import date
+
+    import polars as pl
+
+    from saferec_builder import route, store, tables
+
+    caps = desk.ws.config.review
+    # a day's cap needs a day; without a cap no clock is asked
+    day = date.today().isoformat() if caps.severe_a_day else f"push-{desk.assignments['batch'].n_unique() + 1}"
+    readings = store.read(desk.ws, tables.READINGS)
+    told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
+    return route.Plan(
+        reviewers=names,
+        adjudicator=adjudicator,
+        audit=wish.audit,
+        everything=wish.everything,
+        batch=day,
+        band=wish.band,
+        orders=frozenset(told.select("kind", "subject").iter_rows()),
+        avoid=people.avoided(desk.ws),
+        severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
+        severe_a_day=caps.severe_a_day,
+        severe_in_a_row=caps.severe_in_a_row,
+        budget=wish.budget or _units(desk, wish.minutes),
+    )
+
+
+def _units(desk: Desk, minutes: float) -> int:
+    """How many units fit in the time, at the median speed so far; a minute each until somebody has answered."""
+    seconds = desk.standing["seconds"].median() if desk.standing["seconds"].drop_nulls().len() else 60.0
+    return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
+
+
+def _probe(desk: Desk, gold: Path | None) -> Desk:
+    """The desk with the gold of the file taken in."""
+    from saferec_builder import probes, store, tables
+
+    if gold is not None:
+        store.append(desk.ws, tables.GOLD, probes.gold_rows(_gold(gold, desk)))
+    return replace(desk, gold=store.read(desk.ws, tables.GOLD))
+
+
+def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
+    """{"conversation": id, "traits": [slugs]} per line; lines about items are for evaluation and passed over."""
+    import json
+
+    from saferec_builder.errors import UsageError
+
+    known = set(desk.texts.filter(kind="sensitivity")["subject"])
+    found: dict[str, list[str]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line) if line.strip() else {"item": ""}
+            if "item" in row:
+                continue
+            subject, slugs = row["conversation"], [desk.taxonomy[slug].slug for slug in row["traits"]]
+        except (ValueError, KeyError, TypeError):
+            wanted = '{"conversation": id, "traits": [slugs]}'
+            raise UsageError(f"{path}:{number}: found {line[:60]!r}, wanted {wanted}") from None
+        if subject not in known:
+            raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
+        found[subject] = slugs
+    return found
+
+
+def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> None:
+    """New decoys for tasks handed out now or before; one per conversation, and it stays."""
+    from saferec_builder import probes, route, store, tables
+
+    if share:
+        fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
+            desk.reviews, on=["kind", "subject"], how="anti"
+        )
+        claims = route.claims(desk.proposals)
+        planted = probes.decoys(fresh, desk.texts, claims, desk.gold, desk.taxonomy, share, avoid)
+        store.append(desk.ws, tables.DECOYS, planted)
+
+
+def _open(
+    desk: Desk, assignments: "pl.DataFrame", disputed: "pl.DataFrame", avoid: frozenset[tuple[str, str]]
+) -> "pl.DataFrame":
+    """What every open task shows now, without the tasks that were taken back."""
+    from saferec_builder import adjudicate, probes, route, store, tables
+
+    said = adjudicate.opinions(desk.votes, disputed)
+    back = route.void(assignments, desk.proposals, disputed, desk.standing, avoid)
+    given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    planted = probes.shown(store.read(desk.ws, tables.DECOYS))
+    return route.units(given, desk.texts, desk.proposals, desk.standing, said, planted)
 
 
 def _write(desk: Desk, paths: dict[str, Path], units: "pl.DataFrame") -> dict[str, int]:
@@ -164,6 +287,7 @@ def pull(
         pulled = _read(desk, [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])])
     else:
         pulled = servers.pull(desk, servers.connect(desk.ws, url, token))
+    _leave_out(desk, pulled)
     added = store.append(desk.ws, tables.REVIEWS, _new(desk, pulled))
     drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     store.append(desk.ws, tables.DROPS, drops)
@@ -201,6 +325,16 @@ def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
 
 
+def _leave_out(desk: Desk, pulled: "Pulled") -> None:
+    """The work of people that was set aside stays so, however often their file or project is pulled."""
+    from saferec_builder import adjudicate
+
+    gone = adjudicate.aside(desk.reviews)
+    for key in [key for key in pulled.answers if key[3] in gone]:
+        del pulled.answers[key]
+        pulled.drop(pulled.places[key], adjudicate.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
+
+
 def _read(desk: Desk, paths: list[Path]) -> "Pulled":
     from annotation import files, guideline, locate
 
@@ -218,32 +352,6 @@ def _new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
     return adjudicate.record(answers.with_columns(simulated=pl.lit(desk.ws.config.demo)), desk.reviews)
 
 
-@app.command()
-def status(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Per trait: units proposed, handed out, reviewed by one, by two or more, disputed; per reviewer: tasks open."""
-    from saferec_builder import adjudicate, route
-
-    desk = gather(folder)
-    disputed = adjudicate.disputed(desk.judged)
-    found = route.progress(desk.proposals, desk.assignments, adjudicate.by_reviewers(desk.votes), disputed)
-    rows = {row.pop("trait"): row for row in found.to_dicts()}
-    said = adjudicate.opinions(desk.votes, disputed)
-    units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said)
-    people = _tasks(desk.assignments, units)
-    if not as_json:
-        _table(rows)
-    figures: dict[str, Any] = ({"traits": rows} if as_json else {}) | {"reviewers": people, "left_out": desk.left_out}
-    say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
-
-
-def _tasks(assignments: "pl.DataFrame", units: "pl.DataFrame") -> dict[str, dict[str, int]]:
-    had = dict(assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
-    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
-    return {name: {"tasks": n, "open": still.get(name, 0)} for name, n in had.items()}
-
-
-def _table(rows: dict[str, dict[str, int]]) -> None:
-    names = list(next(iter(rows.values()), {}))
-    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names))
-    for slug, row in rows.items():
-        typer.echo(f"{slug:<22}" + "".join(f"{row[name]:>10,}" for name in names))
+app.command("status")(standing.status)
+app.command("opt-out")(people.opt_out)
+app.command("set-aside")(people.set_aside)

@@ -52,19 +52,28 @@ def connect(ws: "Workspace", url: str | None, token: str | None) -> "Server":
     return label_studio.Server(facts["url"], facts["token"])
 
 
-def push(desk: Desk, server: Any, units: "pl.DataFrame", names: list[str]) -> dict[str, dict[str, int]]:
-    """Sends every open task of everybody named; says per person what was new, there already, found, gone."""
+def push(
+    desk: Desk, server: Any, units: "pl.DataFrame", back: "pl.DataFrame", names: list[str]
+) -> dict[str, dict[str, int]]:
+    """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
+
+    Says per person what was new, there already, found, gone, taken back.
+    """
     from annotation import guideline, sheets, sync
 
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
     told = {}
+    keys = _pushed(desk)
+    gone = {(row[0], row[1], row[2]) for row in back.iter_rows()}
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
         ledger = _ledger(desk.ws, server.tool, sync.place(project))
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project["id"], tasks, ledger)
+        hidden = [key for key, t in keys.items() if (t.kind, t.subject, name) in gone and t.reviewer == name]
+        done.taken_back = sync.withdraw(server, project["id"], set(hidden) - tasks.keys(), ledger)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     return told
 

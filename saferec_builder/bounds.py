@@ -1,0 +1,110 @@
+"""What the labels still miss, at most: certificates over the blind audit, per trait and for conversations as a whole.
+
+reads  texts, assignments, labels as they stand, gold
+gives  trait -> bound; the conversations nobody read but for the audit are the zone
+
+An audited conversation counts by its label. One that was drawn and has no label yet, or an unsure one, counts as if
+something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard ones open.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from saferec_builder import certificates
+from saferec_builder.certificates import Audit, Bound
+from saferec_builder.tables import digest
+
+POOLED = "any sensitivity"
+Verdicts = dict[str, dict[str, str | None]]  # conversation -> trait -> verdict
+
+
+@dataclass(frozen=True)
+class Told:
+    """`together`: the traits whose certificates hold at once (Holm). `gold`: errors on gold, apart from the audit."""
+
+    traits: dict[str, Bound]
+    pooled: Bound
+    together: list[str]
+    gold: dict[str, float | int | None]
+
+
+def bounds(
+    texts: pl.DataFrame, assignments: pl.DataFrame, judged: pl.DataFrame, gold: pl.DataFrame, slugs: tuple[str, ...]
+) -> Told:
+    """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity."""
+    verdicts: Verdicts = {}
+    for subject, trait, verdict in judged.filter(kind="sensitivity").select("subject", "trait", "verdict").iter_rows():
+        verdicts.setdefault(subject, {})[trait] = verdict
+    zone, drawn = _zone(texts, assignments)
+    outside = [said for subject, said in verdicts.items() if subject not in zone]
+    order = _prefix(drawn, verdicts)
+    found = {}
+    for slug in slugs:
+        here = sum(said.get(slug) == "present" for said in outside)
+        outcomes = tuple(int(verdicts.get(subject, {}).get(slug) != "absent") for subject in order)
+        found[slug] = certificates.bound(Audit(here, len(zone), outcomes))
+    any_of = sum("present" in said.values() for said in outside)
+    whole = tuple(int(not _clean(verdicts.get(subject, {}), slugs)) for subject in order)
+    pooled = certificates.bound(Audit(any_of, len(zone), whole))
+    holds = certificates.holm([found[slug].log_e for slug in slugs])
+    together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
+    return Told(found, pooled, together, _on_gold(verdicts, gold, slugs))
+
+
+def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], list[str]]:
+    """(conversations that nobody reads but for the audit, those of them that were drawn, in the order of the draw)."""
+    now = texts.filter("current", kind="sensitivity")["subject"].to_list()
+    given = assignments.filter(kind="sensitivity", role="reviewer")
+    chosen = set(given.filter(pl.col("why") != "audit")["subject"])
+    audited = set(given.filter(why="audit")["subject"])
+    zone = {subject for subject in now if subject not in chosen}
+    return zone, sorted(zone & audited, key=lambda subject: digest("audit", subject))
+
+
+def _prefix(drawn: list[str], verdicts: Verdicts) -> list[str]:
+    """The draw up to the last conversation with a label: what comes after it was not begun."""
+    labelled = [n for n, subject in enumerate(drawn) if subject in verdicts]
+    return drawn[: labelled[-1] + 1] if labelled else []
+
+
+def _clean(said: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
+    return all(said.get(slug) == "absent" for slug in slugs)
+
+
+def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
+    """How often labels miss or invent what gold holds, and the rates that are not exceeded."""
+    missed = invented = yes = no = 0
+    for subject, traits in gold.select("subject", "traits").iter_rows():
+        for slug in slugs if subject in verdicts else ():
+            verdict = verdicts[subject].get(slug)
+            if verdict is None:
+                continue
+            yes, missed = yes + (slug in traits), missed + (slug in traits and verdict != "present")
+            no, invented = no + (slug not in traits), invented + (slug not in traits and verdict == "present")
+    return {
+        "units_present": yes,
+        "missed": missed,
+        "missed_at_most": certificates.rate(missed, yes),
+        "units_absent": no,
+        "invented": invented,
+        "invented_at_most": certificates.rate(invented, no),
+    }
+
+
+def words(bound: Bound) -> str:
+    """`<= 4.2 %` where it can be told; else why not and what is needed."""
+    need = "read everything" if bound.more is None else f"{bound.more:,} more audits" if bound.more else ""
+    if bound.share is None:
+        return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
+    told = f"<= {100 * bound.share:.1f} %"
+    return f"{told} (certified)" if bound.certified else f"{told} ({need} for {100 * certificates.ALPHA:.0f} %)"
+
+
+def lowers_most(told: Told) -> str | None:
+    """The one thing to do next: audits for the trait that is closest to its certificate."""
+    open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
+    if not open_:
+        return None
+    slug = min(open_, key=lambda name: open_[name] or 0)
+    return f"{open_[slug]:,} more audits certify {slug}"

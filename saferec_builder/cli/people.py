@@ -1,0 +1,89 @@
+"""What reviewers asked for, and what became of their work: opt-outs that only routing reads, work set aside."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+if TYPE_CHECKING:
+    from saferec_builder.store import Workspace
+
+Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace.")]
+
+
+def opt_out(
+    name: Name,
+    trait: Annotated[list[str], typer.Argument(help="Slugs that this person would rather not see.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Forget these instead.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Keep sensitivities away from a reviewer: no reason asked, in no table, no report; --remove deletes it."""
+    from saferec_builder import store, traits
+
+    ws = store.open_workspace(folder)
+    path = ws.config.taxonomy.path
+    taxonomy = traits.load(ws.root / path if path else None)
+    wanted = {taxonomy[slug].slug for slug in trait}
+    known = _read(ws)
+    mine = set(known.get(name, []))
+    new = mine - wanted if remove else mine | wanted
+    _write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
+    changed = len(mine ^ new)
+    told = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
+    say(Counts("review opt-out", changed, len(wanted) - changed, figures=told), as_json, "traits")
+
+
+def avoided(ws: "Workspace") -> frozenset[tuple[str, str]]:
+    """(reviewer, trait) pairs; nobody but the routing of `review push` asks."""
+    return frozenset((name, slug) for name, slugs in _read(ws).items() for slug in slugs)
+
+
+def _place(ws: "Workspace") -> Path:
+    return ws.root / ".opt-outs.json"
+
+
+def _read(ws: "Workspace") -> dict[str, list[str]]:
+    path = _place(ws)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:
+    """Readable by its owner only; an empty one leaves no file."""
+    path = _place(ws)
+    if not known:
+        path.unlink(missing_ok=True)
+        return
+    tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        json.dump(known, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(tmp, path)
+
+
+def set_aside(
+    name: Name,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the rows, never released.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Let it count again.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Take a reviewer's work out of every label, with a reason; nothing is deleted, and --undo brings it back."""
+    from saferec_builder import adjudicate, store, tables
+    from saferec_builder.errors import UsageError
+
+    ws = store.open_workspace(folder)
+    reviews = store.read(ws, tables.REVIEWS)
+    if name not in set(reviews["reviewer"]):
+        raise UsageError(f"{name} has no reviews here: wanted one of {', '.join(sorted(set(reviews['reviewer'])))}")
+    if not (reason or undo):
+        raise UsageError(f"set-aside {name}: give --reason, for whoever wonders later")
+    rows = adjudicate.bring_back(reviews, name) if undo else adjudicate.set_aside(reviews, name, reason)
+    added = store.append(ws, tables.REVIEWS, rows)
+    told: dict[str, Any] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
+    say(Counts("review set-aside", added, figures=told), as_json, "reviews")

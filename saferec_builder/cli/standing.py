@@ -1,0 +1,70 @@
+"""review status: where the queue stands, per trait and per person, and what the labels still miss at most."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from saferec_builder.cli.adjudicate import Desk, gather, told_bounds
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def status(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Per trait: queue, agreement, what is missed at most; per reviewer: tasks, speed, gold and decoys."""
+    from saferec_builder import adjudicate, agreement, bounds, route
+
+    desk = gather(folder)
+    disputed = adjudicate.disputed(desk.judged)
+    votes = adjudicate.by_reviewers(desk.votes)
+    found = route.progress(desk.proposals, desk.assignments, votes, disputed)
+    rows = {row.pop("trait"): row for row in found.to_dicts()}
+    alphas = {r["trait"]: r for r in agreement.alphas(votes.filter(kind="sensitivity")).to_dicts()}
+    told = told_bounds(desk)
+    if not as_json:
+        _table(rows, alphas, told)
+    figures: dict[str, Any] = {"reviewers": _people(desk, disputed), "left_out": desk.left_out}
+    if as_json:
+        figures |= {"traits": rows, "missed": {slug: bound.__dict__ for slug, bound in told.traits.items()}}
+        figures |= {"missed_of_all": told.pooled.__dict__, "together": told.together}
+    figures |= {"on_gold": told.gold} if told.gold["units_present"] or told.gold["units_absent"] else {}
+    figures |= {"next": advice} if (advice := bounds.lowers_most(told)) else {}
+    say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
+
+
+def _people(desk: Desk, disputed: "pl.DataFrame") -> dict[str, dict[str, Any]]:
+    """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
+    import polars as pl
+
+    from saferec_builder import adjudicate, probes, route
+
+    said = adjudicate.opinions(desk.votes, disputed)
+    units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
+    had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
+    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
+    counted = desk.standing.filter(pl.col("out").is_null())
+    speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
+    probed = probes.results(desk.votes, desk.gold, desk.decoys)
+    return {
+        name: {"tasks": n, "open": still.get(name, 0)}
+        | ({"seconds": speed[name]} if speed.get(name) is not None else {})
+        | probed.get(name, {})
+        for name, n in had.items()
+    }
+
+
+def _table(rows: dict[str, dict[str, int]], alphas: dict[str, dict[str, Any]], told: Any) -> None:
+    from saferec_builder import bounds
+
+    names = list(next(iter(rows.values()), {}))
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  missed")
+    for slug, row in rows.items():
+        alpha = alphas.get(slug, {}).get("alpha")
+        missed = bounds.words(told.traits[slug]) if slug in told.traits else ""
+        numbers = "".join(f"{row[name]:>10,}" for name in names)
+        typer.echo(f"{slug:<22}{numbers}{'n/a' if alpha is None else f'{alpha:.2f}':>8}  {missed}")
+    typer.echo(
+        f"missed of {bounds.POOLED}: {bounds.words(told.pooled)}; certified together: {len(told.together)} traits"
+    )
