@@ -85,6 +85,7 @@ def _media(place: str, raw: dict[str, Any]) -> Rows:
     year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
     ids += [f"tmdb:{row.tmdbId}"] if row.tmdbId and row.tmdbId.isdigit() and int(row.tmdbId) else []
+    ids += [refs.external(i) for i in raw.get("ids", ()) if isinstance(i, str)]  # of the item that was asked for
     about: dict[str, Any] = {"domain": KINDS[kind], "title": row.name, "year": year, "refs": ids}
     made: Rows = [items.item(SOURCE, row.id, place, **about)]
     for stat in row.topicItemStats:

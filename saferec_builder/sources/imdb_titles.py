@@ -30,10 +30,9 @@ def read(path: Path) -> Read:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    file = sources.existing(path).open("rb")
-    if file.peek(2)[:2] == b"\x1f\x8b":
-        return gzip.open(file)  # type: ignore[return-value]
-    return file
+    with sources.existing(path).open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
 
 
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, Any]]:
