@@ -32,7 +32,7 @@ def render(manifest: Mapping[str, Any]) -> str:
     room.filters |= {"yaml": yaml, "slug": _slug}
     template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
     return template.render(
-        m=manifest,
+        m={"withdrawn": {}, **manifest},
         size=_Safe(_size(manifest)),
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),
@@ -105,9 +105,6 @@ def changelog(manifest: Mapping[str, Any], before: Mapping[str, Any] | None, old
         rows = sum(splits.values())
         was = sum(before["counts"].get(config, {}).values()) if before else None
         lines.append(f"- {config}: {rows:,} rows" + (f" ({rows - was:+,})" if was is not None else ""))
-    if before and before["taxonomy_digest"] != manifest["taxonomy_digest"]:
-        lines.append("- the taxonomy changed (traits.toml)")
-    if before and before["rule"] != manifest["rule"]:
-        lines.append("- the thresholds of the rule changed")
+    lines += [f"- {change}" for change in manifest["changes"]]
     head, _, rest = older.partition("\n\n")
     return "# Changes\n\n" + "\n".join(lines) + "\n" + (f"\n{rest}" if head == "# Changes" else "")

@@ -6,6 +6,7 @@ Rerunning completes what an earlier run began; a version that is there with othe
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from typing import Any
 from saferec_builder.errors import HubError, ReleaseError, UsageError
 
 KIND = "dataset"
-KEPT = {".gitattributes"}  # the Hub's own: neither ours nor stale
+WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
+KEPT = {".gitattributes", WITHDRAWN}  # not part of a release, and not stale
 
 
 @dataclass(frozen=True)
@@ -30,29 +32,48 @@ class Published:
     deleted: int
 
 
-def publish(folder: Path, repo: str, *, public: bool = False) -> Published:
+def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True, dry: bool = False) -> Published:
     """Commits the (verified) release `folder` to `repo` and tags the commit vVERSION. A new repository is private.
+
+    Gated: whoever wants to read it agrees to share their name first. `dry` changes nothing and says what would be.
 
     The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
     """
     facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     refuse(facts)
-    api, tag = _api(), f"v{facts['version']}"
-    with _explained(repo):
-        _repository(api, repo, public)
+    api, tag = client(), f"v{facts['version']}"
+    with explained(repo):
+        if dry:
+            return _would(api, repo, tag, folder)
+        _repository(api, repo, public, gated)
         there = _tags(api, repo).get(tag)
         if there:
             _compare(api, repo, there, folder, f"{tag} of {repo} holds other content: choose a higher version")
             return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
         before = api.repo_info(repo, repo_type=KIND, revision="main").sha
-        remote = _remote(api, repo, before)
         local = _files(folder)
-        added = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
-        stale = sorted(set(remote) - set(local) - KEPT)
+        added, stale = _changes(api, repo, before, local)
         commit = _commit(api, repo, folder, before, added, stale) if added or stale else before
         _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
         _tag(api, repo, tag, commit)
     return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
+
+
+def _changes(api: Any, repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
+    """(paths to send, paths to take away)."""
+    remote = _remote(api, repo, revision)
+    added = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
+    return added, sorted(set(remote) - set(local) - KEPT)
+
+
+def _would(api: Any, repo: str, tag: str, folder: Path) -> Published:
+    """What `publish` would do."""
+    local = _files(folder)
+    there = api.repo_exists(repo, repo_type=KIND)
+    if there and tag in _tags(api, repo):
+        return _published(api, repo, tag, _tags(api, repo)[tag], (0, len(local), 0))
+    added, stale = _changes(api, repo, "main", local) if there else (list(local), [])
+    return _published(api, repo, tag, "none yet", (len(added), len(local) - len(added), len(stale)))
 
 
 def refuse(facts: dict[str, Any]) -> None:
@@ -65,7 +86,7 @@ def refuse(facts: dict[str, Any]) -> None:
             )
 
 
-def _api() -> Any:
+def client() -> Any:
     try:
         from huggingface_hub import HfApi
     except ImportError:
@@ -73,11 +94,17 @@ def _api() -> Any:
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
 
 
-def _repository(api: Any, repo: str, public: bool) -> None:
-    """Makes it, private unless asked; one that exists keeps its visibility, and a public one needs --public."""
+def _repository(api: Any, repo: str, public: bool, gated: bool) -> None:
+    """Makes it, private unless asked; one that exists keeps its visibility, and a public one needs --public.
+
+    The gate stands before anything is sent.
+    """
     api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
-    if not public and not api.repo_info(repo, repo_type=KIND).private:
+    info = api.repo_info(repo, repo_type=KIND)
+    if not public and not info.private:
         raise HubError(f"{repo} is public: make it private in its settings, or say --public")
+    if gated and not info.gated:
+        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
 
 
 # ---- what is there
@@ -175,6 +202,33 @@ def _published(api: Any, repo: str, tag: str, commit: str, counts: tuple[int, in
     return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
 
 
+# ---- bring it back
+
+
+def fetch(repo: str, version: str, folder: Path) -> str | None:
+    """Downloads the release `version` of `repo` into `folder`; why it was withdrawn, or None.
+
+    By its tag and into a folder: what `load_dataset` finds in its cache can be another version's rows.
+    """
+    from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError
+
+    api = client()
+    with explained(repo):
+        try:
+            api.snapshot_download(repo, repo_type=KIND, revision=f"v{version}", local_dir=folder)
+        except RevisionNotFoundError:
+            raise HubError(f"{repo}: there is no version {version}") from None
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+        for path in KEPT:
+            (folder / path).unlink(missing_ok=True)
+        try:
+            told = api.hf_hub_download(repo, WITHDRAWN, repo_type=KIND, revision="main", local_dir=folder.parent)
+        except EntryNotFoundError:
+            return None
+    reasons: dict[str, str] = json.loads(Path(told).read_text(encoding="utf-8"))
+    return reasons.get(version)
+
+
 # ---- what can go wrong
 
 
@@ -192,7 +246,7 @@ def _broken() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _explained(repo: str) -> Iterator[None]:
+def explained(repo: str) -> Iterator[None]:
     """The Hub's faults as one line that says what to do; the token is never part of it."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 

@@ -1,4 +1,4 @@
-"""A release as a folder: whole or not there, the same bytes for the same rows, and able to prove what it holds.
+"""A release as a folder: whole or not there, and the same bytes for the same rows.
 
 No clock, no host name, no path of this machine is written.
 """
@@ -7,15 +7,20 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from exports.digests import RowDigest
 from saferec_builder.errors import ReleaseError
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
+
+Part = tuple[str, str, Any]  # config, split, pyarrow table
 
 
 class FileFacts(BaseModel):
@@ -36,32 +41,46 @@ class Manifest(BaseModel):
     demo: bool
     counts: dict[str, dict[str, int]]
     files: dict[str, FileFacts]
+    row_digests: dict[str, dict[str, str]] = {}
+    official: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The tables as they lie in the draft."""
+
+    counts: dict[str, dict[str, int]]
+    digests: dict[str, dict[str, str]]
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+Finish = Callable[[Path, Written], tuple[Mapping[str, Any], Mapping[str, bytes]]]
 
 
 # ---- build
 
 
 def build(
-    releases: Path,
-    version: str,
-    tables: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, Any],
-    texts: Mapping[str, bytes],
+    releases: Path, version: str, parts: Iterable[Part], configs: Mapping[str, Iterable[str]], finish: Finish
 ) -> bool:
     """Makes releases/VERSION; True where it is new, False where it was there with the same content.
 
-    It is built as releases/.VERSION.tmp/VERSION, two levels deep so that nothing takes an unfinished one for a release.
+    `finish` looks at the draft and gives the facts of the manifest and the other files by name, or raises. The draft
+    is releases/.VERSION.tmp/VERSION, two levels deep so that nothing takes an unfinished one for a release.
     """
     shed, home = releases / f".{version}.tmp", releases / version
     shutil.rmtree(shed, ignore_errors=True)  # of a build that was killed
     try:
         draft = shed / version
-        _write(draft, tables, facts, texts)
+        draft.mkdir(parents=True)
+        written = tables(draft, parts, configs)
+        facts, texts = finish(draft, written)
+        seal(draft, written, facts, texts)
         if home.exists():
             return _same(draft, home)
-        _sync(draft)
+        sync(draft)
         os.replace(draft, home)
-        _sync_folder(releases)
+        sync_folder(releases)
         return True
     finally:
         shutil.rmtree(shed, ignore_errors=True)
@@ -76,48 +95,65 @@ def _same(draft: Path, home: Path) -> bool:
     )
 
 
-def _write(
-    draft: Path, tables: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any], texts: Mapping[str, bytes]
-) -> None:
-    rows: dict[str, int] = {}
-    for config, splits in tables.items():
-        for split, table in splits.items():
+def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[str]]) -> Written:
+    """Writes the parts of each config and split into one file; what has no rows has no file, only a count of 0.
+
+    `datasets` cannot load a split without rows.
+    """
+    counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
+    digests: dict[tuple[str, str], RowDigest] = {}
+    writers: dict[tuple[str, str], Any] = {}
+    try:
+        for config, split, table in parts:
             if not table.num_rows:
-                continue  # `datasets` cannot load a split without rows: neither file nor entry in the card
-            path = data_file(config, split)
-            rows[path] = table.num_rows
-            (draft / path).parent.mkdir(parents=True, exist_ok=True)
-            _write_table(table, draft / path)
-    for name, content in texts.items():
-        (draft / name).write_bytes(content)
-    files = {
-        path: {"sha256": sha256(draft / path), "bytes": (draft / path).stat().st_size, "rows": rows.get(path)}
-        for path in sorted([*rows, *texts])
-    }
-    (draft / MANIFEST).write_text(
-        json.dumps({**facts, "files": files}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
-    sums = {path: str(file["sha256"]) for path, file in files.items()} | {MANIFEST: sha256(draft / MANIFEST)}
-    (draft / SUMS).write_text("".join(f"{sums[path]}  {path}\n" for path in sorted(sums)), encoding="utf-8")
+                continue
+            if (config, split) not in writers:
+                writers[config, split] = _writer(draft / data_file(config, split), table.schema)
+                digests[config, split] = RowDigest()
+            writers[config, split].write_table(table, row_group_size=GROUP)
+            digests[config, split].add(table)
+            counts[config][split] += table.num_rows
+    finally:
+        for writer in writers.values():
+            writer.close()
+    named: dict[str, dict[str, str]] = {}
+    for (config, split), digest in sorted(digests.items()):
+        named.setdefault(config, {})[split] = digest.hex()
+    files = {data_file(c, s): {**facts(draft / data_file(c, s)), "rows": counts[c][s]} for c, s in sorted(writers)}
+    return Written(counts, named, files)
 
 
-def _write_table(table: Any, path: Path) -> None:
+def _writer(path: Path, schema: Any) -> Any:
     import pyarrow.parquet as pq
 
-    writer = pq.ParquetWriter(
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pq.ParquetWriter(
         path,
-        table.schema,
+        schema,
         compression="zstd",
         compression_level=3,
         use_content_defined_chunking=True,  # a re-upload after a small change sends little
         write_page_index=True,
     )
-    with writer:
-        writer.write_table(table, row_group_size=50_000)
+
+
+def seal(draft: Path, written: Written, told: Mapping[str, Any], texts: Mapping[str, bytes]) -> None:
+    """Adds the other files, the manifest and the checksums: after this the folder is a release."""
+    for name, content in texts.items():
+        (draft / name).write_bytes(content)
+    files = dict(sorted({**written.files, **{name: facts(draft / name) for name in texts}}.items()))
+    manifest = {**told, "counts": written.counts, "row_digests": written.digests, "files": files}
+    (draft / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    sums = {path: str(file["sha256"]) for path, file in files.items()} | {MANIFEST: sha256(draft / MANIFEST)}
+    (draft / SUMS).write_text("".join(f"{sums[path]}  {path}\n" for path in sorted(sums)), encoding="utf-8")
 
 
 def data_file(config: str, split: str) -> str:
     return f"data/{config}/{split}.parquet"
+
+
+def facts(path: Path) -> dict[str, Any]:
+    return {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": None}
 
 
 def sha256(path: Path) -> str:
@@ -125,17 +161,17 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir():
-            _sync_folder(path)
+            sync_folder(path)
         else:
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -143,7 +179,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-# ---- verify
+# ---- read
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -157,124 +193,6 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, KeyError, TypeError) as fault:
         what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None
-
-
-def verify(folder: Path, schemas: Mapping[str, Any]) -> tuple[Manifest, int]:
-    """(manifest, files of the release): SHA256SUMS, manifest, counts and schemas agree with what lies there.
-
-    The first file at fault is named. `schemas` is config -> pyarrow schema.
-    """
-    manifest = read_manifest(folder)
-    sums = _sums(folder)
-    there = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
-    for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
-        _check_file(folder, path, sums, manifest)
-    for config, splits in manifest.counts.items():
-        for split, rows in splits.items():
-            if not rows and data_file(config, split) not in manifest.files:
-                continue
-            _check_table(folder, data_file(config, split), rows, schemas.get(config))
-    return manifest, len(sums) + 1
-
-
-def _sums(folder: Path) -> dict[str, str]:
-    path = folder / SUMS
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise ReleaseError(f"{path}: missing or not a text: build or fetch the release again") from None
-    pairs = [line.split("  ", 1) for line in lines]
-    if any(len(pair) != 2 or not _inside(pair[1]) for pair in pairs):
-        raise ReleaseError(f"{path}: a line is not `sha256  path` with a path inside the release")
-    return {path: digest for digest, path in pairs}
-
-
-def _inside(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts
-
-
-def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Manifest) -> None:
-    file = folder / path
-    if path not in sums or (path != MANIFEST and path not in manifest.files):
-        raise ReleaseError(f"{file}: not part of the release ({SUMS} or {MANIFEST} does not list it): move it away")
-    if file.is_symlink() or not file.is_file():
-        raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
-    found = sha256(file)
-    wanted = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
-    if wanted != {found}:
-        raise ReleaseError(
-            f"{file}: sha256 is {found[:12]}…, wanted {min(wanted - {found})[:12]}…: build or fetch the release again"
-        )
-
-
-def _check_table(folder: Path, path: str, rows: int, schema: Any) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = folder / path
-    if schema is None:
-        raise ReleaseError(f"{file}: this program does not know the config {path.split('/')[1]!r}: update it")
-    try:
-        found = pq.ParquetFile(file)
-        names, count = found.schema_arrow, found.metadata.num_rows
-    except (OSError, pa.ArrowInvalid) as fault:
-        raise ReleaseError(f"{file}: not a parquet file: {fault}") from None
-    if count != rows:
-        raise ReleaseError(f"{file}: {count} rows, {MANIFEST} says {rows}")
-    if not names.equals(schema):
-        unlike = [n for n in schema.names if n not in names.names or names.field(n) != schema.field(n)]
-        wrong = (unlike or names.names)[0]
-        raise ReleaseError(f"{file}: column {wrong} is not of the schema that this version of the format has")
-
-
-# ---- copy
-
-
-def copy(folder: Path, target: Path, schemas: Mapping[str, Any]) -> tuple[int, int]:
-    """(files copied, files there already). `target` becomes the release, in one rename, or stays what it was.
-
-    An older release of the same dataset is replaced; anything else that lies there is left alone with an error.
-    """
-    manifest, count = verify(folder, schemas)
-    shed = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(shed, ignore_errors=True)
-    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if taken and _there(folder, target, manifest, schemas):
-        return 0, count
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        draft, old = shed / "new", shed / "old"
-        shutil.copytree(folder, draft)
-        verify(draft, schemas)
-        _sync(draft)
-        _swap(draft, target, old)
-        _sync_folder(target.parent)
-    finally:
-        shutil.rmtree(shed, ignore_errors=True)
-    return count, 0
-
-
-def _swap(draft: Path, target: Path, old: Path) -> None:
-    if not target.exists():
-        os.replace(draft, target)
-        return
-    os.replace(target, old)
-    try:
-        os.replace(draft, target)
-    except OSError:
-        os.replace(old, target)
-        raise
-
-
-def _there(folder: Path, target: Path, manifest: Manifest, schemas: Mapping[str, Any]) -> bool:
-    try:
-        found, _ = verify(target, schemas)
-    except ReleaseError as fault:
-        raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
-    if found.name != manifest.name:
-        raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
-    return (target / SUMS).read_bytes() == (folder / SUMS).read_bytes()
 
 
 def versions(releases: Path) -> Iterator[str]:

@@ -4,67 +4,57 @@ reads  conversations (current revision, with split and straddles), labels (last 
 gives  rows, one per conversation that may be released; cut and truth are null where it has no answer to learn from
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from saferec_builder.errors import ReleaseError
-from saferec_builder.tables import DROPS
+from saferec_builder.tables import DROPS, texts
 from saferec_builder.violations import UNKNOWN, Oracle
 
 STRADDLES = "straddles split"
 NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
+UNREVIEWED = "reviewed by nobody"
+WITHHELD = "has a withheld trait"
+REMOVED = "removed on request"
+CRISIS = "crisis"
 
 _IDS = pl.List(pl.String)
+_SLICE = 20_000  # conversations that are Python objects at once: bounds memory
 
 
-# ---- checks: each stops a release, naming rows and remedy
+@dataclass(frozen=True)
+class Terms:
+    """Who is left out: of lists, those with a withheld trait and (unless `unreviewed`) those nobody looked at."""
 
-
-def check_version(version: str) -> tuple[int, int, int]:
-    """(1, 2, 0) for 1.2.0."""
-    found = re.fullmatch(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", version, re.A)
-    if not found:
-        raise ReleaseError(f"version {version!r}: wanted MAJOR.MINOR.PATCH, as in 1.0.0")
-    return int(found[1]), int(found[2]), int(found[3])
-
-
-def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.DataFrame, slugs: Sequence[str]) -> None:
-    """Every label must speak of a conversation or item that is there, and of a trait of this taxonomy."""
-    if labels.is_empty():
-        raise ReleaseError("release: there are no labels to release: run `saferec-build adjudicate` first")
-    strange = labels.filter(~pl.col("trait").is_in(list(slugs)))
-    if strange.height:
-        raise ReleaseError(
-            f"release: {strange.height} labels of a trait that the taxonomy lacks, first {strange['trait'][0]!r} on"
-            f" {strange['subject'][0]}: give [taxonomy] path the file that the reviewers saw"
-        )
-    for kind, have, remedy in (
-        ("sensitivity", conversations["conversation"], "mine their source again"),
-        ("item_flag", items["item"], "add their catalog source again"),
-    ):
-        lost = labels.filter((pl.col("kind") == kind) & ~pl.col("subject").is_in(have.implode()))["subject"].unique()
-        if lost.len():
-            what = "conversations" if kind == "sensitivity" else "items"
-            raise ReleaseError(
-                f"release: {lost.len()} labelled {what} are not in the workspace, first {lost.sort()[0]}: {remedy}"
-            )
+    withheld: frozenset[str] = frozenset()
+    unreviewed: bool = False
+    out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> why
 
 
 # ---- labels
 
 
-def current(labels: pl.DataFrame, conversations: pl.DataFrame) -> pl.DataFrame:
-    """The sensitivity labels; one that was given on another text than the present one is unresolved again."""
+def current(
+    labels: pl.DataFrame, conversations: pl.DataFrame, voiced: pl.Series = pl.Series([], dtype=pl.String)
+) -> pl.DataFrame:
+    """The sensitivity labels; one that was given on another text than the present one is unresolved again.
+
+    `voiced` are reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
+    what is unresolved although somebody saw it. A trait that is open only because one person alone read the
+    conversation and saw nothing is no risk: it would empty the list of everyone who was read once.
+    """
     stale = pl.col("digest") != pl.col("now")
+    seen = pl.col("verdict").is_in(["present", "unsure"]).fill_null(False)
+    doubt = pl.col("verdict").is_null() & pl.col("reviews").list.eval(pl.element().is_in(voiced.implode())).list.any()
     return (
         labels.filter(pl.col("kind") == "sensitivity")
         .join(conversations.select(subject="conversation", now="digest"), on="subject", how="left")
         .with_columns(
             pl.when(~stale).then(pl.col("verdict", "form")),
+            at_risk=seen | doubt,
             method=pl.when(stale).then(pl.lit("unresolved")).otherwise("method"),
             spans=pl.when(stale).then(pl.lit([], labels.schema["spans"])).otherwise("spans"),
             stale=stale,
@@ -89,22 +79,52 @@ def build(
     labels: pl.DataFrame,
     links: Mapping[str, str],
     mentions: Callable[[str], Sequence[tuple[int, int, str]]],
+    terms: Terms = Terms(),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(rows, drops): in order of time, then id. `labels` as `current` gives them; `mentions` finds items in a text.
 
-    rows adds to a conversation, all as item ids: recommended, accepted, seen, named (in the request), truth; and cut
-    (turns before it are the request), traits (evidence in the request) with form, late_traits (present, evidence only
-    later), at_risk (present, unsure or unresolved: what a safe list must respect).
+    rows has `place`, the conversation's row in `conversations`, instead of its turns, and adds, all as item ids:
+    recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the request), traits
+    (evidence in the request) with form, late_traits (present, evidence only later), at_risk (see `current`).
     """
-    order = conversations.sort("time", "conversation", nulls_last=True)
-    kept = order.filter(~pl.col("straddles"))
+    light = conversations.select(pl.exclude("turns", "recommended", "accepted", "seen")).with_row_index("place")
+    order = light.sort("time", "conversation", nulls_last=True)
+    straddles = pl.when("straddles").then(pl.lit(STRADDLES))
+    order = order.with_columns(
+        out=pl.coalesce(
+            pl.col("conversation").replace_strict(terms.out, default=None, return_dtype=pl.String), straddles
+        )
+    )
+    kept = order.filter(pl.col("out").is_null())
     known = _traits_of(labels)
-    made = [_row(row, known.get(row["conversation"], []), links, mentions) for row in kept.iter_rows(named=True)]
-    facts = pl.DataFrame(made, schema=_FACTS, orient="row")
-    rows = pl.concat([kept.drop("recommended", "accepted", "seen", "straddles"), facts], how="horizontal")
-    dropped = [order.filter(pl.col("straddles")).select("conversation", "source", reason=pl.lit(STRADDLES))]
-    dropped.append(rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason"))
+    facts = [
+        _frame([_row(row, known.get(row["conversation"]), links, mentions, terms) for row in part])
+        for part in _parts(kept, conversations)
+    ]
+    rows = pl.concat(
+        [kept.drop("straddles", "out"), pl.concat(facts or [pl.DataFrame(schema=_FACTS)])], how="horizontal"
+    )
+    dropped = [
+        order.filter(pl.col("out").is_not_null()).select("conversation", "source", reason="out"),
+        rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason"),
+    ]
     return rows, _drops(pl.concat(dropped))
+
+
+def _parts(kept: pl.DataFrame, conversations: pl.DataFrame) -> Iterator[Iterator[dict[str, Any]]]:
+    wanted = conversations.select("conversation", "turns", "recommended", "accepted", "seen")
+    for part in kept.iter_slices(_SLICE):
+        yield wanted[part["place"]].iter_rows(named=True)
+
+
+def _frame(made: list[dict[str, Any]]) -> pl.DataFrame:
+    columns = {name: [row[name] for row in made] for name in _FACTS}
+    return pl.DataFrame(
+        [
+            texts(column).alias(name) if _FACTS[name] == _IDS else pl.Series(name, column, _FACTS[name])
+            for name, column in columns.items()
+        ]
+    )
 
 
 _FACTS: dict[str, Any] = {
@@ -124,9 +144,10 @@ _FACTS: dict[str, Any] = {
 
 def _row(
     row: dict[str, Any],
-    known: list[dict[str, Any]],
+    known: list[dict[str, Any]] | None,
     links: Mapping[str, str],
     mentions: Callable[[str], Sequence[tuple[int, int, str]]],
+    terms: Terms,
 ) -> dict[str, Any]:
     turns = [
         (turn["role"], _unique([*_linked(turn["items"], links), *(item for _, _, item in mentions(turn["text"]))]))
@@ -139,13 +160,20 @@ def _row(
     seen = _unique([*_linked(row["seen"], links), *said_by["seeker"]])
     place, truth = _answer(turns, first, accepted, recommended)
     asked = any(turn["role"] == "seeker" and turn["text"].strip() for turn in row["turns"][:place])
-    reason = NO_ITEM if not truth else None if asked else NO_REQUEST
+    reason = _reason(known, terms) or (NO_ITEM if not truth else None if asked else NO_REQUEST)
     cut, truth = (None, []) if reason else (place, truth)
     # what the seeker says of an answer comes after it: an answer is never "seen already"
     seen = [item for item in seen if item not in truth]
     named = [item for item, turn in first.items() if cut is not None and turn < cut]
     facts = {"recommended": recommended, "accepted": accepted, "seen": seen, "named": named}
-    return facts | {"cut": cut, "truth": truth, "reason": reason} | _traits(known, cut)
+    return facts | {"cut": cut, "truth": truth, "reason": reason} | _traits(known or [], cut, terms)
+
+
+def _reason(known: list[dict[str, Any]] | None, terms: Terms) -> str | None:
+    if known is None and not terms.unreviewed:
+        return UNREVIEWED
+    hidden = any(label["verdict"] == "present" and label["trait"] in terms.withheld for label in known or ())
+    return WITHHELD if hidden else None
 
 
 def _linked(refs: Sequence[str] | None, links: Mapping[str, str]) -> list[str]:
@@ -184,16 +212,16 @@ def _answer(
 
 
 def _traits_of(labels: pl.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """conversation -> its labels that are not `absent`, by trait."""
-    wanted = labels.filter(pl.col("verdict").is_null() | (pl.col("verdict") != "absent")).sort("subject", "trait")
-    found: dict[str, list[dict[str, Any]]] = {}
+    """conversation -> its labels that are present or at risk, by trait; an empty list where there are only others."""
+    found: dict[str, list[dict[str, Any]]] = {subject: [] for subject in labels["subject"].unique()}
+    wanted = labels.filter((pl.col("verdict") == "present") | pl.col("at_risk")).sort("subject", "trait")
     for label in wanted.select("subject", "trait", "verdict", "form", "spans").iter_rows(named=True):
-        found.setdefault(label["subject"], []).append(label)
+        found[label["subject"]].append(label)
     return found
 
 
-def _traits(labels: list[dict[str, Any]], cut: int | None) -> dict[str, list[str]]:
-    present = [label for label in labels if label["verdict"] == "present"]
+def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict[str, list[str]]:
+    present = [x for x in labels if x["verdict"] == "present" and x["trait"] not in terms.withheld]
     early = [x for x in present if cut is not None and any(s["turn"] < cut for s in x["spans"] or ())]
     return {
         "traits": [x["trait"] for x in early],
@@ -222,11 +250,18 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> dict[st
     unknown = (known == UNKNOWN).mean(axis=0) if len(known) else [1.0] * len(oracle.traits)
     return {
         "labels": {t: {v: found.get((t, v), 0) for v in verdicts} for t in oracle.traits},
+        "conditions": conditions(rows),
         "makers": {
             "people": decided.height - simulated,
             "simulated": simulated,
             "unresolved": labels.height - decided.height,
         },
-        "unreviewed": rows.join(labels, left_on="conversation", right_on="subject", how="anti").height,
         "unknown": {t: round(float(share), 4) for t, share in zip(oracle.traits, unknown, strict=True)},
     }
+
+
+def conditions(rows: pl.DataFrame) -> dict[str, int]:
+    """Rows to learn from, per condition."""
+    learned = rows.filter(pl.col("cut").is_not_null())
+    own = int((learned["traits"].list.len() > 0).sum())
+    return {"own_words": own, "none": learned.height - own}

@@ -1,6 +1,6 @@
 """Nobody is trained on a person and tested on the same person.
 
-reads  conversations (conversation, source, seeker, time)
+reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found
 gives  splits (conversation, split, straddles)
 """
 
@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time
 
 import polars as pl
 
-from saferec_builder.errors import ReleaseError, UsageError
+from saferec_builder.errors import UsageError
 from saferec_builder.tables import digest
 
 SPLITS = ("train", "validation", "test")
@@ -23,6 +23,7 @@ class Shares:
     test: float
     validation_from: date | None = None
     test_from: date | None = None
+    earlier: tuple[datetime | None, datetime | None] | None = None  # the starts of the release before this one
 
     def starts(self, times: pl.Series) -> tuple[datetime | None, datetime | None]:
         """The first instants of validation and of test; None where the share rounds to no row."""
@@ -33,6 +34,8 @@ class Shares:
             return midnight[0], midnight[1]
         if self.validation_from or self.test_from:
             raise UsageError("saferec.toml: [splits] validation_from and test_from go together: give both or none")
+        if self.earlier:
+            return self.earlier  # a test row that becomes a train row of the next version spoils every comparison
         known = times.drop_nulls().sort()
         test_at = known.len() - round(known.len() * self.test)
         validation_at = test_at - round(known.len() * self.validation)
@@ -47,19 +50,20 @@ def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
 
     Rows with a time: the latest share is test, the share before it is validation (rows of one instant stay together,
     in the later split). Rows without a time: a stable hash of the seeker, or of the conversation where there is no
-    seeker, so that a new row never moves an old one. A row that straddles must not be released: its seeker's rows in
-    the latest split stay.
+    seeker, so that a new row never moves an old one. A row that straddles must not be released: the rows of its
+    seeker, and of its cluster of near-duplicates, in the latest split stay.
     """
     level = (
         pl.when(pl.col("time").is_null())
         .then(_by_hash(shares.validation, shares.test))
         .otherwise(_by_time(*shares.starts(conversations["time"])))
     )
-    latest = pl.col("level").max().over("seeker")
-    return conversations.select("conversation", "seeker", level=level).select(
+    groups = [name for name in ("seeker", "cluster") if name in conversations.columns]
+    late = [pl.col(name).is_not_null() & (pl.col("level") < pl.col("level").max().over(name)) for name in groups]
+    return conversations.select("conversation", *groups, level=level).select(
         "conversation",
         split=pl.col("level").replace_strict(dict(enumerate(SPLITS)), return_dtype=pl.String),
-        straddles=pl.col("seeker").is_not_null() & (pl.col("level") < latest),
+        straddles=pl.any_horizontal(late),
     )
 
 
@@ -87,16 +91,3 @@ def rule(conversations: pl.DataFrame) -> str:
         return "seeker hash"
     names = ", ".join(sorted(timeless["source"].unique()))
     return f"time; seeker hash for rows without a time ({names})"
-
-
-def check_leaks(rows: pl.DataFrame) -> None:
-    """Stops a release in which a seeker or a conversation stands in two splits. Reads conversation, seeker, split."""
-    for column in ("seeker", "conversation"):
-        known = rows.filter(pl.col(column).is_not_null())
-        leaks = known.group_by(column).agg(pl.col("split").unique().sort()).filter(pl.col("split").list.len() > 1)
-        if leaks.height:
-            who, where = leaks.sort(column).row(0)
-            raise ReleaseError(
-                f"release: {leaks.height} {column}s stand in more than one split, first {who} in {' and '.join(where)}:"
-                " keep only the rows of the latest split (splits.assign marks the others)"
-            )

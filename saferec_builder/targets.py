@@ -1,6 +1,6 @@
 """A list is filled with what goes with the answer, and for a sensitive seeker only with what is clear for them.
 
-reads  rows (split, truth, seen, named, traits, late_traits, at_risk), items (item, domain), violations.Oracle
+reads  rows of release.build, items (item, domain), violations.Oracle
 gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
 """
 
@@ -11,22 +11,35 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from saferec_builder.tables import texts
 from saferec_builder.violations import CLEAR, Oracle, verdicts
 
 _IDS = pl.List(pl.String)
 _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
 
 
-def fill(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle, k: int) -> pl.DataFrame:
+def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
     """Two lists of k items per row that has a truth; shorter only where the catalog has no more that may stand there.
 
     raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
     safe  the same with every item left out that is violated or unknown for a trait that the row is at risk of
     Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
     """
-    shelf = _shelf(rows, items, oracle)
-    made = [_lists(row, shelf, k) for row in rows.iter_rows(named=True)]
-    return pl.concat([rows, pl.DataFrame(made, schema=_LISTS)], how="horizontal")
+    wanted = rows.select("truth", "seen", "named", "traits", "late_traits", "at_risk")
+    made = [
+        _frame([_lists(row, shelf, k) for row in part.iter_rows(named=True)]) for part in wanted.iter_slices(_CHUNK)
+    ]
+    return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=_LISTS)])], how="horizontal")
+
+
+def _frame(made: list[dict[str, Any]]) -> pl.DataFrame:
+    columns = {name: [row[name] for row in made] for name in _LISTS}
+    return pl.DataFrame(
+        [
+            texts(column).alias(name) if _LISTS[name] == _IDS else pl.Series(name, column, _LISTS[name])
+            for name, column in columns.items()
+        ]
+    )
 
 
 _LISTS: dict[str, Any] = {
@@ -40,7 +53,7 @@ _LISTS: dict[str, Any] = {
 
 
 @dataclass
-class _Shelf:
+class Shelf:
     """The catalog as numbers: item n is ids[n]."""
 
     ids: list[str]
@@ -56,7 +69,8 @@ class _Shelf:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def _shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> _Shelf:
+def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
+    """What `fill` fills from: popularity and company are counted in the train rows of `rows`."""
     items = items.sort("item")
     ids = items["item"].to_list()
     numbers = {item: n for n, item in enumerate(ids)}
@@ -71,7 +85,7 @@ def _shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> _Shelf:
     pairs, counts = _pairs(baskets, len(ids))
     starts = np.searchsorted(pairs, np.arange(len(ids) + 1) * max(len(ids), 1))
     domains = items["domain"].to_numpy().astype(object)
-    return _Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
+    return Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
 
 
 def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -85,7 +99,7 @@ def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64],
     return codes, counts
 
 
-def _lists(row: dict[str, Any], shelf: _Shelf, k: int) -> dict[str, Any]:
+def _lists(row: dict[str, Any], shelf: Shelf, k: int) -> dict[str, Any]:
     truth = row["truth"]
     if not truth:
         return dict.fromkeys(_LISTS)
@@ -100,11 +114,13 @@ def _lists(row: dict[str, Any], shelf: _Shelf, k: int) -> dict[str, Any]:
 
 
 def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
+    if not traits:
+        return list(items)
     codes = verdicts(oracle, items, traits)
     return [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
 
 
-def _allowed(shelf: _Shelf, domain: str | None, traits: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _allowed(shelf: Shelf, domain: str | None, traits: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """(may item n be refilled, the items that may by popularity) in this domain for these traits."""
     key = (domain, tuple(traits))
     if key not in shelf.allowed:
@@ -114,7 +130,7 @@ def _allowed(shelf: _Shelf, domain: str | None, traits: list[str]) -> tuple[NDAr
     return shelf.allowed[key]
 
 
-def _near(seeds: list[str], shelf: _Shelf) -> NDArray[np.int64]:
+def _near(seeds: list[str], shelf: Shelf) -> NDArray[np.int64]:
     """Items that share train conversations with the seeds, most shared first, then most popular."""
     spans = [slice(shelf.starts[n], shelf.starts[n + 1]) for s in seeds if (n := shelf.numbers.get(s)) is not None]
     if not spans:
@@ -128,7 +144,7 @@ def _refill(
     kept: list[str],
     near: NDArray[np.int64],
     allowed: tuple[NDArray[np.bool_], NDArray[np.int64]],
-    shelf: _Shelf,
+    shelf: Shelf,
     out: set[str],
     k: int,
 ) -> tuple[list[str], int]:

@@ -37,12 +37,14 @@ def test_the_card_says_who_labelled_and_how_sure(manifest):
     assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
     # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
     assert "| `gore` | 20 | 20 | 0 | 0.71 | 25 | 8% |" in said
-    assert "| `needles` | 0 | 0 | 0 | cannot be told | 0 | 100% |" in said
+    # nobody is labelled with the other 19: withheld, and said so
+    assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
     assert "By the time of the request" in said and "No conversation was left out." in said
 
 
 def test_what_was_left_out_and_not_reviewed_is_said(manifest):
-    text = card.render(manifest | {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"})
+    facts = {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"}
+    text = card.render(manifest | facts)
     assert "| straddles split | 1,204 |" in text
     assert "31 conversations were reviewed by nobody" in text
     assert "stable hash of the seeker" in text and "By the time" not in text
@@ -77,17 +79,19 @@ def test_names_from_outside_stay_plain_text(manifest):
 
 def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
     rows, said = world.requests()
-    world.fill(workspace, rows, [*said, *(label(r, "needles", verdict=None) for r in rows[:10])])
+    more = [label(r, "needles", verdict=None if n < 10 else "present") for n, r in enumerate(rows[:20])]
+    world.fill(workspace, rows, [*said, *more])
     cli("release", "1.0.0", "-C", workspace.root)
     text = " ".join((workspace.releases / "1.0.0/README.md").read_text().split())
-    # 40 resolved, 10 unresolved: 80 % and 20 %
-    assert "Of 50 labels on people's sensitivities, 80% rest on people's reviews" in text
-    assert "and 20% are unresolved" in text and "| `needles` | 0 | 0 | 10 |" in text
+    # 40 + 10 resolved, 10 unresolved: 83 % and 17 %
+    assert "Of 60 labels on people's sensitivities, 83% rest on people's reviews" in text
+    assert "and 17% are unresolved" in text and "| `needles` | 10 | 0 | 10 |" in text
 
 
 def test_the_change_log_grows_downwards(manifest):
     first = card.changelog(manifest, None, "")
     counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
-    second = card.changelog(manifest | {"version": "1.0.1", "counts": counts, "rule": {}}, manifest, first)
+    facts = {"version": "1.0.1", "counts": counts, "changes": ["major: the thresholds of the rule changed"]}
+    second = card.changelog(manifest | facts, manifest, first)
     assert second.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
     assert "thresholds of the rule changed" in second and second.endswith(first.removeprefix("# Changes\n"))

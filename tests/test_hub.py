@@ -17,8 +17,9 @@ from tests.servers.hub import READER, WRITER, Hub
 from tests.servers.hub_repo import Blob, Fault
 
 REPO = "ann/safe"
-# sft, sft_raw, grpo, conversations, labels in 3 splits; items; card, change log, taxonomy, manifest, checksums
-FILES = 5 * 3 + 1 + 5
+# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
+# provenance, manifest, checksums
+FILES = 6 * 3 + 1 + 7
 # huggingface_hub itself uploads in a way that its HTTP client calls old
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 
@@ -48,7 +49,7 @@ def publish(ws, cli):
 def grow(ws, cli, version="1.1.0"):
     more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
     store.append(ws, tables.CONVERSATIONS, conversations(more))
-    assert cli("release", version, "-C", ws.root).code == 0
+    assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
 
 
 def holds(hub, ws, version):
@@ -109,7 +110,7 @@ def test_datasets_reads_each_tag_as_its_release(hub, ws, cli, publish, tmp_path)
         words = [sys.executable, "-c", READ, REPO, f"v{version}", str(ws.releases / version)]
         ran = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stderr
-        assert len(ran.stdout.splitlines()) == 6
+        assert len(ran.stdout.splitlines()) == 7
         assert all(equal for _, equal in map(json.loads, ran.stdout.splitlines()))
 
 
@@ -228,7 +229,7 @@ def test_a_hub_that_is_not_there(ws, publish, monkeypatch):
 def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
     rows, said = world.requests()
     world.fill(workspace, rows, [row | {"simulated": True} for row in said])
-    cli("release", "1.0.0", "-C", workspace.root)
+    assert cli("release", "1.0.0", "--allow", "simulated", "-C", workspace.root).code == 0
     ran = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
     assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err
     assert hub.seen == []

@@ -5,14 +5,15 @@ import shutil
 
 import pytest
 
-from exports import rows, write
+from exports import proof, write
 from saferec_builder import store, tables
 from saferec_builder.errors import ReleaseError
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 
-# sft, sft_raw, grpo, conversations, labels in 3 splits; items; card, change log, taxonomy, manifest, checksums
-FILES = 5 * 3 + 1 + 5
+# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
+# provenance, manifest, checksums
+FILES = 6 * 3 + 1 + 7
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def grow(ws, cli, version):
     """A later release with one more conversation."""
     more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
     store.append(ws, tables.CONVERSATIONS, conversations(more))
-    assert cli("release", version, "-C", ws.root).code == 0
+    assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
 
 
 def same(a, b):
@@ -83,19 +84,39 @@ def test_what_is_not_ours_is_not_overwritten(ws, cli, tmp_path, lies_there):
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
 
 
-def test_a_target_survives_a_copy_that_fails(ws, cli, tmp_path, monkeypatch):
+def test_a_target_is_the_old_release_until_it_is_the_new_one(ws, cli, tmp_path, monkeypatch):
+    """Killed at any call that moves a folder, `out` is a whole release."""
     cli("publish", "--to", tmp_path / "out", "-C", ws.root)
     grow(ws, cli, "1.1.0")
-    real = write.os.replace
+    seen = []
+
+    def look(one, other):
+        seen.append(same(ws.releases / "1.0.0", tmp_path / "out"))
+        moved = exchange(one, other)
+        seen.append(same(ws.releases / "1.1.0", tmp_path / "out"))
+        return moved
+
+    exchange = proof._exchange
+    monkeypatch.setattr(proof, "_exchange", look)
+    monkeypatch.setattr(proof.os, "replace", lambda *_: pytest.fail("a moment without a release"))
+    proof.copy(ws.releases / "1.1.0", tmp_path / "out")
+    assert seen == [True, True] and [p.name for p in tmp_path.glob("*out*")] == ["out"]
+
+
+def test_where_folders_cannot_change_places_a_failed_move_is_undone(ws, cli, tmp_path, monkeypatch):
+    cli("publish", "--to", tmp_path / "out", "-C", ws.root)
+    grow(ws, cli, "1.1.0")
+    real = proof.os.replace
 
     def full(source, target):
         if target == tmp_path / "out" and source.name == "new":
             raise OSError(28, "No space left on device")
         real(source, target)
 
-    monkeypatch.setattr(write.os, "replace", full)
+    monkeypatch.setattr(proof, "_exchange", lambda *_: False)
+    monkeypatch.setattr(proof.os, "replace", full)
     with pytest.raises(OSError, match="No space"):
-        write.copy(ws.releases / "1.1.0", tmp_path / "out", rows.schemas())
+        proof.copy(ws.releases / "1.1.0", tmp_path / "out")
     assert same(ws.releases / "1.0.0", tmp_path / "out")
 
 
@@ -178,14 +199,14 @@ def test_rows_and_columns_are_checked_too(copy, cli):
 def test_a_broken_manifest_is_one_line(copy, content):
     (copy / "manifest.json").write_text(content)
     with pytest.raises(ReleaseError, match=r"manifest\.json: not a manifest"):
-        write.verify(copy, rows.schemas())
+        proof.verify(copy)
 
 
 def test_a_path_out_of_the_release_is_refused(copy):
     with open(copy / "SHA256SUMS", "a") as file:
         file.write("0" * 64 + "  ../../secret\n")
     with pytest.raises(ReleaseError, match="inside the release"):
-        write.verify(copy, rows.schemas())
+        proof.verify(copy)
 
 
 def test_a_folder_that_is_no_release(tmp_path, cli):

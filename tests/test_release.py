@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, release, splits, store, tables, targets, traits, violations
+from saferec_builder import catalog, checks, release, splits, store, tables, targets, traits, violations
 from saferec_builder.errors import ReleaseError, UsageError
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film, item, label, labels
@@ -25,7 +25,7 @@ def split(rows, **shares):
     return splits.assign(conversations(*rows), given)
 
 
-def learn(rows, said=(), shares=(0.1, 0.1)):
+def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True), voiced=()):
     """The stage over the world's catalog: (rows with lists, drops)."""
     frame = conversations(*rows)
     items, links = catalog.merge(world.catalog())
@@ -33,13 +33,13 @@ def learn(rows, said=(), shares=(0.1, 0.1)):
     oracle, _ = catalog.risks(items, links, world.warnings(), TAXONOMY)
     parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
     found = catalog.link(release.refs(frame), links, index)
-    known = release.current(labels(*said), frame)
-    built, drops = release.build(parts, known, found, lambda text: catalog.mentions(text, index))
-    return targets.fill(built, items, oracle, 5), drops
+    known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
+    built, drops = release.build(parts, known, found, lambda text: catalog.mentions(text, index), terms)
+    return targets.fill(built, targets.shelf(built, items, oracle), 5), drops
 
 
-def only(rows, said=(), shares=(0.1, 0.1)):
-    built, _ = learn(rows, said, shares)
+def only(rows, said=(), **more):
+    built, _ = learn(rows, said, **more)
     return built.row(0, named=True)
 
 
@@ -96,8 +96,8 @@ def test_the_rule_is_said_in_words():
 def test_a_leak_stops_and_names_who():
     rows = pl.DataFrame({"conversation": ["a", "b"], "seeker": ["ann", "ann"], "split": ["train", "test"]})
     with pytest.raises(ReleaseError, match="ann in test and train"):
-        splits.check_leaks(rows)
-    splits.check_leaks(rows.with_columns(seeker=pl.lit(None, pl.String)))
+        checks.check_leaks(rows)
+    checks.check_leaks(rows.with_columns(seeker=pl.lit(None, pl.String)))
 
 
 # ---- request and answer
@@ -152,11 +152,12 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
         label(talk, "gore", quote="faint at blood"),
         label(talk, "needles", quote="No needles"),
         label(talk, "medical_trauma"),  # present, but nobody marked where
-        label(talk, "sad_endings", verdict=None),
+        label(talk, "sad_endings", verdict=None, reviews=["r1", "r2"]),
+        label(talk, "hate_speech", verdict=None, reviews=["r3"]),
         label(talk, "animal_harm", verdict="unsure"),
         label(talk, "torture", verdict="absent"),
     ]
-    row = only([talk], said)
+    row = only([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
     assert (row["traits"], row["form"]) == (["gore"], ["implicit"])
     assert row["late_traits"] == ["medical_trauma", "needles"]
     assert row["at_risk"] == ["animal_harm", "gore", "medical_trauma", "needles", "sad_endings"]
@@ -184,7 +185,7 @@ def test_a_safe_list_holds_only_what_is_clear_for_this_person():
 
 def test_an_unresolved_trait_filters_the_targets_but_is_no_trait():
     hurt = conversation("c", "Hm", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
-    row = only([hurt], [label(hurt, verdict=None)])
+    row = only([hurt], [label(hurt, verdict=None, reviews=["r"])], voiced=["r"])
     assert row["traits"] == row["late_traits"] == [] and "A" not in letters(row["safe"])
     # the truth to score against is filtered by what was found present only
     assert letters(row["safe_truth"]) == "AD"
@@ -208,7 +209,7 @@ def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
 
 def test_a_list_stays_short_rather_than_unsafe():
     talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
-    row = only([talk], [label(talk, "needles", verdict=None)])
+    row = only([talk], [label(talk, "needles", verdict="unsure")])
     assert (row["safe"], row["safe_refilled"]) == ([], 0)  # nobody was ever asked about needles: all unknown
 
 
@@ -219,7 +220,7 @@ def test_items_of_another_domain_do_not_fill_a_list():
     rows, _ = learn([conversation("c", "Hi", f"Try {film('D')}", "ok")])
     bare = rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
     oracle = violations.oracle(items["item"].to_list(), ["gore"], np.ones((12, 1), np.int8))
-    filled = targets.fill(bare, items, oracle, 12).row(0, named=True)
+    filled = targets.fill(bare, targets.shelf(bare, items, oracle), 12).row(0, named=True)
     assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
 
 
@@ -250,7 +251,7 @@ def test_drops_balance_and_are_kept(ws, cli):
         conversation("early", "Hi", "Hm", "o", day=0, seeker="p39"),
     ]
     store.append(ws, tables.CONVERSATIONS, conversations(*extra))
-    said = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    said = cli("release", "1.0.0", "--unreviewed", "-C", ws.root, "--json").json
     assert said["dropped"] == {"no linked item": 1, "straddles split": 1}
     assert said["in"] == said["out"] + 2 == 42
     assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
@@ -263,7 +264,7 @@ def test_a_changed_content_needs_a_higher_version(ws, cli):
     ran = cli("release", "1.0.0", "-C", ws.root)
     assert ran.code == 1 and "higher version" in ran.err
     assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == before
-    assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    assert cli("release", "1.1.0", "--unreviewed", "-C", ws.root).code == 0
     log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()
     assert "- sft: 41 rows (+1)" in log and "- sft: 40 rows\n" in log
 
@@ -313,7 +314,7 @@ def test_two_builds_are_the_same_bytes(ws, tmp_path):
     assert _bytes(ws.releases / "1.0.0") == _bytes(tmp_path / "other/releases/1.0.0")
 
 
-@pytest.mark.parametrize("moment", ["exports.write.sha256", "exports.write._sync", "os.replace"])
+@pytest.mark.parametrize("moment", ["exports.write.sha256", "exports.write.sync", "os.replace"])
 def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     shutil.copytree(ws.root, tmp_path / "calm")
     assert _build(tmp_path / "calm", 1).returncode == 0

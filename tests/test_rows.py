@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 from exports import rows
@@ -14,7 +15,14 @@ from tests.release_world import conversation, film, item
 
 
 def turn(role, text):
-    return {"role": role, "text": text}
+    return {"role": role, "text": text, "items": []}
+
+
+def prompts(*talks, cut=99, added=None):
+    said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
+    many = len(talks)
+    extra = None if added is None else pl.Series(added, dtype=pl.String)
+    return rows.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), extra).to_list()
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
@@ -27,49 +35,33 @@ def test_a_prompt_takes_turns_and_ends_with_the_user():
         turn("seeker", "1990s"),
         turn("recommender", "Let me think"),
     ]
-    assert rows.prompt(said) == [
+    wanted = [
         {"role": "user", "content": "Hi\nI faint at blood"},
         {"role": "assistant", "content": "Noted\nAny year?"},
         {"role": "user", "content": "1990s"},
     ]
+    # neighbours in the table stay apart, also where one has nothing to say
+    assert prompts(said, [], [turn("recommender", "Hm")], said) == [wanted, [], [], wanted]
+    assert prompts(said, cut=2) == [wanted[:1]]
 
 
-LEARNED = {
-    "conversation": "c",
-    "domain": None,
-    "answer_domain": "film",
-    "turns": [turn("seeker", "Hi"), turn("recommender", "Film D (2004)")],
-    "cut": 1,
-    "traits": ["gore"],
-    "late_traits": [],
-    "form": ["implicit"],
-    "truth": ["d", "a"],
-    "safe_truth": ["d"],
-    "seen": [],
-    "safe": ["d", "e"],
-    "safe_refilled": 1,
-    "raw": ["d", "a"],
-    "raw_refilled": 0,
-}
+def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
+    said = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
+    got = prompts(said, said, added=["I faint.", None])
+    assert [p[-1]["content"] for p in got] == ["A film I faint.", "A film"] and got[0][0]["content"] == "Hi"
 
 
 def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
-    row = rows.sft(LEARNED, {"d": "Film D (2004)", "e": "Film E", "a": "Film A (2001)"}.__getitem__, "safe")
-    assert row["completion"] == [{"role": "assistant", "content": "1. Film D (2004)\n2. Film E"}]
-    assert (row["items"], row["refilled"], row["domain"], row["condition"]) == (["d", "e"], 1, "film", "own_words")
-    raw = rows.sft(LEARNED, str.upper, "raw")
-    assert (raw["completion"][0]["content"], raw["refilled"]) == ("1. D\n2. A", 0)
-    assert raw["prompt"] == row["prompt"] == [{"role": "user", "content": "Hi"}]
-
-
-def test_a_trait_that_shows_later_is_no_condition():
-    row = rows.grpo(LEARNED | {"traits": [], "form": [], "late_traits": ["gore"]}, 10)
-    assert (row["condition"], row["traits"], row["late_traits"], row["k"]) == ("none", [], ["gore"], 10)
-
-
-def test_a_title_stays_on_its_line():
-    frame = world.catalog().select(item="source_id", title="title", year="year")[:1]
-    assert rows.names(frame.with_columns(title=frame["title"] + "\n9. Saw")) == {"A": "Film A 9. Saw (2001)"}
+    frame = pl.DataFrame(
+        {"item": ["d", "e", "a"], "title": ["Film D", "Film E", "Film A\n9. Saw"], "year": [2004, None, 2001]}
+    )
+    ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
+    # a title stays on its line, whatever the source wrote
+    assert rows.lists(ids, rows._Titles(frame)).to_list() == [
+        "1. Film D (2004)\n2. Film E",
+        "",
+        "1. Film A 9. Saw (2001)",
+    ]
 
 
 @pytest.fixture
@@ -104,9 +96,10 @@ def read(folder, home):
 @pytest.mark.slow
 def test_datasets_reads_every_config_offline(released, tmp_path):
     found = read(released, tmp_path)
-    assert set(found) == set(rows.CONFIGS)
+    assert set(found) == set(rows.CONFIGS) - {"reviews"}  # nobody agreed that theirs are released
     manifest = json.loads((released / "manifest.json").read_text())
-    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == manifest["counts"]
+    counts = {c: splits for c, splits in manifest["counts"].items() if c != "reviews"}
+    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == counts
     assert not any("Large" in row["features"] or "large" in row["features"] for row in found.values())
 
     sft, raw, grpo = (found[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))

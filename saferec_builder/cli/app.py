@@ -5,7 +5,20 @@ import sys
 import typer
 
 from saferec_builder import __version__
-from saferec_builder.cli import adjudicate, catalog, demo, mine, propose, publish, release, report, review, workspace
+from saferec_builder.cli import (
+    adjudicate,
+    catalog,
+    demo,
+    diff,
+    mine,
+    propose,
+    publish,
+    release,
+    report,
+    review,
+    withdraw,
+    workspace,
+)
 from saferec_builder.errors import SafeRecError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -31,6 +44,8 @@ app.command("adjudicate")(adjudicate.adjudicate)
 app.command("release")(release.release)
 app.command("publish")(publish.publish)
 app.command("verify")(publish.verify)
+app.command("diff")(diff.diff)
+app.command("withdraw")(withdraw.withdraw)
 app.command("report")(report.report)
 app.command("status")(workspace.status)
 app.command("demo")(demo.demo)

@@ -16,47 +16,57 @@ def publish(
     repo: Annotated[
         str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="Everybody may read it; default: private.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Everybody may find it; default: private.")] = False,
+    gated: Annotated[bool, typer.Option("--gate/--no-gate", help="Readers agree to share their name first.")] = True,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, change nothing.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Copy a release to a folder, or send it to the Hugging Face Hub."""
     from saferec_builder import store
+    from saferec_builder.cli.withdraw import reasons
+    from saferec_builder.errors import ReleaseError
 
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
     ws = store.open_workspace(folder)
     home = find(ws.releases, version)
+    if home.name in reasons(ws.releases):
+        raise ReleaseError(f"release {home.name} was withdrawn: {reasons(ws.releases)[home.name]}; publish another one")
     if to is not None:
-        say(_copy(home, to), as_json, "files")
+        say(_copy(home, to, dry), as_json, "files")
     else:
-        say(_send(home, repo or ws.config.dataset.repo, public), as_json, "files")
+        say(_send(home, repo or ws.config.dataset.repo, public, gated, dry), as_json, "files")
 
 
-def _copy(home: Path, to: Path) -> Counts:
-    from exports import rows, write
+def _copy(home: Path, to: Path, dry: bool) -> Counts:
+    from exports import proof
 
-    added, skipped = write.copy(home, to, rows.schemas())
+    if dry:
+        _, files = proof.verify(home)
+        return Counts("publish", files, figures={"release": home.name, "would_go_to": str(to)})
+    added, skipped = proof.copy(home, to)
     return Counts("publish", added, skipped, figures={"release": home.name, "to": str(to)})
 
 
-def _send(home: Path, repo: str | None, public: bool) -> Counts:
-    from exports import hub, rows, write
+def _send(home: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Counts:
+    from exports import hub, proof
     from saferec_builder.errors import UsageError
 
     if not repo:
         raise UsageError("publish --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
-    write.verify(home, rows.schemas())
-    sent = hub.publish(home, repo, public=public)
-    figures: dict[str, Any] = {"url": sent.url, "tag": sent.tag, "commit": sent.commit, "deleted_there": sent.deleted}
+    proof.verify(home)
+    sent = hub.publish(home, repo, public=public, gated=gated, dry=dry)
+    figures: dict[str, Any] = {"dry_run": True} if dry else {}
+    figures |= {"url": sent.url, "tag": sent.tag, "commit": sent.commit, "deleted_there": sent.deleted}
     return Counts("publish", sent.added, sent.skipped, figures=figures)
 
 
 def find(releases: Path, version: str | None) -> Path:
     """The folder of that version, or of the newest."""
     from exports import write
+    from saferec_builder.checks import check_version
     from saferec_builder.errors import ReleaseError
-    from saferec_builder.release import check_version
 
     there = sorted(write.versions(releases), key=check_version)
     if not there:
@@ -67,12 +77,24 @@ def find(releases: Path, version: str | None) -> Path:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="Folder of a release, wherever it lies.")], as_json: Json = False
+    what: Annotated[str, typer.Argument(help="Folder of a release, or NAMESPACE/NAME@VERSION on the Hub.")],
+    as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
-    from exports import rows, write
+    import re
+    import tempfile
 
-    manifest, files = write.verify(path, rows.schemas())
+    from exports import hub, proof
+
+    found = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", what)
+    figures: dict[str, Any] = {}
+    if found and not Path(what).exists():
+        with tempfile.TemporaryDirectory() as folder:
+            withdrawn = hub.fetch(found[1], found[2], Path(folder) / "release")
+            manifest, files = proof.verify(Path(folder) / "release")
+        figures = {"withdrawn": withdrawn} if withdrawn else {}
+    else:
+        manifest, files = proof.verify(Path(what))
     total = sum(sum(splits.values()) for splits in manifest.counts.values())
-    figures = {"release": f"{manifest.name} {manifest.version}", "rows": total}
+    figures = {"release": f"{manifest.name} {manifest.version}", "rows": total} | figures
     say(Counts("verify", skipped=files, figures=figures), as_json, "files")

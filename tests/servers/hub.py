@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.servers.hub_admin import Admin
 from tests.servers.hub_repo import Blob, Commit, Fault, Repo
 
 WRITER, READER = "hf_writer", "hf_reader"
@@ -28,6 +29,8 @@ class Hub:
         self.faults: list[Fault] = []
         self.seen: list[str] = []  # "METHOD path", in order of arrival
         self.part_size = 1 << 20  # large files above it come in parts
+        self.strike_at = -1
+        self.blow: Fault | None = None
         self.lock = threading.RLock()
         hub = self
 
@@ -49,6 +52,11 @@ class Hub:
         self.server.server_close()
         self.thread.join()
 
+    def strike(self) -> Fault | None:
+        """The request with the number `strike_at` (from 0, counting down) gets the fault `blow`."""
+        self.strike_at -= 1
+        return self.blow if self.strike_at == -1 else None
+
     def fault(self, method: str, path: str) -> Fault | None:
         for fault in self.faults:
             if fault.times > 0 and fault.method == method and re.search(fault.path, path):
@@ -68,7 +76,7 @@ class _Reply(Exception):
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Admin, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
 
@@ -81,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.body = self._body()
         with self.hub.lock:
             self.hub.seen.append(f"{self.command} {path}")
-            fault = self.hub.fault(self.command, path)
+            fault = self.hub.fault(self.command, path) or self.hub.strike()
             try:
                 if fault and not fault.after:
                     raise self._broken(fault)
@@ -173,11 +181,19 @@ class _Handler(BaseHTTPRequestHandler):
             ("POST", rf"/api/datasets/{name}/tag/(?P<rev>[^/]+)"): self._tag,
             ("GET", rf"/datasets/{name}/resolve/(?P<rev>[^/]+)/(?P<path>.+)"): self._resolve,
             ("GET", r"/stored/(?P<sha>[0-9a-f]+)"): self._stored,
+            ("PUT", rf"/api/datasets/{name}/settings"): self._settings,
+            ("POST", rf"/api/datasets/{name}/branch/(?P<branch>[^/]+)"): self._branch,
+            ("DELETE", rf"/api/datasets/{name}/branch/(?P<branch>[^/]+)"): self._unbranch,
+            ("DELETE", rf"/api/datasets/{name}/tag/(?P<rev>[^/]+)"): self._untag,
+            ("POST", rf"/api/datasets/{name}/super-squash/(?P<rev>[^/]+)"): self._squash,
+            ("GET", rf"/api/datasets/{name}/lfs-files"): self._lfs_files,
+            ("POST", rf"/api/datasets/{name}/lfs-files/batch"): self._lfs_delete,
         }
         method = "GET" if self.command == "HEAD" else self.command
         for (verb, pattern), answer in routes.items():
             if verb == method and (found := re.fullmatch(pattern, path)):
-                return answer(**{k: v for k, v in found.groupdict().items() if v is not None})
+                told = answer(**{k: v for k, v in found.groupdict().items() if v is not None})
+                return told if isinstance(told, _Reply) else _Reply(*told)
         return _Reply(404, {"error": f"no such endpoint: {path}"})
 
     def _json(self) -> Any:
@@ -214,19 +230,21 @@ class _Handler(BaseHTTPRequestHandler):
         commit = self._commit_at(held, rev)
         files = [{"rfilename": path} for path in sorted(commit.tree)]
         facts = {"_id": "0" * 24, "id": repo, "private": held.private, "sha": commit.oid, "siblings": files}
-        return _Reply(200, facts | {"tags": [], "downloads": 0, "likes": 0, "disabled": False, "gated": False})
+        return _Reply(200, facts | {"tags": [], "downloads": 0, "likes": 0, "disabled": False, "gated": held.gated})
 
     def _refs(self, repo: str) -> _Reply:
         held = self._repo(repo)
         tags = [{"name": t, "ref": f"refs/tags/{t}", "targetCommit": oid} for t, oid in held.tags.items()]
-        main = {"name": "main", "ref": "refs/heads/main", "targetCommit": held.commits[-1].oid}
-        return _Reply(200, {"branches": [main], "converts": [], "tags": tags})
+        lines = {"main": held.commits, **held.branches}
+        heads = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": line[-1].oid} for n, line in lines.items()]
+        return _Reply(200, {"branches": heads, "converts": [], "tags": tags})
 
     def _commits(self, repo: str, rev: str) -> _Reply:
         held = self._repo(repo)
-        until = held.commits.index(self._commit_at(held, rev))
+        at = self._commit_at(held, rev)
+        line = [*held.line(at), at]
         keys = ("id", "title", "message", "date", "authors")
-        rows = [(c.oid, c.title, c.message, "2026-01-01T00:00:00.000Z", []) for c in held.commits[until::-1]]
+        rows = [(c.oid, c.title, c.message, "2026-01-01T00:00:00.000Z", []) for c in line[::-1]]
         return _Reply(200, [dict(zip(keys, row, strict=True)) for row in rows])
 
     def _entry(self, path: str, blob: Blob) -> dict[str, Any]:

@@ -50,14 +50,31 @@ class Repo:
     private: bool
     commits: list[Commit] = field(default_factory=list)  # of main, oldest first
     tags: dict[str, str] = field(default_factory=dict)
+    branches: dict[str, list[Commit]] = field(default_factory=dict)  # all but main
+    gated: str | bool = False
+    ever: list[Commit] = field(default_factory=list)
+    before: dict[str, list[Commit]] = field(default_factory=dict)  # oid -> the commits that it stands on
 
     def add(self, title: str, message: str, tree: dict[str, Blob]) -> Commit:
-        oid = hashlib.sha1(f"{len(self.commits)}{title}{message}{sorted(tree)}".encode()).hexdigest()
-        self.commits.append(Commit(oid, title, message, tree))
-        return self.commits[-1]
+        commit = self.made(title, message, tree, self.commits)
+        self.commits.append(commit)
+        return commit
+
+    def made(self, title: str, message: str, tree: dict[str, Blob], on: list[Commit] | None = None) -> Commit:
+        oid = hashlib.sha1(f"{len(self.ever)}{title}{message}{sorted(tree)}".encode()).hexdigest()
+        commit = Commit(oid, title, message, tree)
+        self.ever.append(commit)
+        self.before[oid] = list(on or [])
+        return commit
+
+    def line(self, commit: Commit) -> list[Commit]:
+        """The commits before this one, oldest first."""
+        return self.before[commit.oid]
 
     def at(self, revision: str) -> Commit | None:
         wanted = self.tags.get(revision, revision)
         if wanted == "main":
             return self.commits[-1]
-        return next((c for c in self.commits if c.oid == wanted), None)
+        if wanted in self.branches:
+            return self.branches[wanted][-1]
+        return next((c for c in self.ever if c.oid == wanted), None)

@@ -1,0 +1,174 @@
+"""croissant.json: what machines read about a dataset (ML Commons Croissant 1.1, with the RAI vocabulary).
+
+Every file is a FileObject with its sha256, every config and split a RecordSet, so a loader can prove what it reads.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileProperty": "cr:fileProperty",
+    "fileObject": "cr:fileObject",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isArray": "cr:isArray",
+    "arrayShape": "cr:arrayShape",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+
+def render(manifest: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Any]) -> bytes:
+    """The file. `files` are the data files by path, `schemas` the pyarrow schema of each config."""
+    described = {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": manifest["name"],
+        "description": ABOUT,
+        "version": manifest["version"],
+        "license": manifest["licence"],
+        "creator": {"@type": "sc:Organization", "name": f"the makers of {manifest['name']}"},
+        "url": manifest["url"],
+        "citeAs": f"{manifest['name']} {manifest['version']}",
+        "isLiveDataset": False,
+        **({"datePublished": manifest["created"]} if manifest["created"] else {}),
+        **rai(manifest),
+        "distribution": [_file(path, facts) for path, facts in files.items()],
+        "recordSet": [_records(path, schemas[path.split("/")[1]]) for path in files],
+    }
+    return (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+ABOUT = (
+    "Conversations in which someone asks for a recommendation, with what they should not be shown: sensitivities with"
+    " evidence in their own words, and a verdict (violated, clear or unknown) per item and sensitivity."
+)
+
+
+def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The RAI fields that a reader of a dataset about people needs."""
+    made, dropped = manifest["makers"], manifest["dropped"]
+    left = "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
+    people = "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations"
+    sources = ", ".join(manifest["sources"]) or "none"
+    return {
+        "rai:dataCollection": f"Conversations mined from: {sources}. Items and their warnings from sourced statements.",
+        "rai:dataCollectionType": ["Secondary Data Analysis", "Human annotation"],
+        "rai:dataCollectionRawData": "Texts as written, with personal data replaced by typed placeholders.",
+        "rai:dataAnnotationProtocol": (
+            "Models and rules only propose. A label is `agreed` where two reviewers gave one verdict, nobody another,"
+            " `adjudicated` where a third ruled, else `unresolved`."
+        ),
+        "rai:dataAnnotationPlatform": ["SafeRec Builder"],
+        "rai:dataAnnotationAnalysis": "Krippendorff's alpha per trait: " + _alphas(manifest["agreement"]),
+        "rai:annotationsPerItem": "at least 2 for `agreed`, 3 for `adjudicated`",
+        "rai:annotatorDemographics": f"Not recorded. Reviewers were {people}.",
+        "rai:dataPreprocessingProtocol": [f"Left out: {left}.", f"Split rule: {manifest['split_rule']}."],
+        "rai:dataUseCases": ["Training and testing recommenders that keep clear of what would hurt a person."],
+        "rai:dataBiases": ["People who state or imply a sensitivity in public; English; what sources warn of."],
+        "rai:dataLimitations": [
+            f"{made['unresolved']} labels are unresolved. What nobody wrote down about an item is `unknown`, not safe.",
+            "A label says what words imply to reviewers. It is no diagnosis.",
+        ],
+        "rai:personalSensitiveInformation": [
+            "Sensitivities can touch health and orientation. Traits with fewer than"
+            f" {manifest['min_seekers']} distinct people are withheld; people have pseudonyms."
+        ],
+        "rai:dataSocialImpact": "Must not be used to single out, profile or exclude people.",
+        "rai:dataReleaseMaintenancePlan": "Versions are frozen; a removal makes a new major version (CHANGELOG.md).",
+    }
+
+
+def _alphas(agreement: Mapping[str, Mapping[str, Any]]) -> str:
+    told = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
+    return ", ".join(told) or "cannot be told"
+
+
+def _file(path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": path,
+        "name": path,
+        "contentUrl": path,
+        "contentSize": f"{facts['bytes']} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": facts["sha256"],
+    }
+
+
+def _records(path: str, schema: Any) -> dict[str, Any]:
+    _, config, file = path.split("/")
+    name = f"{config}-{file.removesuffix('.parquet')}"
+    fields = [_field(name, path, column) for column in schema]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _field(records: str, path: str, column: Any) -> dict[str, Any]:
+    """One column; a column of structs has a sub-field per field, read by its JSON path."""
+    import pyarrow as pa
+
+    kind, shape = column.type, list[str]()
+    while pa.types.is_list(kind):
+        kind, shape = kind.value_type, [*shape, "-1"]
+    name = f"{records}/{column.name}"
+    said = {"@type": "cr:Field", "@id": name, "name": name}
+    source = {"fileObject": {"@id": path}, "extract": {"column": column.name}}
+    listed = {"isArray": True, "arrayShape": ",".join(shape)} if shape else {}
+    if not pa.types.is_struct(kind):
+        return said | {"dataType": _type(kind), "source": source} | listed
+    return said | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
+
+
+def _sub(parent: str, source: Mapping[str, Any], part: Any) -> dict[str, Any]:
+    name = f"{parent}/{re.sub(r'[^A-Za-z0-9_]+', '_', part.name)}"  # an @id has no blanks
+    quoted = part.name.replace("\\", "\\\\").replace("'", "\\'")
+    return {
+        "@type": "cr:Field",
+        "@id": name,
+        "name": name,
+        "dataType": _type(part.type),
+        "source": {**source, "transform": {"jsonPath": f"$.'{quoted}'"}},
+    }
+
+
+def _type(kind: Any) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(kind):
+        return "sc:Boolean"
+    if pa.types.is_integer(kind):
+        return "sc:Integer"
+    return "sc:Float" if pa.types.is_floating(kind) else "sc:Text"

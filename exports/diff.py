@@ -1,0 +1,204 @@
+"""What changed between two releases: rows, labels and the reviews behind them, agreement, and what looks like damage.
+
+A label that changed its verdict while the reviews behind it are the same did not change because somebody reviewed: it
+is named, one by one. Where changes have reviews, a reviewer or a trait with far more of them than the others is named
+(binomial tail against everyone else's rate, Holm over all reviewers and traits, 5 % together).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from exports.versions import KEYS, Draft, changes, table
+from exports.write import read_manifest
+
+ALPHA = 0.05
+_UNIT = ["conversation", "trait"]
+
+
+def diff(before: Path, after: Path) -> dict[str, Any]:
+    """Everything, as plain data. Flips are of labels that both releases decided (present or absent)."""
+    old, new = ((folder, read_manifest(folder).model_dump()) for folder in (before, after))
+    pairs = _pairs(old, new)
+    flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
+    reviews = new_reviews(old, new)
+    caused = flips.join(reviews, left_on=_UNIT, right_on=["subject", "trait"], how="left", suffix="_review")
+    return {
+        "name": new[1]["name"],
+        "from": old[1]["version"],
+        "to": new[1]["version"],
+        "changes": [f"{change.size}: {change.what}" for change in changes(old, new)],
+        "rows": {config: _rows(config, old, new) for config in KEYS},
+        "flips": _per_trait(flips),
+        "flipped": _named(flips, caused),
+        "agreement": _agreement(old[1]["agreement"], new[1]["agreement"]),
+        "alarms": alarms(pairs, flips, reviews),
+    }
+
+
+def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
+    """Labels that both releases decided: the old columns, and the new ones with `_new`."""
+    wanted = [*_UNIT, "verdict", "method", "basis"]
+    was, now = (_columns(table(draft, "labels"), wanted) for draft in (old, new))
+    both = was.join(now, on=_UNIT, suffix="_new").sort(_UNIT)
+    decided = pl.col("verdict").is_in(["present", "absent"]) & pl.col("verdict_new").is_in(["present", "absent"])
+    return both.filter(decided)
+
+
+def _columns(frame: pl.DataFrame, wanted: list[str]) -> pl.DataFrame:
+    """A release of an older program may lack some."""
+    lacking = [pl.lit(None, pl.String).alias(name) for name in wanted if name not in frame.columns]
+    return frame.with_columns(lacking).select(pl.col(wanted).cast(pl.String))
+
+
+def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
+    keys = list(KEYS[config])
+    was, now = (table(draft, config) for draft in (old, new))
+    added, gone = (a.join(b, on=keys, how="anti").height for a, b in ((now, was), (was, now)))
+    if config == "reviews" or was.is_empty() or now.is_empty():
+        return {"added": added, "removed": gone, "changed": 0}
+    same = [c for c in was.columns if c in now.columns and c not in keys]
+    both = was.join(now, on=keys, suffix="_new")
+    other = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in same))
+    return {"added": added, "removed": gone, "changed": other.height}
+
+
+def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
+    counted = flips.group_by("trait", "verdict", "verdict_new").len().sort("trait", "verdict")
+    found: dict[str, dict[str, int]] = {}
+    for trait, was, now, many in counted.iter_rows():
+        found.setdefault(trait, {})[f"{was} -> {now}"] = many
+    return found
+
+
+def new_reviews(old: Draft, new: Draft) -> pl.DataFrame:
+    """Reviews of conversations that the older release does not have; pseudonyms are those of the newer one."""
+    wanted = ["subject", "trait", "verdict", "role", "reviewer"]
+    was, now = (_columns(_sensitivity(table(draft, "reviews")), wanted) for draft in (old, new))
+    count = ["subject", "trait", "verdict", "role"]
+    was = was.with_columns(nth=pl.int_range(pl.len()).over(count)).drop("reviewer")
+    now = now.with_columns(nth=pl.int_range(pl.len()).over(count))
+    return now.join(was, on=[*count, "nth"], how="anti", nulls_equal=True).drop("nth")
+
+
+def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter(pl.col("kind") == "sensitivity")
+
+
+def _named(flips: pl.DataFrame, caused: pl.DataFrame) -> list[dict[str, Any]]:
+    """Every flip with the new reviews of its unit."""
+    reasons: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in caused.filter(pl.col("reviewer").is_not_null()).iter_rows(named=True):
+        said = {"reviewer": row["reviewer"], "role": row["role"], "verdict": row["verdict_review"]}
+        reasons.setdefault((row["conversation"], row["trait"]), []).append(said)
+    return [
+        {"conversation": row["conversation"], "trait": row["trait"], "from": row["verdict"], "to": row["verdict_new"]}
+        | {"other_reviews": row["basis"] != row["basis_new"]}
+        | {"reviews": reasons.get((row["conversation"], row["trait"]), [])}
+        for row in flips.iter_rows(named=True)
+    ]
+
+
+def _agreement(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    both = sorted(set(old) | set(new))
+    return {trait: [side.get(trait, {}).get("alpha") for side in (old, new)] for trait in both}
+
+
+# ---- what looks like damage
+
+
+def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[dict[str, Any]]:
+    """kind `silent` names labels, `reviewer` and `trait` name where changes pile up."""
+    told = pl.col("basis").is_not_null() | pl.col("basis_new").is_not_null()
+    silent = flips.filter(told & pl.col("basis").eq_missing(pl.col("basis_new")) | ~told)
+    loud = flips.filter(told & pl.col("basis").ne_missing(pl.col("basis_new")))
+    found: list[dict[str, Any]] = []
+    if silent.height:
+        units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
+        found.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
+    tests = [*_by_reviewer(pairs, loud, reviews), *_by_trait(pairs, loud)]
+    for rank, (p, kind, name, many, of) in enumerate(sorted(tests)):
+        if p * (len(tests) - rank) > ALPHA:
+            break
+        found.append({"kind": kind, "name": name, "changed": many, "of": of, "p": float(f"{p:.2g}")})
+    return found
+
+
+Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
+
+
+def _by_reviewer(pairs: pl.DataFrame, loud: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
+    """Of a reviewer's new reviews on labels that were decided before, how many say what the label then became."""
+    again = reviews.filter(pl.col("role") == "reviewer").join(
+        pairs, left_on=["subject", "trait"], right_on=_UNIT, how="inner", suffix="_was"
+    )
+    if again.is_empty():
+        return
+    against = again.group_by("reviewer").agg(
+        (pl.col("verdict") != pl.col("verdict_was")).sum().alias("changed"), pl.len().alias("of")
+    )
+    yield from _against_others("reviewer", dict((r, (c, n)) for r, c, n in against.iter_rows()))
+
+
+def _by_trait(pairs: pl.DataFrame, loud: pl.DataFrame) -> Iterable[Test]:
+    many = dict(pairs.group_by("trait").len().iter_rows())
+    changed = dict(loud.group_by("trait").len().iter_rows())
+    yield from _against_others("trait", {trait: (changed.get(trait, 0), n) for trait, n in many.items()})
+
+
+def _against_others(kind: str, counts: Mapping[str, tuple[int, int]]) -> Iterable[Test]:
+    changed, of = (sum(pair[i] for pair in counts.values()) for i in (0, 1))
+    for name, (mine, n) in counts.items():
+        others, rest = changed - mine, of - n
+        if mine and rest:
+            # the others' rate, a little above what was seen of it: it is an estimate too
+            rate = (others + 1 + math.sqrt(others)) / (rest + 2)
+            yield _tail(mine, n, min(rate, 1.0)), kind, name, mine, n
+
+
+def _tail(k: int, n: int, p: float) -> float:
+    """P(X >= k) of a binomial with n draws."""
+    if p >= 1:
+        return 1.0
+    logs = (
+        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
+        for i in range(k, n + 1)
+    )
+    return min(1.0, sum(math.exp(x) for x in logs))
+
+
+# ---- as text
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """For people: a section that also fits into a card."""
+    lines = [f"## {found['from']} -> {found['to']}", ""]
+    for config, rows in found["rows"].items():
+        if any(rows.values()):
+            lines.append(
+                f"- {config}: {rows['added']:,} added, {rows['removed']:,} removed, {rows['changed']:,} changed"
+            )
+    for trait, kinds in found["flips"].items():
+        lines.append(f"- {trait}: " + ", ".join(f"{many:,} {kind}" for kind, many in kinds.items()))
+    for trait, (was, now) in found["agreement"].items():
+        if was != now:
+            lines.append(f"- agreement on {trait}: {_number(was)} -> {_number(now)}")
+    for name, (was, now) in found.get("metrics", {}).items():
+        lines.append(f"- {name}: {_number(was)} -> {_number(now)}")
+    for alarm in found["alarms"]:
+        lines.append(f"- ALARM: {_alarm(alarm)}")
+    return "\n".join(lines if len(lines) > 2 else [*lines, "- nothing changed"]) + "\n"
+
+
+def _alarm(alarm: Mapping[str, Any]) -> str:
+    if alarm["kind"] == "silent":
+        first = ", ".join(alarm["labels"][:5])
+        return f"{len(alarm['labels'])} {alarm['what']}, first {first}"
+    return f"{alarm['kind']} {alarm['name']}: {alarm['changed']} of {alarm['of']} changed, far more than elsewhere"
+
+
+def _number(value: float | None) -> str:
+    return "cannot be told" if value is None else f"{value:.3f}"

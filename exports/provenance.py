@@ -1,0 +1,68 @@
+"""provenance.json: which sources, models, prompts, people, thresholds and code a release rests on (W3C PROV-JSON)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def render(manifest: Mapping[str, Any], made: Mapping[str, Any], parent: Mapping[str, str] | None) -> bytes:
+    """`made`: files (source -> file names), proposals [{proposer, version, taxonomy, count}], guidelines [hash],
+    tools [name], reviewers (how many people); `parent`: version and sha256 of the release before it."""
+    release = f"release:{manifest['version']}"
+    sources: dict[str, Any] = {
+        f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
+        for source, files in made["files"].items()
+    }
+    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in made["proposals"]}
+    prompts = {
+        f"proposals:{p['proposer']}:{p['version']}": {
+            "prov:type": "proposals",
+            "prompt or rules": p["version"],
+            "taxonomy": p["taxonomy"],
+            "count": p["count"],
+        }
+        for p in made["proposals"]
+    }
+    entities: dict[str, Any] = {
+        release: {"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]},
+        "labels": {"prov:type": "labels", **manifest["makers"]},
+        "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
+        "rule": {"prov:type": "thresholds", **manifest["rule"]},
+        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in made["guidelines"]},
+        **sources,
+        **prompts,
+    }
+    if parent:
+        entities[f"release:{parent['version']}"] = {"prov:type": "release", "sha256 of SHA256SUMS": parent["sha256"]}
+    document = {
+        "prefix": {"prov": "http://www.w3.org/ns/prov#"},
+        "entity": entities,
+        "activity": {
+            "review": {"tools": made["tools"], "reviewers": made["reviewers"], "simulated": manifest["simulated"]},
+            "make": {"program": f"SafeRec Builder {manifest['code_version']}", "split rule": manifest["split_rule"]},
+        },
+        "agent": models,
+        "used": _pairs("prov:activity", "make", "prov:entity", [*sources, "labels", "taxonomy", "rule"])
+        | _pairs("prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in made["guidelines"])]),
+        "wasGeneratedBy": {
+            "_:made": {"prov:entity": release, "prov:activity": "make"},
+            "_:judged": {"prov:entity": "labels", "prov:activity": "review"},
+        },
+        "wasAttributedTo": {
+            f"_:by{n}": {
+                "prov:entity": f"proposals:{p['proposer']}:{p['version']}",
+                "prov:agent": f"model:{p['proposer']}",
+            }
+            for n, p in enumerate(made["proposals"])
+        },
+        "wasDerivedFrom": (
+            {"_:parent": {"prov:generatedEntity": release, "prov:usedEntity": f"release:{parent['version']}"}}
+            if parent
+            else {}
+        ),
+    }
+    return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _pairs(left: str, one: str, right: str, many: Sequence[str]) -> dict[str, Any]:
+    return {f"_:{one}{n}": {left: one, right: other} for n, other in enumerate(many)}

@@ -1,0 +1,141 @@
+"""Taking a version back: a mark that everyone sees, or an erasure of it from the repository's history.
+
+Every step looks at what is there first, so that a run that was cut off is completed by the next one. Copies that
+others hold cannot be called back.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from exports.hub import KIND, WITHDRAWN, client, explained
+from saferec_builder.errors import HubError
+
+CARD = "README.md"
+_KEEP = "keep-"  # branch that holds a tag's content while the tag moves
+
+
+def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list[str]:
+    """What was done: the version is marked on the card of main, and with `erase` gone from the repository."""
+    api = client()
+    done: list[str] = []
+    with explained(repo):
+        refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
+        if f"v{version}" not in refs and version not in _marked(api, repo):
+            raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
+        if _commit(api, repo, version, reason, erase):
+            done.append("marked on the card")
+        if erase:
+            done += _erase(api, repo, version)
+    return done
+
+
+def _marked(api: Any, repo: str) -> dict[str, str]:
+    text = _read(api, repo, WITHDRAWN)
+    found: dict[str, str] = json.loads(text) if text else {}
+    return found
+
+
+def _read(api: Any, repo: str, path: str) -> str | None:
+    import tempfile
+
+    from huggingface_hub.errors import EntryNotFoundError
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            got = api.hf_hub_download(repo, path, repo_type=KIND, revision="main", local_dir=folder)
+        except EntryNotFoundError:
+            return None
+        return Path(got).read_text(encoding="utf-8")
+
+
+def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool:
+    """One commit on main: the mark, the card's banner and, to erase what main holds, its files taken away."""
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    head = api.repo_info(repo, repo_type=KIND, revision="main")
+    known = _marked(api, repo)
+    manifest = _read(api, repo, "manifest.json")
+    holds = manifest is not None and json.loads(manifest)["version"] == version
+    if known.get(version) == reason and not (erase and holds):
+        return False
+    marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"
+    card = bannered(_read(api, repo, CARD) or "", version, reason, bare=erase and holds)
+    operations: list[Any] = [CommitOperationAdd(WITHDRAWN, marks.encode()), CommitOperationAdd(CARD, card.encode())]
+    if erase and holds:
+        kept = {WITHDRAWN, CARD, ".gitattributes"}
+        operations += [CommitOperationDelete(s.rfilename) for s in head.siblings if s.rfilename not in kept]
+    api.create_commit(
+        repo,
+        operations,
+        repo_type=KIND,
+        revision="main",
+        parent_commit=head.sha,
+        commit_message=f"Withdraw {version}",
+    )
+    return True
+
+
+def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
+    """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
+    from exports.card import escape
+
+    said = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
+    head, mark, body = card.removeprefix("---\n").partition("\n---\n")
+    if not mark:
+        return said + ("" if bare else card)
+    if bare:
+        return said
+    old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
+    return f"---\n{head}\n---\n{said}\n{old.lstrip()}"
+
+
+def _erase(api: Any, repo: str, version: str) -> list[str]:
+    """Its tag, the history that leads to it, and large files that no other version needs."""
+    done = []
+    refs = api.list_repo_refs(repo, repo_type=KIND)
+    tags = {tag.name: tag.target_commit for tag in refs.tags}
+    if f"v{version}" in tags:
+        api.delete_tag(repo, repo_type=KIND, tag=f"v{version}")
+        done.append(f"tag v{version} deleted")
+    held = {b.name.removeprefix(_KEEP) for b in refs.branches if b.name.startswith(_KEEP)}  # of a run that was cut off
+    for tag in sorted((set(tags) | held) - {f"v{version}"}):
+        if tag in held or len(_history(api, repo, tag)) > 1:
+            _move(api, repo, tag, tags, tag in held)
+            done.append(f"{tag} moved to a commit without history")
+    if len(_history(api, repo, "main")) > 1:
+        api.super_squash_history(repo, repo_type=KIND, branch="main")
+        done.append("history of main squashed")
+    gone = _orphans(api, repo)
+    if gone:
+        api.permanently_delete_lfs_files(repo, gone, repo_type=KIND, rewrite_history=False)
+        done.append(f"{len(gone)} large files deleted")
+    return done
+
+
+def _history(api: Any, repo: str, revision: str) -> list[Any]:
+    return list(api.list_repo_commits(repo, repo_type=KIND, revision=revision))
+
+
+def _move(api: Any, repo: str, tag: str, tags: dict[str, str], held: bool) -> None:
+    """The tag on a commit of the same content that has no past. The branch holds it meanwhile."""
+    branch = _KEEP + tag
+    if not held:
+        api.create_branch(repo, repo_type=KIND, branch=branch, revision=tags[tag])
+    if len(_history(api, repo, branch)) > 1:
+        api.super_squash_history(repo, repo_type=KIND, branch=branch)
+    target = _history(api, repo, branch)[0].commit_id
+    if tag in tags and tags[tag] != target:
+        api.delete_tag(repo, repo_type=KIND, tag=tag)
+    if tags.get(tag) != target:
+        api.create_tag(repo, repo_type=KIND, tag=tag, revision=target)
+    api.delete_branch(repo, repo_type=KIND, branch=branch)
+
+
+def _orphans(api: Any, repo: str) -> list[Any]:
+    refs = api.list_repo_refs(repo, repo_type=KIND)
+    needed = set()
+    for revision in ["main", *(tag.target_commit for tag in refs.tags)]:
+        tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
+        needed |= {f.lfs.sha256 for f in tree if getattr(f, "lfs", None)}
+    return [file for file in api.list_lfs_files(repo, repo_type=KIND) if file.file_oid not in needed]

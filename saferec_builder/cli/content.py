@@ -1,0 +1,373 @@
+"""What a release is made of, gathered from the workspace: every table read once, every check passed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from exports import rows
+from saferec_builder import store, tables
+from saferec_builder.store import Workspace
+from saferec_builder.traits import Taxonomy
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command asked for."""
+
+    version: str
+    inject: str | None = None
+    unreviewed: bool = False
+    allow: frozenset[str] = frozenset()
+    with_text: bool = False
+    resplit: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    content: rows.Content
+    drops: pl.DataFrame
+    facts: dict[str, Any]  # of the manifest, but for what only the written files tell
+    parent: Path | None  # the release before this one
+    provenance: dict[str, Any]
+    taxonomy: bytes
+
+
+@dataclass(frozen=True)
+class Base:
+    """The workspace as a release sees it, before anything is chosen."""
+
+    conversations: pl.DataFrame  # last revision, with cluster, split and straddles
+    reviews: pl.DataFrame  # each person's last word that counts
+    labels: pl.DataFrame
+    catalog_rows: pl.DataFrame
+    items: pl.DataFrame
+    links: pl.DataFrame
+    oracle: Any
+    risks: Any
+    out: dict[str, str]  # conversations that nobody may be given -> why
+    told: dict[str, Any]  # facts on all of it
+
+
+def gather(ws: Workspace, wanted: Wanted) -> Made:
+    """Everything of the release but its files; every check on it has passed."""
+    from saferec_builder import checks, release, targets, traits
+
+    path = ws.config.taxonomy.path
+    taxonomy = traits.load(ws.root / path if path else None)
+    parent = _parent(ws, wanted.version)
+    base = _base(ws, wanted, taxonomy, parent)
+    voiced = base.reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
+    known = release.current(base.labels, base.conversations, voiced)
+    here = base.conversations.filter(~pl.col("straddles") & ~pl.col("conversation").is_in(list(base.out)))
+    withheld = checks.small_groups(known, here, taxonomy.slugs, ws.config.release.min_seekers)
+    terms = release.Terms(frozenset(withheld), wanted.unreviewed, base.out)
+    found = _finders(base.conversations, base.items, base.links)
+    built, drops = release.build(base.conversations, known, *found, terms)
+    injected = _injected(wanted.inject, built, taxonomy)
+    shelf, k = targets.shelf(built, base.items, base.oracle), ws.config.dataset.k
+    filled = targets.fill(built, shelf, k)
+    silent = _silent(built["source"], wanted)
+    _check(filled, base.conversations["turns"], base.out, silent)
+    agreement = _agreement(base.reviews, taxonomy, withheld)
+    released = known.filter(~pl.col("trait").is_in(withheld)).join(
+        filled.select(subject="conversation"), on="subject", how="semi", maintain_order="left"
+    )
+    content = rows.Content(
+        name=ws.config.dataset.name,
+        k=k,
+        rows=filled,
+        turns=base.conversations["turns"],
+        labels=_labels(released, base.reviews, agreement, ws.secret),
+        reviews=_reviews(base.reviews, filled, withheld, ws, wanted.version),
+        item_labels=base.labels.filter(kind="item_flag"),
+        items=base.items,
+        oracle=base.oracle,
+        risks=base.risks,
+        official={t.slug: t.safecrs for t in taxonomy.traits},
+        injected=None if injected is None else targets.fill(injected, shelf, k),
+        silent=silent,
+    )
+    facts = _facts(ws, wanted, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
+    facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
+    facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
+    facts["unreviewed"] = filled.join(known, left_on="conversation", right_on="subject", how="anti").height
+    facts |= {"agreement": agreement, "withheld": withheld}
+    made = _provenance(ws, base.conversations, base.catalog_rows, base.reviews)
+    return Made(content, drops, facts, parent, made, (ws.root / path if path else traits.EMBEDDED).read_bytes())
+
+
+# ---- what the workspace holds
+
+
+def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None) -> Base:
+    from exports import write
+    from saferec_builder import catalog, checks, splits
+    from saferec_builder.cli.withdraw import reasons
+
+    conversations, reviews = _conversations(ws, taxonomy)
+    labels = tables.last(store.read(ws, tables.LABELS), "kind", "subject", "trait")
+    catalog_rows = store.read(ws, tables.CATALOG_ROWS)
+    items, links = catalog.merge(catalog_rows)
+    sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
+    demo = ws.config.demo or "demo" in sources
+    checks.check_labels(labels, conversations, items, taxonomy.slugs)
+    checks.check_licences(sources, wanted.allow)
+    checks.check_simulated(labels, demo, wanted.allow)
+    oracle, risks = catalog.risks(items, links, store.read(ws, tables.WARNINGS), taxonomy, ws.config.rule)
+    before = write.read_manifest(parent).model_dump() if parent else {}
+    shares = splits.Shares(**ws.config.splits.model_dump(), earlier=None if wanted.resplit else _starts(before))
+    split = splits.assign(conversations, shares)
+    told = {
+        "demo": demo,
+        "simulated": bool(labels["simulated"].any()),
+        "licences": checks.licences(sources),
+        "split_rule": splits.rule(conversations),
+        "split_starts": [t.isoformat() if t else None for t in shares.starts(conversations["time"])],
+        "parent": before.get("version"),
+        "withdrawn": {v: r for v, r in reasons(ws.releases).items() if v != wanted.version},
+    }
+    conversations = conversations.join(split, on="conversation", maintain_order="left")
+    out = _out(ws, conversations)
+    return Base(conversations, reviews, labels, catalog_rows, items, links, oracle, risks, out, told)
+
+
+def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(the last revision of each with its cluster, each reviewer's last word per unit that counts)."""
+    from saferec_builder import adjudicate
+
+    history = store.read(ws, tables.CONVERSATIONS)
+    given = store.read(ws, tables.REVIEWS)
+    newest = pl.col("digest") == pl.col("digest").last().over("conversation")
+    texts = history.join(given, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
+        "digest", "turns", kind=pl.lit("sensitivity"), subject="conversation", current=newest
+    )
+    standing, _ = adjudicate.standing(given.filter(kind="sensitivity"), texts, taxonomy)
+    of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
+    reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
+    clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
+    found = tables.last(history, "conversation")
+    return found.join(clusters, on="conversation", how="left", maintain_order="left"), reviews
+
+
+def _out(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
+    """Conversations that nobody may be given: a crisis, or a removal that was asked for."""
+    from saferec_builder import release
+
+    marks = tables.last(store.read(ws, tables.MARKS).filter("crisis"), "conversation", "digest")
+    crisis = conversations.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
+    out = dict.fromkeys(crisis, release.CRISIS)
+    asked = ws.root / "removals.csv"
+    if asked.exists():
+        from saferec_builder import mine
+
+        removals = mine.read_removals(asked)
+        gone = mine.removed(conversations, store.read(ws, tables.ORIGINS), removals, ws.secret)
+        out |= dict.fromkeys(gone, release.REMOVED)
+    return out
+
+
+def _parent(ws: Workspace, version: str) -> Path | None:
+    """The newest release below this version."""
+    from exports import write
+    from saferec_builder.checks import check_version
+
+    older = [v for v in write.versions(ws.releases) if check_version(v) < check_version(version)]
+    return ws.releases / max(older, key=check_version) if older else None
+
+
+def _starts(before: dict[str, Any]) -> tuple[datetime | None, datetime | None] | None:
+    told = before.get("split_starts")
+    if not told or not any(told):
+        return None
+    first, second = (datetime.fromisoformat(t) if t else None for t in told)
+    return first, second
+
+
+def _finders(conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame) -> tuple[Any, Any]:
+    """(ref -> item, text -> mentions), both by the catalog."""
+    from functools import partial
+
+    from saferec_builder import catalog, release
+
+    index = catalog.index(items)
+    return catalog.link(release.refs(conversations), links, index), partial(catalog.mentions, index=index)
+
+
+def _injected(words: str | None, built: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame | None:
+    from saferec_builder import inject
+
+    if words is None:
+        return None
+    banks = inject.banks()
+    return inject.rows(built, inject.chosen(words, taxonomy.slugs, banks), banks)
+
+
+def _silent(sources: pl.Series, wanted: Wanted) -> frozenset[str]:
+    """Sources whose text stays with them."""
+    from saferec_builder import checks
+
+    if wanted.with_text:
+        return frozenset()
+    return frozenset(s for s in sources.unique() if checks.shares(s) == "ids" and s not in wanted.allow)
+
+
+def _check(filled: pl.DataFrame, turns: pl.Series, out: dict[str, str], silent: frozenset[str]) -> None:
+    from saferec_builder import checks, privacy
+    from saferec_builder.cli.mine import AT_SIGN
+
+    checks.check_removed(filled, out)
+    checks.check_leaks(filled)
+    checks.check_answers(filled, turns)
+    told = filled.filter(~pl.col("source").is_in(list(silent)))
+    checks.check_personal(told, turns, privacy.find, {str(source): kinds for source, kinds in AT_SIGN.items()})
+
+
+# ---- people
+
+
+def _agreement(reviews: pl.DataFrame, taxonomy: Taxonomy, withheld: list[str]) -> dict[str, Any]:
+    """trait -> alpha of its sensitivity labels and the units that two reviewers judged."""
+    from saferec_builder import adjudicate, agreement
+
+    said = reviews.filter(kind="sensitivity", role="reviewer").with_columns(out=pl.lit(None, pl.String))
+    told = agreement.alphas(adjudicate.votes(said, taxonomy)).sort("trait")
+    short = told.filter(~pl.col("trait").is_in(withheld)).with_columns(pl.col("alpha").round(4))
+    return {r["trait"]: {"alpha": r["alpha"], "units": r["units"]} for r in short.iter_rows(named=True)}
+
+
+def _keyed(secret: bytes, *parts: str) -> str:
+    """A name that nobody without the workspace's secret can lead back."""
+    import hashlib
+
+    return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()
+
+
+def _labels(labels: pl.DataFrame, reviews: pl.DataFrame, agreement: dict[str, Any], secret: bytes) -> pl.DataFrame:
+    """Labels as released: `basis` names the set of reviews behind one, and tells nothing else about them."""
+    who = dict(reviews.select("review", "reviewer").iter_rows())
+    lists = labels["reviews"].to_list()
+    alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
+    return labels.select("subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
+        agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
+        certificate=pl.lit(None, pl.String),
+        reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
+        basis=pl.Series([_keyed(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
+    )
+
+
+def _reviews(
+    reviews: pl.DataFrame, filled: pl.DataFrame, withheld: list[str], ws: Workspace, version: str
+) -> pl.DataFrame:
+    """Reviews of those who agreed to it (programs need not), under a pseudonym of this release."""
+    agreed = pl.col("reviewer").is_in(ws.config.release.consent) | pl.col("simulated")
+    here = pl.col("subject").is_in(filled["conversation"].implode()) | (pl.col("kind") == "item_flag")
+    told = reviews.filter(agreed & here & ~pl.col("trait").is_in(withheld))
+    names = {who: _keyed(ws.secret, "reviewer", version, who) for who in told["reviewer"].unique()}
+    return told.select(
+        "kind",
+        "subject",
+        "trait",
+        "verdict",
+        "form",
+        "spans",
+        "role",
+        "guideline",
+        "simulated",
+        reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),
+    )
+
+
+# ---- facts and files
+
+
+def _facts(ws: Workspace, wanted: Wanted, content: rows.Content, taxonomy: Taxonomy) -> dict[str, Any]:
+    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
+    from saferec_builder import __version__
+
+    newest = content.rows["time"].max()
+    proposals = store.read(ws, tables.PROPOSALS).group_by("proposer").len().sort("proposer")
+    repo = ws.config.dataset.repo
+    return {
+        "name": content.name,
+        "version": wanted.version,
+        "schema": 1,
+        "created": newest.date().isoformat() if isinstance(newest, datetime) else None,
+        "url": f"https://huggingface.co/datasets/{repo}" if repo else f"urn:saferec:{content.name}",
+        "k": content.k,
+        "licence": ws.config.dataset.licence,
+        "contact": ws.config.release.contact,
+        "code_version": __version__,
+        "taxonomy_digest": taxonomy.digest,
+        "traits": list(taxonomy.slugs),
+        "official": dict(content.official),
+        "rule": ws.config.oracle.model_dump(),
+        "sources": content.rows["source"].unique().sort().to_list(),
+        "silent": sorted(content.silent),
+        "min_seekers": ws.config.release.min_seekers,
+        "keeps_unreviewed": wanted.unreviewed,
+        "proposers": dict(proposals.iter_rows()),
+        "short_of_clear": _short(content.rows),
+    }
+
+
+def _short(filled: pl.DataFrame) -> int:
+    """Requests for which no item is clear: they stand in `grpo` only."""
+    return filled.filter(pl.col("cut").is_not_null() & (pl.col("safe").list.len() == 0)).height
+
+
+def _provenance(
+    ws: Workspace, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
+) -> dict[str, Any]:
+    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
+    said = store.read(ws, tables.PROPOSALS).group_by("proposer", "version", "taxonomy").len("count")
+    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
+    return {
+        "files": dict(files.iter_rows()) | {source: [] for source in others},
+        "proposals": said.sort("proposer", "version", "taxonomy").to_dicts(),
+        "guidelines": reviews["guideline"].drop_nulls().unique().sort().to_list(),
+        "tools": reviews["tool"].unique().sort().to_list(),
+        "reviewers": reviews["reviewer"].n_unique(),
+    }
+
+
+def build(ws: Workspace, made: Made) -> tuple[bool, dict[str, Any]]:
+    """(is it new, the manifest): writes releases/VERSION, where its version is large enough for what changed."""
+    from exports import card, croissant, provenance, versions, write
+    from saferec_builder.checks import check_version
+
+    facts = dict(made.facts)
+
+    def finish(draft: Path, written: write.Written) -> tuple[dict[str, Any], dict[str, bytes]]:
+        (draft / "traits.toml").write_bytes(made.taxonomy)
+        facts.update(counts=written.counts, row_digests=written.digests)
+        found: list[versions.Change] = []
+        before, log, proof = None, "", None
+        if made.parent:
+            found = versions.check(made.parent, draft, facts, check_version(facts["version"]))
+            before = write.read_manifest(made.parent).model_dump()
+            log = (made.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+            proof = {"version": before["version"], "sha256": write.sha256(made.parent / write.SUMS)}
+        facts["changes"] = [f"{change.size}: {change.what}" for change in found]
+        schemas = rows.schemas(made.content.official)
+        texts = {
+            "README.md": card.render(facts).encode(),
+            "CHANGELOG.md": card.changelog(facts, before, log).encode(),
+            "croissant.json": croissant.render(facts, written.files, schemas),
+            "provenance.json": provenance.render(facts, made.provenance, proof),
+            "traits.toml": made.taxonomy,
+        }
+        return facts, texts
+
+    new = write.build(ws.releases, facts["version"], _parts(made.content), rows.CONFIGS, finish)
+    return new, facts
+
+
+def _parts(content: rows.Content) -> Iterator[tuple[str, str, Any]]:
+    for split in rows.SPLITS:
+        for tables_ in rows.chunks(content, split):
+            yield from ((config, split, table) for config, table in tables_.items())
+    yield from ((config, "catalog", table) for config, table in rows.catalog(content).items())

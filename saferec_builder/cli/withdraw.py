@@ -1,0 +1,64 @@
+"""withdraw: a version is taken back: marked here and on the Hub, or erased from the Hub's history."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+FILE = "withdrawn.json"
+
+
+def withdraw(
+    version: Annotated[str, typer.Argument(help="The version to take back.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why: it stands on the card, for everyone.")],
+    hub: Annotated[bool, typer.Option("--hub", help="Also on the Hugging Face Hub.")] = False,
+    repo: Annotated[
+        str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
+    ] = None,
+    erase: Annotated[bool, typer.Option("--erase", help="Remove its tag and history on the Hub. No way back.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Mark a version as withdrawn: publish refuses it, later cards say why; --hub marks the published card too."""
+    from exports import write
+    from saferec_builder import store
+    from saferec_builder.errors import ReleaseError, UsageError
+
+    ws = store.open_workspace(folder)
+    name = repo or ws.config.dataset.repo
+    if erase and not hub:
+        raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
+    if hub and not name:
+        raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
+    if not hub and version not in write.versions(ws.releases):
+        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {', '.join(write.versions(ws.releases))}")
+    new = _mark(ws.releases, version, reason)
+    figures: dict[str, Any] = {"version": version, "reason": reason}
+    if hub and name:
+        from exports.withdraw import on_hub
+
+        figures["hub"] = on_hub(name, version, reason, erase=erase)
+    say(Counts("withdraw", int(new), int(not new), figures=figures), as_json, "marks")
+
+
+def reasons(releases: Path) -> dict[str, str]:
+    """version -> why it was withdrawn, as this workspace knows."""
+    path = releases / FILE
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def _mark(releases: Path, version: str, reason: str) -> bool:
+    from saferec_builder.store import replacing
+
+    known = reasons(releases)
+    if known.get(version) == reason:
+        return False
+    releases.mkdir(exist_ok=True)
+    with replacing(releases / FILE) as tmp:
+        tmp.write_text(json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return True

@@ -1,0 +1,83 @@
+"""What a release costs: writing beside a bare pyarrow write of the same rows, each check, the whole, and memory.
+
+ROWS conversations (SAFEREC_BENCH_ROWS, default 1,000,000) of about 640 bytes of request over 7,000 films, each labelled
+on one trait. The release runs in a process of its own, whose peak memory is read at its end.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.bench.figures import figure
+
+ROWS = int(os.environ.get("SAFEREC_BENCH_ROWS", "1000000"))
+
+
+def main() -> None:
+    from tests.bench import release_costs
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        release_costs.fill(root, ROWS)
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.bench.bench_release", str(root)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        told = json.loads(ran.stdout.splitlines()[-1])
+        bare = release_costs.bare(root / "releases" / "1.0.0", root / "bare")
+    figure("release.write_over_pyarrow", told["write"] / bare, "ratio", "<= 1.5")
+    figure("release.whole_over_pyarrow", told["whole"] / bare, "ratio", "<= 10")
+    figure("release.peak_memory", told["memory"], "GB", "< 3")
+    for name, seconds in told["checks"].items():
+        figure(f"release.{name}_per_1M", seconds / ROWS * 1e6, "CPU-s", "printed")
+    with tempfile.TemporaryDirectory() as folder:
+        release_costs.reupload(Path(folder), min(ROWS, 200_000))
+
+
+def measured(root: Path) -> dict[str, Any]:
+    """CPU seconds of a whole release in this process, of its parts, and its peak memory."""
+    from saferec_builder import catalog, checks, release, splits, targets
+    from saferec_builder.cli import content
+    from saferec_builder.store import open_workspace
+
+    spent: dict[str, float] = {}
+
+    def timed(module: Any, name: str) -> None:
+        real: Callable[..., Any] = getattr(module, name)
+
+        def run(*words: Any, **more: Any) -> Any:
+            start = time.process_time()
+            try:
+                return real(*words, **more)
+            finally:
+                spent[name] = spent.get(name, 0.0) + time.process_time() - start
+
+        setattr(module, name, run)
+
+    for name in ("check_labels", "check_leaks", "check_answers", "check_personal", "small_groups"):
+        timed(checks, name)
+    for module, name in ((release, "build"), (targets, "shelf"), (targets, "fill"), (splits, "assign")):
+        timed(module, name)
+    for name in ("merge", "link"):
+        timed(catalog, name)
+    start = time.process_time()
+    ws = open_workspace(root)
+    made = content.gather(ws, content.Wanted("1.0.0"))
+    gathered = time.process_time()
+    content.build(ws, made)
+    end = time.process_time()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {"whole": end - start, "write": end - gathered, "memory": memory, "checks": spent}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(Path(sys.argv[1]))))

@@ -1,0 +1,157 @@
+"""The workspace, the bare write and the uploads of bench_release."""
+
+import random
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import store, tables, traits
+from saferec_builder.cli.workspace import make
+from tests.bench.figures import figure
+
+FILMS = 7_000
+WORDS = 5_000
+SHARD = 100_000
+
+
+def fill(root: Path, rows: int) -> None:
+    """A workspace with `rows` labelled conversations."""
+    make(root, demo=False)
+    ws = store.open_workspace(root)
+    rng = random.Random(3)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
+    titles = [" ".join(w.title() for w in rng.sample(words, rng.randint(1, 4))) for _ in range(FILMS)]
+    store.append(ws, tables.CATALOG_ROWS, _catalog(titles))
+    store.append(ws, tables.WARNINGS, _warnings(rng))
+    for start in range(0, rows, SHARD):
+        made = list(_conversations(start, min(rows, start + SHARD), rng, words, titles))
+        frame = pl.DataFrame([talk for talk, _ in made], schema=tables.CONVERSATIONS.schema)
+        _shard(ws, tables.CONVERSATIONS, frame, start)
+        _labels(ws, [label for _, label in made])
+
+
+def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number: int) -> None:
+    """Straight to disk: reading the table back for every shard, as `append` does, is not what is measured here."""
+    import json
+
+    folder = ws.root / "tables" / table.name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{number:09d}-x.parquet"
+    frame.write_parquet(path, compression="zstd")
+    facts = {"rows": frame.height, "bytes": path.stat().st_size, "schema": tables.SCHEMA_VERSION}
+    path.with_suffix(".json").write_text(json.dumps(facts))
+
+
+def _labels(ws: store.Workspace, rows: list[dict]) -> None:
+    store.append(ws, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
+
+
+def _catalog(titles: list[str]) -> pl.DataFrame:
+    rows = [
+        {"source": "csv", "source_id": str(n), "domain": "film", "title": title, "year": 1950 + n % 70, "plot": None}
+        | {"refs": [f"imdb:tt{n:07d}"], "aliases": [], "genres": []}
+        for n, title in enumerate(titles)
+    ]
+    return pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema)
+
+
+def _warnings(rng: random.Random) -> pl.DataFrame:
+    rows = [
+        {"warning": f"w{n}-{topic}", "ref": f"imdb:tt{n:07d}", "domain": "film", "kind": "topic", "topic": topic}
+        | {"source": "csv", "answer": "yes" if rng.random() < 0.2 else "no"}
+        for n in range(FILMS)
+        if rng.random() < 0.7
+        for topic in traits.load()["gore"].core
+    ]
+    return pl.DataFrame(rows, schema=tables.WARNINGS.schema)
+
+
+def _conversations(
+    start: int, end: int, rng: random.Random, words: list[str], titles: list[str]
+) -> Iterator[tuple[dict, dict]]:
+    first = datetime(2015, 1, 1, tzinfo=UTC)
+    for n in range(start, end):
+        talk = [" ".join(rng.choices(words, k=k)) for k in (50, 12, 38, 12, 8)]
+        picked = [min(int(rng.expovariate(1 / 900)), FILMS - 1) for _ in range(4)]
+        said = [[], [picked[0]], [], picked[1:], []]
+        talk[1] += f" {titles[picked[0]]} ({1950 + picked[0] % 70})"
+        hurt = n % 3 == 0
+        talk[0] += " I faint at blood" if hurt else ""
+        turns = [
+            {"role": ("seeker", "recommender")[t % 2], "text": text, "items": [f"imdb:tt{i:07d}" for i in said[t]]}
+            for t, text in enumerate(talk)
+        ]
+        named = [f"imdb:tt{i:07d}" for i in picked]
+        name, digest = f"{n:016x}", f"{n * 7919:016x}"
+        row = {"conversation": name, "digest": digest, "source": "messages", "source_id": str(n), "domain": "film"}
+        row |= {"source_file": "x", "seeker": f"p{n:09d}", "time": first + timedelta(minutes=n), "turns": turns}
+        span = {"turn": 0, "start": len(talk[0]) - 16, "end": len(talk[0]), "quote": "I faint at blood"}
+        label = {"label": f"l{n}", "kind": "sensitivity", "subject": name, "trait": "gore", "digest": digest}
+        label |= {"verdict": "present" if hurt else "absent", "form": "implicit" if hurt else None}
+        label |= {"spans": [span] if hurt else [], "method": "agreed", "reviews": [], "simulated": False}
+        yield row | {"recommended": named, "accepted": named[2:], "seen": []}, label
+
+
+def bare(release: Path, out: Path) -> float:
+    """CPU seconds of pyarrow alone for the same rows, one file after the other."""
+    import pyarrow.parquet as pq
+
+    out.mkdir()
+    spent = 0.0
+    for number, path in enumerate(sorted(release.rglob("*.parquet"))):
+        table = pq.read_table(path)
+        start = time.process_time()
+        pq.write_table(table, out / f"{number}.parquet", compression="zstd", compression_level=3, row_group_size=50_000)
+        spent += time.process_time() - start
+    return spent
+
+
+# ---- what a changed release sends again
+
+
+def reupload(root: Path, rows: int) -> None:
+    """Bytes that Xet's own chunker finds new in a whole release, as shares of it, after a change of 1 %."""
+    import hf_xet
+
+    fill(root, rows)
+    _release(root, "1.0.0")
+    more = rows // 100
+    rng = random.Random(4)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
+    titles = [" ".join(rng.sample(words, 2)).title() for _ in range(FILMS)]
+    ws = store.open_workspace(root)
+    made = list(_conversations(rows, rows + more, rng, words, titles))
+    store.append(ws, tables.CONVERSATIONS, pl.DataFrame([t for t, _ in made], schema=tables.CONVERSATIONS.schema))
+    _labels(ws, [label for _, label in made])
+    _release(root, "1.1.0")
+    fixed = store.read(ws, tables.LABELS).filter(verdict="present").sample(more, seed=5)
+    none = pl.lit(None, pl.String)
+    fixed = fixed.with_columns(verdict=pl.lit("absent"), form=none, spans=pl.lit([], pl.List(tables.SPAN)))
+    _labels(ws, fixed.with_columns(label="fix-" + pl.col("label")).to_dicts())
+    _release(root, "1.1.1")
+    session = hf_xet.XetSession()
+    shares = [_sent(session, root / "cas", root / "releases" / version) for version in ("1.0.0", "1.1.0", "1.1.1")]
+    figure("release.reupload_first", shares[0], "ratio", "1 (all of it)")
+    figure("release.reupload_append_1pct", shares[1], "ratio", "<= 0.03")
+    figure("release.reupload_fix_1pct", shares[2], "ratio", "<= 0.05")
+
+
+def _release(root: Path, version: str) -> None:
+    from saferec_builder.cli import content
+
+    ws = store.open_workspace(root)
+    content.build(ws, content.gather(ws, content.Wanted(version)))
+
+
+def _sent(session: Any, shelf: Path, release: Path) -> float:
+    """The share of a release's bytes that a store which has the earlier ones does not hold yet."""
+    shelf.mkdir(exist_ok=True)
+    commit = session.new_upload_commit(endpoint=f"local://{shelf}")
+    for path in sorted(release.rglob("*.parquet")):
+        commit.start_upload_file(str(path))
+    told = commit.wait_to_finish().dedup_metrics
+    return float(told.new_bytes / told.total_bytes)
