@@ -77,6 +77,29 @@ class Release(_Section):
     contact: str | None = None  # whom to ask for removal: an address or a page
 
 
+class Mine(_Section):
+    languages: list[str] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
+
+
+SUGGESTIONS = {
+    "MovieSuggestions": "film",
+    "ifyoulikeblank": "",
+    "televisionsuggestions": "series",
+    "gamingsuggestions": "game",
+    "suggestmeagame": "game",
+    "ShouldIbuythisgame": "game",
+}
+
+
+class Reddit(_Section):
+    subreddits: dict[str, str] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
+    flair: str | None = None  # None: the pattern in sources/threads.py
+    other_flair: str | None = None
+    request: str | None = None
+    upvotes: int = Field(10, ge=0)
+    buckets: int = Field(16, ge=1, le=65_536)
+
+
 class Store(_Section):
     url: str | None = None  # default: workspace.db in the workspace
 
@@ -91,6 +114,8 @@ class Config(_Section):
     dataset: Dataset = Dataset()
     taxonomy: TaxonomyFile = TaxonomyFile()
     oracle: Thresholds = Thresholds()
+    mine: Mine = Mine()
+    reddit: Reddit = Reddit()
     propose: Proposer = Proposer()
     splits: Splits = Splits()
     release: Release = Release()
@@ -136,6 +161,17 @@ name = "{name}"
 # sure = 0.9                 # P(yes) or P(no) of a topic's votes that settles it
 # prior_yes = 1.0            # Beta prior of a topic's votes
 # prior_no = 1.0
+
+[mine]
+# languages = ["en"]         # keep only what is written in these; default: all
+
+[reddit]                     # docs/mining.md
+# subreddits = {{ MovieSuggestions = "film", gamingsuggestions = "game" }}  # as Reddit spells them
+# flair = "(?i)request"      # flair or title and text that make a submission a request: regular expressions
+# other_flair = "(?i)^suggesting|discussion"
+# request = "(?i)looking for|recommend"
+# upvotes = 10               # score from which a reply's items count as taken up; 0: only thanks do
+# buckets = 16               # threads are joined in so many parts: more for larger dumps
 
 [propose]
 # model = "my-model"         # for --proposer openai: any OpenAI-compatible server

@@ -20,9 +20,10 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saferec_builder import tables
+from saferec_builder.errors import UsageError
 from saferec_builder.traits import Taxonomy
 
-PROMPT = Path(__file__).with_name("prompts") / "propose-v1.md"
+EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
 EVIDENCE_ROLES = ("seeker", "plot")
 LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
@@ -95,36 +96,56 @@ def cannot_ask(subject: Subject, longest: int | None = LONGEST) -> str | None:
 # ---- the request
 
 
-@lru_cache(maxsize=4)
-def version(prompt: Path = PROMPT) -> str:
-    """The prompt file's name and text: a changed prompt is another proposer, also under the same name."""
-    return f"{prompt.stem}-{tables.digest(prompt.read_text(encoding='utf-8'))[:8]}"
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file: the instructions per section, and the version that its readings carry."""
+
+    version: str  # name and text of the file: a changed prompt is another proposer, also under the same name
+    sections: tuple[tuple[str, str], ...]
+
+    def instructions(self, kind: str, taxonomy: Taxonomy) -> str:
+        traits = "\n".join(f"- {t.slug}: {t.definition} {t.hint}".rstrip() for t in taxonomy.traits)
+        return dict(self.sections)[SECTIONS[kind]].replace("{traits}", traits).strip()
 
 
-def build_request(subject: Subject, taxonomy: Taxonomy) -> dict[str, Any]:
+@lru_cache(maxsize=8)
+def prompt(path: Path = EMBEDDED) -> Prompt:
+    """The file's sections `# conversation` and `# item`, each with its place for the traits."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"{path}: the prompt cannot be read: {fault}") from None
+    parts = re.split(r"^# (\w+)\n", text, flags=re.M)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for name in SECTIONS.values():
+        if "{traits}" not in sections.get(name, ""):
+            raise UsageError(f"{path}: wanted a section `# {name}` with {{traits}} in it: see docs/proposing.md")
+    return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
+
+
+def version(path: Path = EMBEDDED) -> str:
+    return prompt(path).version
+
+
+def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> dict[str, Any]:
     """Body of a chat completion without model and sampling: the same first message for all, then this text as data."""
+    system, answer = _fixed(subject.kind, taxonomy, asked or prompt())
     lines = "\n".join(_data_line(n, role, text) for n, (role, text) in enumerate(subject.turns))
-    return {
-        "messages": [
-            {"role": "system", "content": _instructions(subject.kind, taxonomy)},
-            {"role": "user", "content": f"<data>\n{lines}\n</data>\nAnswer with the JSON object for this data."},
-        ],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "claims", "strict": True, "schema": schema(taxonomy)},
-        },
-    }
+    user = f"<data>\n{lines}\n</data>\nAnswer with the JSON object for this data."
+    return {"messages": [system, {"role": "user", "content": user}], "response_format": answer}
 
 
-def _instructions(kind: str, taxonomy: Taxonomy) -> str:
-    traits = "\n".join(f"- {t.slug}: {t.definition} {t.hint}".rstrip() for t in taxonomy.traits)
-    return _sections()[SECTIONS[kind]].replace("{traits}", traits).strip()
+_MADE: dict[tuple[str, str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
 
 
-@lru_cache(maxsize=1)
-def _sections() -> dict[str, str]:
-    parts = re.split(r"^# (\w+)\n", PROMPT.read_text(encoding="utf-8"), flags=re.M)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every request of a kind has in common, made once: the first message and the form of the answer."""
+    key = (kind, taxonomy.digest, asked.version)
+    if key not in _MADE:
+        form = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
+        system = {"role": "system", "content": asked.instructions(kind, taxonomy)}
+        _MADE[key] = system, {"type": "json_schema", "json_schema": form}
+    return _MADE[key]
 
 
 def _data_line(number: int, role: str, text: str) -> str:
@@ -182,12 +203,17 @@ def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
 
 
 def read_reply(
-    subject: Subject, content: str, taxonomy: Taxonomy, proposer: str, settled: frozenset[str] = frozenset()
+    subject: Subject,
+    content: str,
+    taxonomy: Taxonomy,
+    proposer: str,
+    settled: frozenset[str] = frozenset(),
+    made_by: str | None = None,
 ) -> Reading:
     """The claims of an answer that hold, as rows of tables.PROPOSALS; the others by the reason of their rejection.
 
-    settled: traits of an item on which the catalog has its verdict already. `present` is no more than `unsure` where
-    its evidence stands in a turn that gives orders: a person decides.
+    settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt.
+    `present` is no more than `unsure` where its evidence stands in a turn that gives orders: a person decides.
     """
     if error := off_schema(content, taxonomy):
         return Reading(subject, [], Counter(), error, content[:2_000])
@@ -202,7 +228,7 @@ def read_reply(
         else:
             if claim.verdict == "present" and suspect & {span["turn"] for span in spans}:
                 claim = claim.model_copy(update={"verdict": "unsure"})
-            kept[claim.trait] = _row(claim, spans, subject, proposer, taxonomy)
+            kept[claim.trait] = _row(claim, spans, subject, (proposer, made_by or version()), taxonomy)
     return Reading(subject, list(kept.values()), rejected)
 
 
@@ -249,11 +275,11 @@ def locate(text: str, quote: str) -> tuple[int, int] | None:
 
 
 def _row(
-    claim: Claim, spans: list[dict[str, Any]], subject: Subject, proposer: str, taxonomy: Taxonomy
+    claim: Claim, spans: list[dict[str, Any]], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy
 ) -> dict[str, Any]:
     unit = (subject.kind, subject.subject, claim.trait)
     return {
-        "proposal": tables.digest(*unit, subject.digest, proposer, version()),
+        "proposal": tables.digest(*unit, subject.digest, *by, taxonomy[claim.trait].wording),
         "kind": subject.kind,
         "subject": subject.subject,
         "trait": claim.trait,
@@ -262,8 +288,8 @@ def _row(
         "form": claim.form if claim.verdict == "present" else None,
         "spans": spans,
         "confidence": claim.confidence / 100,
-        "proposer": proposer,
-        "version": version(),
+        "proposer": by[0],
+        "version": by[1],
         "taxonomy": taxonomy.digest,
     }
 
@@ -275,7 +301,7 @@ def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
 
 def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
     """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
-    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, None, None) for s in subjects]
+    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s), None, None) for s in subjects]
     return pl.DataFrame(rows, schema=tables.READINGS.schema, orient="row")
 
 

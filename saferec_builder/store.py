@@ -182,6 +182,54 @@ def _append_db(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
         return int(db.scalar(_count(sql)) - before)
 
 
+@dataclass
+class Keyed:
+    """A table of the database, held open for one row at a time."""
+
+    db: Any
+    sql: Any
+    nested: dict[str, pl.DataType]
+    times: dict[str, pl.DataType]
+
+    def get(self, key: str) -> Any:
+        """The row with this value in the table's one key column, or None."""
+        return self.db.execute(self._select, {"key": key}).first()
+
+    @cached_property
+    def _select(self) -> Any:
+        import sqlalchemy as sa
+
+        first = next(c for c in self.sql.constraints if isinstance(c, sa.UniqueConstraint)).columns[0]
+        return sa.select(self.sql).where(first == sa.bindparam("key"))
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds the row unless its key is there; on disk when this returns, also for whoever is killed then."""
+        self.db.execute(self._insert, _as_sql(row, self.nested, self.times))
+
+    @cached_property
+    def _insert(self) -> Any:
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        dialect = sqlite if self.db.dialect.name == "sqlite" else postgresql
+        return dialect.insert(self.sql).on_conflict_do_nothing()
+
+
+@contextmanager
+def keyed(ws: Workspace, table: tables.Table) -> Iterator[Keyed]:
+    """The table held open: thousands of single rows a second, each its own transaction."""
+    import sqlalchemy as sa
+
+    with _connection(ws) as db:
+        sql = _sql_table(table)
+        sql.create(db, checkfirst=True)
+        engine = db.engine
+        db.commit()
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as single:
+            if engine.dialect.name == "sqlite":
+                single.execute(sa.text("PRAGMA synchronous=NORMAL"))  # with WAL: whole after a kill of the process
+            yield Keyed(single, sql, *_as_text(table))
+
+
 def _count(sql: Any) -> Any:
     import sqlalchemy as sa
 

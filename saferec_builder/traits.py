@@ -33,6 +33,11 @@ class Trait:
     esrb: dict[str, float]
     safecrs: str
 
+    @property
+    def wording(self) -> str:
+        """Names what a model is told of the trait: slug, definition and hint."""
+        return hashlib.blake2b("\0".join((self.slug, self.definition, self.hint)).encode(), digest_size=8).hexdigest()
+
 
 @dataclass(frozen=True)
 class Taxonomy:

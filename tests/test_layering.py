@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("saferec_builder", "annotation", "exports", "training")
 STAR = {"errors", "traits", "titles", "violations", "cues"}  # B*: standard library and numpy only
-BASE = STAR | {"tables", "agreement", "certificates"}
+BASE = STAR | {"columns", "tables", "agreement", "certificates"}
 STAGES = {
     "mine",
     "privacy",
@@ -19,7 +19,6 @@ STAGES = {
     "catalog",
     "propose",
     "rules",
-    "cues",
     "route",
     "adjudicate",
     "probes",

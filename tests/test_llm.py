@@ -1,6 +1,5 @@
 """The client against a server that fails in every known way (a stub, see servers/llm_stub.py)."""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,7 +41,7 @@ def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: 
         found = [r async for r in llm.replies(server, map(body, texts), get=paid.get, put=put, check=only_fine)]
         return [reply for _, reply in sorted(found, key=lambda pair: pair[0])]
 
-    return asyncio.run(run())
+    return llm.run(run())
 
 
 FAULTS = {

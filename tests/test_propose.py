@@ -78,8 +78,9 @@ def test_the_schema_is_what_every_server_reads() -> None:
 def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "p-v1.md", tmp_path / "x" / "p-v1.md"
     theirs.parent.mkdir()
-    ours.write_text("a")
-    theirs.write_text("b")
+    text = propose.EMBEDDED.read_text()
+    ours.write_text(text)
+    theirs.write_text(text + "Be kind.")
     assert propose.version(ours) != propose.version(theirs)
     assert propose.version().startswith("propose-v1-")
 
@@ -202,5 +203,7 @@ def test_an_answer_off_the_schema_is_no_answer(content: str) -> None:
 def test_proposals_fit_their_table() -> None:
     frame = tables.check(propose.proposal_rows([read(claim()), read()]), tables.PROPOSALS)
     row = frame.row(0, named=True)
-    assert row["proposal"] == tables.digest("sensitivity", "c1", "medical_trauma", "d1", "m", propose.version())
+    assert row["proposal"] == tables.digest(
+        "sensitivity", "c1", "medical_trauma", "d1", "m", propose.version(), TAXONOMY["medical_trauma"].wording
+    )
     assert tables.check(propose.proposal_rows([read()]), tables.PROPOSALS).height == 0

@@ -115,7 +115,7 @@ def test_a_kill_between_two_tables_doubles_nothing(
     stub: Stub,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from saferec_builder.cli import propose as command
+    from saferec_builder.cli import reading as command
 
     fill(workspace, *TEXTS, *(f"blood {n}" for n in range(5)))  # four chunks of two, which may end in any order
     monkeypatch.setattr(command, "CHUNK", 2)

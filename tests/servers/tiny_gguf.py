@@ -1,21 +1,21 @@
 """A real model server for tests: a llama of random weights, made on the spot, behind llama.cpp's own HTTP server.
 
 It enforces the schema and writes nonsense inside it, so it shows what the line does with a real server's answers
-and never what a model knows. Run as a program it serves until it is ended: `python tests/servers/tiny_gguf.py MODEL`.
+and never what a model knows. `serving` is the proposer's own way to serve a file.
 """
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-WIDTH, LAYERS, HEADS, INNER, CONTEXT = 64, 2, 4, 128, 16_384
+from saferec_builder.llm.local import CONTEXT, serving
+
+__all__ = ["serving", "write_model"]
+
+WIDTH, LAYERS, HEADS, INNER = 64, 2, 4, 128
 MERGES = 640
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
@@ -116,40 +116,3 @@ def _byte_letters() -> list[str]:
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [b for b in range(256) if b not in shown]
     return [chr(b) if b in shown else chr(256 + hidden.index(b)) for b in range(256)]
-
-
-@contextmanager
-def serving(model: Path) -> Iterator[str]:
-    """The base URL of a server on loopback; its own process, so that a crash of native code is only a lost reply."""
-    command = [sys.executable, __file__, str(model)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.PIPE, text=True
-    ) as run:
-        try:
-            assert run.stdout is not None
-            for line in run.stdout:
-                if line.startswith('{"url"'):
-                    yield json.loads(line)["url"]
-                    break
-            else:
-                raise RuntimeError(f"the model server ended at its start with code {run.wait()}")
-        finally:
-            run.terminate()
-
-
-def serve(model: str) -> None:
-    """Serves until standard input closes, that is until the test that started it is gone."""
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = model
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = CONTEXT * 2, 2, 0
-    params.cpuparams.n_threads = 1
-    params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
-    server = xllamacpp.Server(params)
-    print(json.dumps({"url": f"{server.listening_address}/v1"}), flush=True)
-    sys.stdin.read()
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1])

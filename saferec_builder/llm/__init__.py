@@ -1,0 +1,11 @@
+"""One client for every OpenAI-compatible server: each request ends as a reply or as an error with its reason.
+
+A reply that was paid for is never bought again (get, put); what a server says is kept as it came; no key is ever in it.
+Reasons stand before the first colon of an error, so that they can be counted.
+"""
+
+from saferec_builder.llm.ask import Pace, replies, run
+from saferec_builder.llm.money import Price, Purse
+from saferec_builder.llm.server import OPENAI, SAMPLING, Reply, Server
+
+__all__ = ["OPENAI", "SAMPLING", "Pace", "Price", "Purse", "Reply", "Server", "replies", "run"]

@@ -1,0 +1,201 @@
+"""OpenAI's Batch API: the same requests at half the price, answered within a day; safe to kill at any moment.
+
+A ledger (note, ledger) remembers what is uploaded and submitted. A run first settles the batches that are open, then
+submits what no reply was paid for. A kill between the submission and the note is found again by the mark that the
+batch carries on the server, so nothing is submitted twice.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from saferec_builder.errors import ProposerError
+from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
+from saferec_builder.llm.money import Purse
+from saferec_builder.llm.server import Reply, Server, read_body, refusal
+from saferec_builder.llm.wire import Wire
+from saferec_builder.tables import digest
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one file
+OVER = ("completed", "failed", "expired", "cancelled")
+MARK = "saferec_batch"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A batch as the ledger has it: uploaded (remote is the file) | submitted (remote is the batch) | done."""
+
+    batch: str
+    state: str
+    remote: str
+    requests: int
+
+
+Ledger = Callable[[], list[Entry]]  # the last entry of every batch of this server and model
+Note = Callable[[Entry], None]
+
+
+async def replies(
+    server: Server,
+    bodies: Iterable[dict[str, Any]],
+    *,
+    get: Get,
+    put: Put,
+    check: Check,
+    purse: Purse,
+    ledger: Ledger,
+    note: Note,
+    poll: float = 30.0,
+) -> AsyncGenerator[tuple[int, Reply]]:
+    """As `ask.replies`, by way of batches: waits until every batch is over, asking every `poll` seconds."""
+    todo = list(bodies)
+    names = [server.name(body) for body in todo]
+    failed: dict[str, Reply] = {}
+    fresh: set[str] = set()
+
+    def take(reply: Reply, sent: int) -> None:
+        reply = checked(reply, check)
+        purse.pay(reply, sent)
+        fresh.add(reply.request)
+        if reply.error is None:
+            put(reply)
+        else:
+            failed[reply.request] = reply
+
+    async with Wire(server) as wire:
+        desk = _Desk(server, wire, note, take)
+        await desk.settle([entry for entry in ledger() if entry.state != "done"], poll)
+        missing = {n: b for n, b in zip(names, todo, strict=True) if get(n) is None and n not in failed}
+        await desk.settle([await desk.submit(part) for part in _parts(server, missing, purse, failed)], poll)
+    for n, request in enumerate(names):
+        paid = get(request)
+        if paid is not None:
+            reply = checked(read_body(request, server.model, paid), check)
+            yield n, replace(reply, cached=request not in fresh)
+        else:
+            lost = Reply(request, server.model, error="not answered: the batch ended without this request")
+            yield n, failed.get(request, lost)
+        fresh.discard(request)
+
+
+def _parts(
+    server: Server, missing: dict[str, dict[str, Any]], purse: Purse, failed: dict[str, Reply]
+) -> Iterator[dict[str, bytes]]:
+    """Files of at most so many requests and bytes: name -> its line; what the purse cannot pay is not sent."""
+    part: dict[str, bytes] = {}
+    size = 0
+    for request, body in missing.items():
+        payload = server.payload(body)
+        if not purse.hold(request, server, len(payload)):
+            failed[request] = Reply(request, server.model, error=f"{NO_MONEY}: not sent")
+            continue
+        head = json.dumps({"custom_id": request, "method": "POST", "url": "/v1/chat/completions"})
+        line = head[:-1].encode() + b', "body": ' + payload + b"}\n"
+        if part and (len(part) == MOST_REQUESTS or size + len(line) > MOST_BYTES):
+            yield part
+            part, size = {}, 0
+        part[request] = line
+        size += len(line)
+    if part:
+        yield part
+
+
+class _Desk:
+    """Uploads, submits, waits and fetches; every step is noted before the next begins."""
+
+    def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply, int], None]) -> None:
+        self.server, self.wire, self.note, self.take = server, wire, note, take
+        self.sent: dict[str, int] = {}
+
+    async def submit(self, part: dict[str, bytes]) -> Entry:
+        import aiohttp
+
+        self.sent |= {request: len(line) for request, line in part.items()}
+        name = digest("batch", sorted(part))
+        form = aiohttp.FormData({"purpose": "batch"})
+        form.add_field("file", b"".join(part.values()), filename=f"{name}.jsonl", content_type="application/jsonl")
+        file = self._said("upload", await self.wire.once("/files", data=form))["id"]
+        entry = Entry(name, "uploaded", str(file), len(part))
+        self.note(entry)
+        return await self._start(entry)
+
+    async def _start(self, entry: Entry) -> Entry:
+        asked = {
+            "input_file_id": entry.remote,
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {MARK: f"{entry.batch}-{entry.remote}"},
+        }
+        made = self._said("submit", await self.wire.once("/batches", json=asked))
+        return self._noted(replace(entry, state="submitted", remote=str(made["id"])))
+
+    def _noted(self, entry: Entry) -> Entry:
+        self.note(entry)
+        return entry
+
+    async def settle(self, entries: list[Entry], poll: float) -> None:
+        """Waits for these batches and takes what is in them; one that was uploaded only is looked for, or started."""
+        for entry in entries:
+            if entry.state == "uploaded":
+                entry = await self._found(entry) or await self._start(entry)
+            while True:
+                told = self._said("ask for", await self.wire.get(f"/batches/{entry.remote}"))
+                if told.get("status") in OVER:
+                    break
+                await asyncio.sleep(poll)
+            for part in ("output_file_id", "error_file_id"):
+                if told.get(part):
+                    await self._fetch(str(told[part]))
+            self.note(replace(entry, state="done"))
+
+    async def _found(self, entry: Entry) -> Entry | None:
+        """The batch on the server that carries this entry's mark: its submission was not noted."""
+        after = ""
+        while True:
+            page = self._said("list", await self.wire.get(f"/batches?limit=100{after}"))
+            for batch in page.get("data") or []:
+                if (batch.get("metadata") or {}).get(MARK) == f"{entry.batch}-{entry.remote}":
+                    return self._noted(replace(entry, state="submitted", remote=str(batch["id"])))
+            if not page.get("has_more") or not page.get("data"):
+                return None
+            after = f"&after={page['data'][-1]['id']}"
+
+    async def _fetch(self, file: str) -> None:
+        error, text = await self.wire.get(f"/files/{file}/content")
+        if error is not None:
+            raise ProposerError(f"{self.server.base_url}: cannot fetch file {file}: {error}: run it again")
+        for line in text.splitlines():
+            if reply := self._reply(line):
+                self.take(reply, self.sent.get(reply.request, 0))
+
+    def _reply(self, line: str) -> Reply | None:
+        """The reply in one line of a batch's output or error file; None for a line that names no request."""
+        try:
+            told = json.loads(line)
+            request, response = str(told["custom_id"]), told.get("response") or {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        body = json.dumps(response.get("body"), ensure_ascii=False)
+        if response.get("status_code") == 200:
+            return read_body(request, self.server.model, body)
+        if response:
+            status = response.get("status_code")
+            return Reply(
+                request, self.server.model, error=refusal(status if isinstance(status, int) else 0, body), body=line
+            )
+        said = (told.get("error") or {}).get("code") or "no reason given"
+        return Reply(request, self.server.model, error=f"not answered: {said}", body=line)
+
+    def _said(self, verb: str, answer: tuple[str | None, str]) -> dict[str, Any]:
+        error, text = answer
+        try:
+            told = json.loads(text) if error is None else None
+        except ValueError:
+            told, error = None, f"no JSON: {text[:100]!r}"
+        if not isinstance(told, dict):
+            raise ProposerError(
+                f"{self.server.base_url}: cannot {verb} a batch: {error}: nothing is lost, run the command again"
+            )
+        return told

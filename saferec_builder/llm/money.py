@@ -1,0 +1,77 @@
+"""What requests cost: prices are the user's (saferec.toml), tokens are the server's, and a purse never runs over."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from saferec_builder.llm.server import Reply, Server
+
+BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
+TOKENS_OUT = 150.0  # of an answer, until then
+SAFETY = 1.25  # a purse reserves so much more input than it expects
+
+
+@dataclass(frozen=True)
+class Price:
+    """USD per million tokens."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+
+    def of(self, tokens_in: float, tokens_out: float, tokens_cached: float = 0) -> float:
+        cheaper = self.input if self.cached_input is None else self.cached_input
+        dear = (tokens_in - tokens_cached) * self.input + tokens_out * self.output
+        return (dear + tokens_cached * cheaper) / 1e6
+
+    def times(self, factor: float) -> "Price":
+        cached = None if self.cached_input is None else self.cached_input * factor
+        return Price(self.input * factor, self.output * factor, cached)
+
+
+@dataclass(frozen=True)
+class Habit:
+    """What this model's bills in this workspace say about the next one."""
+
+    bytes_per_token: float = BYTES_PER_TOKEN
+    tokens_out: float = TOKENS_OUT
+
+    def tokens_in(self, server: Server, body: dict[str, Any]) -> float:
+        return len(server.payload(body)) / self.bytes_per_token
+
+
+@dataclass
+class Purse:
+    """Pays for requests: `limit` is for all that this workspace ever spends on models, `spent` what is gone of it."""
+
+    price: Price | None = None
+    limit: float | None = None
+    spent: float = 0.0
+    habit: Habit = field(default_factory=Habit)
+    held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost
+    bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
+
+    def hold(self, request: str, server: Server, sent: int) -> bool:
+        """Sets aside the most that a request can cost; False where that would exceed the limit."""
+        if self.limit is None or self.price is None:
+            return True
+        worst = self.price.of(SAFETY * sent / self.habit.bytes_per_token, server.longest_answer)
+        if self.spent + sum(self.held.values()) + worst > self.limit:
+            return False
+        self.held[request] = worst
+        return True
+
+    def pay(self, reply: Reply, sent: int) -> None:
+        """What came back for a request that was sent: billed by its tokens, or for nothing where none are named."""
+        self.held.pop(reply.request, None)
+        tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+        usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
+        self.spent += usd
+        parts: dict[str, float] = {"requests": 1, "tokens_in": tokens_in, "tokens_cached": reply.tokens_cached}
+        parts |= {"tokens_out": tokens_out, "bytes_out": sent if tokens_in else 0, "usd": usd}
+        for name, value in parts.items():
+            self.bill[name] = self.bill.get(name, 0) + value
+
+    def billed(self) -> dict[str, float]:
+        """What was paid since the last call, for the table of spending."""
+        bill, self.bill = self.bill, {}
+        return bill

@@ -1,0 +1,128 @@
+"""What the client to a model server costs: against a stub on loopback of 50 ms, beside openai's `create`.
+
+The stub is a process of its own. Requests are whole proposals (taxonomy, schema, conversation); answers are checked.
+Name, length and check of every request are in the figure, the database is not.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from saferec_builder import llm, propose, traits
+from tests.bench.figures import figure
+
+LATENCY = 0.05
+STUB = """
+import asyncio, json, sys, uvloop
+latency = float(sys.argv[1])
+def answer(content):
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+    usage = {"prompt_tokens": 1900, "completion_tokens": 30, "total_tokens": 1930}
+    made = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    body = json.dumps(made).encode()
+    return b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body
+FINE, PROBED = answer('{"claims": []}'), answer('{"word": "zephyr-42"}')
+class Stub(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.data = transport, b""
+    def data_received(self, data):
+        self.data += data
+        head = self.data.find(b"\\r\\n\\r\\n")
+        if head < 0:
+            return
+        size = int(self.data[:head].lower().split(b"content-length:")[1].split(b"\\r\\n")[0])
+        if len(self.data) >= head + 4 + size:
+            said = PROBED if b"zephyr-42" in self.data else FINE
+            self.data = b""
+            asyncio.get_running_loop().call_later(latency, self.transport.write, said)
+async def main():
+    server = await asyncio.get_running_loop().create_server(Stub, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+uvloop.run(main())
+"""
+
+
+@contextmanager
+def stub(latency: float = LATENCY) -> Iterator[str]:
+    command = [sys.executable, "-c", STUB, str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.terminate()
+
+
+def bodies(many: int) -> Iterator[dict[str, Any]]:
+    taxonomy = traits.load()
+    for n in range(many):
+        turns = (
+            ("seeker", f"Number {n}: something quiet, please, I slept badly. " * 4),
+            ("recommender", "Of course. " * 30),
+        )
+        yield propose.build_request(propose.Subject("sensitivity", str(n), "", turns), taxonomy)
+
+
+async def ours(url: str, many: int, at_once: int) -> None:
+    taxonomy, seen = traits.load(), 0
+    server = llm.Server("m", url, concurrency=at_once)
+    check = lambda content: propose.off_schema(content, taxonomy)  # noqa: E731
+    async for _, reply in llm.replies(server, bodies(many), get=lambda _: None, put=lambda _: None, check=check):
+        assert reply.error is None, reply
+        seen += 1
+    assert seen == many
+
+
+async def create(url: str, many: int, at_once: int) -> None:
+    """The same requests through `chat.completions.create` of openai's client, as it comes."""
+    import openai
+
+    taxonomy, todo = traits.load(), bodies(many)
+    async with openai.AsyncOpenAI(api_key="unused", base_url=url) as client:
+
+        async def worker() -> None:
+            for body in todo:
+                made = await client.chat.completions.create(
+                    model="m", temperature=0.0, max_completion_tokens=2_000, **body
+                )
+                assert propose.off_schema(made.choices[0].message.content or "", taxonomy) is None
+
+        await asyncio.gather(*(worker() for _ in range(at_once)))
+
+
+def spent(work: Any) -> tuple[float, float]:
+    """(wall, CPU) seconds of this process."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    llm.run(work)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def memory(many: int) -> float:
+    """Peak MB of a process that asks so many times at 256 in flight."""
+    code = f"""
+from tests.bench.bench_propose import *
+import resource
+with stub(0.0) as url:
+    llm.run(ours(url, {many}, 256))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    with stub() as url:
+        llm.run(ours(url, 200, 64))  # warm
+        wall, _ = spent(ours(url, 6_000, 64))
+        figure("propose.stub_64_of_ideal", 6_000 / wall / (64 / LATENCY), "ratio", ">= 0.7")
+        _, mine = spent(ours(url, 6_000, 512))
+        _, theirs = spent(create(url, 2_000, 512))
+    figure("propose.cpu_ms_a_request", mine / 6_000 * 1_000, "ms", "none")
+    figure("propose.stub_512_over_create", (theirs / 2_000) / (mine / 6_000), "ratio", ">= 3")
+    small, large = memory(20_000), memory(200_000)
+    figure("propose.memory_200k_requests", large, "MB", "< 400")
+    figure("propose.memory_200k_over_20k", large / small, "ratio", "flat: about 1")
