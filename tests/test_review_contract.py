@@ -23,12 +23,16 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     params=[
         "files",
         pytest.param("label-studio", marks=pytest.mark.servers),
+        pytest.param("argilla", marks=pytest.mark.servers),
     ]
 )
 def tool(request, ws):
     """A driver: what people do in the tool, and the words that name it on the command line."""
     if request.param == "files":
         return review_world.Files(ws)
+    if request.param == "argilla":
+        server = request.getfixturevalue("argilla_server")
+        return review_world.Argilla(ws, server.url, server.key)
     home, facts = request.getfixturevalue("label_studio")
     (ws.root / "label-studio").symlink_to(home)
     return review_world.LabelStudio(ws, home, facts)

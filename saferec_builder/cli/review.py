@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-TOOLS = ("label-studio", "files")
-Tool = Annotated[str, typer.Option("--tool", help="Where people review: label-studio, or files (one CSV per person).")]
+TOOLS = ("label-studio", "argilla", "files")
+Tool = Annotated[
+    str, typer.Option("--tool", help="Where people review: label-studio, argilla or files (one CSV per person).")
+]
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
 SHOWN = 20  # refused rows that are printed one by one; all of them are in the table drops
@@ -68,7 +70,7 @@ def push(
         raise UsageError(f"{folder}: there is nothing to review: run `saferec-build mine` first")
     paths = _paths(to or desk.ws.root / "review", names, adjudicator) if tool == "files" else {}
     _check_pulled(desk, [path for path in paths.values() if path.exists()])
-    server = None if paths else servers.connect(desk.ws, url, token)
+    server = None if paths else servers.connect(desk.ws, tool, url, token)
     plan = _plan(desk, names, adjudicator, Wish(audit, everything, band, budget, minutes))
     disputed = adjudicate.disputed(desk.judged)
     with servers.writing(desk.ws):
@@ -286,7 +288,7 @@ def pull(
             raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
         pulled = _read(desk, [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])])
     else:
-        pulled = servers.pull(desk, servers.connect(desk.ws, url, token))
+        pulled = servers.pull(desk, servers.connect(desk.ws, tool, url, token))
     _leave_out(desk, pulled)
     added = store.append(desk.ws, tables.REVIEWS, _new(desk, pulled))
     drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from annotation.answers import Pulled
-    from annotation.label_studio import Server
     from saferec_builder.store import Workspace
 
 
@@ -37,11 +36,15 @@ def writing(ws: "Workspace") -> Iterator[None]:
         yield
 
 
-def connect(ws: "Workspace", url: str | None, token: str | None) -> "Server":
+def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> Any:
     """The team's server where --url says so, else the workspace's own."""
-    from annotation import label_studio, managed
+    from annotation import argilla, label_studio, managed
     from saferec_builder.errors import UsageError
 
+    if tool == "argilla":
+        if not url or not token:
+            raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")
+        return argilla.Server(url, token)
     if url:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from annotation import managed
+from tests.servers import argilla_up
 
 NOT_RUN = "part not run: "
 INSTALL = "install: .venv/bin/python -m tests.servers.install"
@@ -32,3 +33,17 @@ def label_studio() -> Iterator[tuple[Path, dict[str, Any]]]:
     finally:
         managed.down(home)
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def argilla_server() -> Iterator[argilla_up.Argilla]:
+    """A real Argilla server with an owner."""
+    if reason := argilla_up.missing():
+        pytest.skip(f"{NOT_RUN}{reason}")
+    folder = memory()
+    server = argilla_up.Argilla(folder)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,114 @@
+"""Runs the real argilla-server in its own environment, with searches answered by SQL on Argilla's own database.
+
+Argilla wants Elasticsearch or OpenSearch, which no package index offers. Search engines are a registry there, so this adds
+one that keeps no index: everything else (API, authorisation, validation, database, web pages) is the server's own. What
+it cannot show is Elasticsearch's delay before a new record is found, and its text analysis.
+
+Started as: python argilla_main.py PORT, with the interpreter of that environment; imports nothing of this project.
+"""
+
+import sys
+from typing import Any
+
+import uvicorn
+from argilla_server import app
+from argilla_server.database import AsyncSessionLocal
+from argilla_server.models import Record, Response
+from argilla_server.search_engine import base
+from sqlalchemy import String, and_, cast, exists, func, or_, select, true
+
+
+async def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
+    """There is no index to keep."""
+
+
+INDEXING = [
+    name for name in vars(base.SearchEngine) if name.startswith(("create_", "delete_", "configure_", "update_"))
+]
+INDEXING += ["close", "index_records", "partial_record_update"]
+
+
+class SqlSearch(base.SearchEngine):
+    @classmethod
+    async def new_instance(cls) -> "SqlSearch":
+        return cls()
+
+    async def ping(self) -> bool:
+        return True
+
+    async def info(self) -> dict[str, Any]:
+        return {"name": "sql", "version": {"number": "0"}}
+
+    async def get_dataset_progress(self, dataset: Any) -> dict[str, int]:
+        return await _counts(dataset, select(Record.status, func.count()).where(Record.dataset_id == dataset.id))
+
+    async def get_dataset_user_progress(self, dataset: Any, user: Any) -> dict[str, int]:
+        rows = select(Response.status, func.count()).join(Record, Record.id == Response.record_id)
+        return await _counts(dataset, rows.where(Record.dataset_id == dataset.id, Response.user_id == user.id))
+
+    async def search(
+        self,
+        dataset: Any,
+        query: Any = None,
+        filter: Any = None,
+        sort: Any = None,
+        offset: int = 0,
+        limit: int = 100,
+        user_id: Any = None,
+    ) -> base.SearchResponses:
+        where = and_(Record.dataset_id == dataset.id, _words(query), _filter(filter))
+        async with AsyncSessionLocal() as db:
+            total = await db.scalar(select(func.count()).select_from(Record).where(where))
+            page = select(Record.id).where(where).order_by(Record.inserted_at, Record.id).offset(offset).limit(limit)
+            ids = (await db.scalars(page)).all()
+        items = [base.SearchResponseItem(record_id=found, score=1.0) for found in ids]
+        return base.SearchResponses(items=items, total=total)
+
+    async def compute_metrics_for(self, metadata_property: Any) -> Any:
+        raise NotImplementedError("no test asks for metadata metrics")
+
+    async def similarity_search(self, dataset: Any, vector_settings: Any, **more: Any) -> Any:
+        raise NotImplementedError("no test searches by vector")
+
+
+async def _counts(dataset: Any, statement: Any) -> dict[str, int]:
+    """Rows per status, and their sum; a draft has none."""
+    if dataset.is_draft:
+        return {}
+    column = statement.selected_columns[0]
+    async with AsyncSessionLocal() as db:
+        rows = (await db.execute(statement.group_by(column))).all()
+    told = {getattr(status, "value", status): n for status, n in rows}
+    return {"total": sum(told.values()), **told}
+
+
+def _words(query: Any) -> Any:
+    text = query if isinstance(query, str) else getattr(query, "q", "") or ""
+    column = func.lower(cast(Record.fields, String))
+    return and_(true(), *(column.contains(word.lower(), autoescape=True) for word in text.split()))
+
+
+def _filter(wanted: Any) -> Any:
+    """By status of the record, or of a person's response: all that the page for annotators asks."""
+    if wanted is None:
+        return true()
+    if isinstance(wanted, base.AndFilter):
+        return and_(true(), *map(_filter, wanted.filters))
+    scope, values = wanted.scope, [getattr(value, "value", value) for value in wanted.values]
+    if isinstance(scope, base.RecordFilterScope):
+        return getattr(Record, scope.property).in_(values)
+    if isinstance(scope, base.ResponseFilterScope) and not scope.question:
+        mine = [Response.record_id == Record.id, *([Response.user_id == scope.user.id] if scope.user else [])]
+        given = exists(select(1).select_from(Response).where(*mine, Response.status.in_(values)).correlate(Record))
+        none = ~exists(select(1).select_from(Response).where(*mine).correlate(Record))
+        return or_(given, none) if "pending" in values else given
+    raise NotImplementedError(f"no test filters by {scope!r}")
+
+
+for name in INDEXING:
+    setattr(SqlSearch, name, _nothing)
+SqlSearch.__abstractmethods__ = frozenset()
+base.SearchEngine.register("sql")(SqlSearch)
+
+if __name__ == "__main__":
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False)

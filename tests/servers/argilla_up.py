@@ -1,0 +1,92 @@
+"""A real Argilla on loopback: Redis, a migrated SQLite database, the server, an owner. See argilla_main.py."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from annotation import managed
+
+VERSION = "2.8.0"
+PINS = Path(__file__).with_name("argilla.txt")
+MAIN = Path(__file__).with_name("argilla_main.py")
+
+
+def home() -> Path:
+    return managed.cache() / f"argilla-{VERSION}"
+
+
+def missing() -> str | None:
+    """What keeps it from running here."""
+    if not (home() / "ready").exists():
+        return "Argilla's server (install: .venv/bin/python -m tests.servers.install)"
+    if not shutil.which("redis-server"):
+        return "Argilla's server (install: apt-get install redis-server)"
+    return None
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
+
+
+class Argilla:
+    """Starts at once; `stop` ends both processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, redis = folder, free_port(), free_port()
+        self.url, self.key, self.password = f"http://127.0.0.1:{self.port}", secrets.token_hex(16), "owner-12345678"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.environment = os.environ | {
+            "ARGILLA_HOME_PATH": str(folder),
+            "ARGILLA_DATABASE_URL": f"sqlite+aiosqlite:///{folder}/argilla.db?check_same_thread=False",
+            "ARGILLA_SEARCH_ENGINE": "sql",
+            "ARGILLA_REDIS_URL": f"redis://127.0.0.1:{redis}/0",
+            "ARGILLA_AUTH_SECRET_KEY": secrets.token_hex(16),
+            "ARGILLA_ENABLE_TELEMETRY": "false",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        self._start(["redis-server", "--port", str(redis), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        self._run("database", "migrate")
+        self._run("database", "users", "create_default", "--api-key", self.key, "--password", self.password)
+        self._start([str(home() / "bin" / "python"), str(MAIN), str(self.port)])
+        self._wait()
+
+    def _run(self, *words: str) -> None:
+        tool = [str(home() / "bin" / "python"), "-m", "argilla_server", *words]
+        done = subprocess.run(tool, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    def _start(self, words: list[str]) -> None:
+        with open(self.folder / "server.log", "ab") as log:
+            process = subprocess.Popen(
+                words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
+            )
+        self.processes.append(process)
+
+    def _wait(self, seconds: float = 180.0) -> None:
+        import httpx2
+
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.processes[-1].poll() is None, (self.folder / "server.log").read_text()[-2000:]
+            try:
+                if httpx2.get(f"{self.url}/api/v1/version", timeout=5).status_code == 200:
+                    return
+            except httpx2.HTTPError:
+                time.sleep(0.3)
+        raise AssertionError(f"Argilla did not answer within {seconds} s")
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
