@@ -1,18 +1,31 @@
 """From what a source read to conversations: one per id, with a seeker who says something, and nobody's name.
 
-reads  conversations as the sources give them (with `place`, and seekers under the source's own ids)
-gives  conversations (seekers as keyed pseudonyms), drops
+reads  conversations as the sources give them (with `place`, and people under the source's own ids), removals
+gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops
 """
 
+import csv
 import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
 from saferec_builder import tables
+from saferec_builder.errors import UsageError
+
+Hide = Callable[[pl.Series], tuple[pl.Series, Counter[str]]]  # texts -> (texts with placeholders, how many of what)
+REMOVED = "removed on request"
+PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
-def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
+def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(rows of CONVERSATIONS, in order of id; rows of DROPS). `have` is the workspace's table so far.
+
+    Without a secret the seekers are pseudonyms already.
 
     Dropped: `no seeker text`, and `same id` where an id comes twice: the finer segmentation (more turns) stays,
     whatever the order. Against `have` a row with fewer turns is dropped only where its words are part of the ones
@@ -25,19 +38,133 @@ def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes) -> tuple[pl.Data
     kept = finest.join(coarser, "_row", "anti").sort("conversation")
     others = spoken.join(kept, "_row", "anti")
     drops = pl.concat([_drops(mute, "no seeker text"), _drops(others, "same id")])
-    return pseudonyms(kept, secret).select(list(tables.CONVERSATIONS.columns)), drops
+    named = kept if secret is None else pseudonyms(kept, secret)
+    return named.select(list(tables.CONVERSATIONS.columns)), drops
 
 
-def pseudonyms(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+def pseudonyms(frame: pl.DataFrame, secret: bytes, column: str = "seeker") -> pl.DataFrame:
     """The same person of a source always gets the same name, which nobody without the secret can lead back."""
-    names = frame.select("source", "seeker").drop_nulls().unique().sort("source", "seeker")
-    keyed = [
-        hashlib.blake2b(f"{source}\n{who}".encode(), key=secret[:64], digest_size=8).hexdigest()
-        for source, who in names.rows()
-    ]
+    names = frame.select("source", column).drop_nulls().unique().sort("source", column)
+    keyed = [pseudonym(source, who, secret) for source, who in names.rows()]
     table = names.with_columns(name=pl.Series(keyed, dtype=pl.String))
-    joined = frame.join(table, ["source", "seeker"], "left", maintain_order="left")
-    return joined.with_columns(seeker=pl.col("name")).drop("name")
+    joined = frame.join(table, ["source", column], "left", maintain_order="left")
+    return joined.with_columns(pl.col("name").alias(column)).drop("name")
+
+
+def pseudonym(source: str, who: str, secret: bytes) -> str:
+    return hashlib.blake2b(f"{source}\n{who}".encode(), key=secret[:64], digest_size=8).hexdigest()
+
+
+# ---- personal data
+
+
+def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
+    """(the rows with placeholders in their turns and the column `replaced`, how many of each kind).
+
+    A conversation whose text changed has the digest of the changed text.
+    """
+    turns = read.with_row_index("_row").select("_row", "turns").explode("turns", empty_as_null=False)
+    texts = turns["turns"].struct.field("text")
+    clean, counts = hide(texts)
+    changed = turns["_row"].filter(clean != texts)
+    if changed.is_empty():
+        return read.with_columns(replaced=pl.lit(0, pl.Int32)), counts
+    new = turns.with_columns(pl.col("turns").struct.with_fields(text=clean), marks=_placeholders(clean, texts))
+    lists = new.group_by("_row", maintain_order=True).agg("turns", replaced=pl.col("marks").sum().cast(pl.Int32))
+    rows = read.with_row_index("_row").drop("turns").join(lists, "_row", "left", maintain_order="left")
+    rows = rows.with_columns(pl.col("turns").fill_null([]), pl.col("replaced").fill_null(0))
+    at = changed.unique().sort()
+    some = rows[at.to_list()]
+    named = [
+        digest_of(list(t), posted=posts is not None) for t, posts in zip(some["turns"], some["posts"], strict=True)
+    ]
+    digests = rows["digest"].scatter(at, named)
+    return rows.with_columns(digest=digests).select([*read.columns, "replaced"]), counts
+
+
+def digest_of(turns: list[dict[str, str]], *, posted: bool) -> str:
+    """The digest of turns; where items were found in the text of posts, a better catalog makes no new revision."""
+    return tables.digest([[t["role"], t["text"]] for t in turns]) if posted else tables.digest(turns)
+
+
+def _placeholders(clean: pl.Series, texts: pl.Series) -> pl.Series:
+    found = clean.str.count_matches(PLACEHOLDER).cast(pl.Int32) - texts.str.count_matches(PLACEHOLDER).cast(pl.Int32)
+    return found.clip(0)
+
+
+def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ORIGINS of the kept conversations, where their source has posts (whose authors are pseudonyms)."""
+    known = read.filter(pl.col("posts").is_not_null()).join(kept, ["conversation", "digest"], "semi")
+    known = known.unique(["conversation", "digest"], keep="first", maintain_order=True)
+    each = known.select("conversation", "digest", "source", post="posts").explode("post")
+    turn = pl.int_range(pl.len()).over("conversation", "digest").cast(pl.Int32)
+    named = each.with_columns(turn=turn).with_columns(pl.col("post").struct.unnest())
+    return named.select(list(tables.ORIGINS.columns))
+
+
+# ---- removals on request
+
+
+@dataclass(frozen=True)
+class Removals:
+    """What people asked to have taken out: (source or empty for any, id of a post) and (source, author)."""
+
+    ids: frozenset[tuple[str, str]] = frozenset()
+    authors: frozenset[tuple[str, str]] = frozenset()
+
+    def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
+        return {value for where, value in wanted if where in ("", source)}
+
+
+def read_removals(path: Path) -> Removals:
+    """removals.csv of a workspace: source,source_id,author with an id or an author in each row; no file is no wish."""
+    if not path.exists():
+        return Removals()
+    ids, authors = set(), set()
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
+            raise UsageError(f"{path}: found columns {rows.fieldnames}, wanted source,source_id,author")
+        for row in rows:
+            source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
+            if not post and not who:
+                raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
+            ids |= {(source, name) for name in (post, post.removeprefix("t3_")) if post}
+            authors |= {(source, name) for name in (who, re.sub(r"^/?u/", "", who).lower()) if who}
+    return Removals(frozenset(ids), frozenset(authors))
+
+
+def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(rows that nobody asked to have removed, rows of DROPS of the others)."""
+    gone = pl.lit(False)
+    for source in read["source"].unique().sort():
+        wish = pl.col("source_id").is_in(list(removals.of(removals.ids, source)))
+        wish |= pl.col("seeker").is_in(list(removals.of(removals.authors, source)))
+        gone |= (pl.col("source") == source) & wish.fill_null(False)
+    # the source's id is what may not be kept: the place in the file says enough
+    drops = _drops(read.filter(gone), REMOVED).with_columns(detail=pl.lit(""))
+    return read.filter(~gone), drops
+
+
+def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.Series:
+    """Ids of mined conversations whose current text holds what removals.csv at `path` names: no release may hold them.
+
+    `conversations` and `origin` are the whole tables CONVERSATIONS and ORIGINS.
+    """
+    removals = read_removals(path)
+    told = tables.last(conversations, "conversation").select("conversation", "digest", "source", "source_id", "seeker")
+    posts = origin.join(told.select("conversation", "digest", "source"), ["conversation", "digest"])
+    columns = ["conversation", "source", "source_id", "seeker"]
+    said = pl.concat([told.select(columns), posts.rename({"author": "seeker"}).select(columns)])
+    found = [said.clear()]
+    for source in said["source"].unique().sort():
+        people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]
+        wish = pl.col("source_id").is_in(list(removals.of(removals.ids, source))) | pl.col("seeker").is_in(people)
+        found.append(said.filter((pl.col("source") == source) & wish))
+    return pl.concat(found)["conversation"].unique().sort()
+
+
+# ---- rows
 
 
 def _says_something() -> pl.Expr:

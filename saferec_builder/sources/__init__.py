@@ -154,7 +154,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             if isinstance(line, Left):
                 yield f"{path.name}:{number}", line
             elif line := line.removeprefix(b"\xef\xbb\xbf").strip():
-                yield f"{path.name}:{number}", _json_object(line)
+                yield f"{path.name}:{number}", json_object(line)
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
@@ -170,7 +170,7 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
         yield number, Left("line too long", f"wanted at most {LONGEST:,} bytes")
 
 
-def _json_object(line: bytes) -> Any:
+def json_object(line: bytes) -> Any:
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:

@@ -7,7 +7,13 @@ import polars as pl
 
 from saferec_builder import tables
 
-_COLUMNS: dict[str, Any] = {**tables.CONVERSATIONS.schema, "place": pl.String}
+POST = pl.Struct({"source_id": pl.String, "author": pl.String})
+_COLUMNS: dict[str, Any] = {
+    **tables.CONVERSATIONS.schema,
+    "place": pl.String,
+    "posts": pl.List(POST),  # of the turns, where a source has posts of its own: ids and authors as it names them
+    "stated": pl.List(pl.String),  # traits that the source itself claims, under its own names
+}
 SCHEMA = pl.Schema(_COLUMNS)
 
 
@@ -29,6 +35,8 @@ def row(
     recommended: list[str],
     accepted: list[str],
     seen: list[str],
+    posts: list[dict[str, str | None]] | None = None,
+    stated: list[str] | None = None,
 ) -> dict[str, Any]:
     """A conversation as read; `seeker` is still the source's own id, which `mine` turns into a pseudonym."""
     return {
@@ -45,7 +53,55 @@ def row(
         "accepted": accepted,
         "seen": seen,
         "place": place,
+        "posts": posts,
+        "stated": stated,
     }
+
+
+def by_role(turns: list[Turn]) -> dict[str, list[str]]:
+    """role -> refs of its turns; a ref belongs to who named it first."""
+    named: dict[str, str] = {}
+    for turn in turns:
+        for item in turn["items"]:
+            named.setdefault(item, turn["role"])
+    return {role: [item for item, who in named.items() if who == role] for role in ("seeker", "recommender")}
+
+
+class Line(TypedDict):
+    """One line of a file that holds a dialogue in many lines."""
+
+    dialogue: str
+    order: tuple[int, ...]
+    role: str
+    text: str
+    items: list[str]
+    place: str
+    turn: str | None  # lines with the same one in a row are one turn; None: a turn of its own
+
+
+def of_lines(source: str, lines: list[Line], **facts: Any) -> list[dict[str, Any]]:
+    """One conversation per dialogue, in order of its first line; a dialogue stands at its first line."""
+    dialogues: dict[str, list[Line]] = {}
+    for line in lines:
+        dialogues.setdefault(line["dialogue"], []).append(line)
+    return [_dialogue(source, name, found, facts) for name, found in dialogues.items()]
+
+
+def _dialogue(source: str, name: str, lines: list[Line], facts: dict[str, Any]) -> dict[str, Any]:
+    turns: list[Turn] = []
+    last: tuple[str, str] | None = None
+    for line in sorted(lines, key=lambda line: line["order"]):
+        here = None if line["turn"] is None else (line["role"], line["turn"])
+        if here is not None and here == last:
+            turns[-1]["text"] += f" {line['text']}"
+            turns[-1]["items"] = list(dict.fromkeys([*turns[-1]["items"], *line["items"]]))
+        else:
+            turns.append(Turn(role=line["role"], text=line["text"], items=line["items"]))
+        last = here
+    by = by_role(turns)
+    return row(
+        source, name, lines[0]["place"], turns, recommended=by["recommender"], accepted=[], seen=by["seeker"], **facts
+    )
 
 
 def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:

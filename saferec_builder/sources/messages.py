@@ -55,9 +55,8 @@ def read(path: Path) -> Read:
     left: Counter[str] = Counter()
 
     def one(place: str, raw: dict[str, Any]) -> Rows:
-        row = _Row.model_validate(raw)
-        found = _conversation(place, row)
-        left.update(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
+        found, skipped = conversation(SOURCE, place, raw)
+        left.update(skipped)
         return [found]
 
     rows, drops = sources.jsonl(path, "mine", SOURCE, one)
@@ -69,17 +68,20 @@ def _kept(message: _Message) -> bool:
     return message.role in ROLES and bool(message.text.strip())
 
 
-def _conversation(place: str, row: _Row) -> dict[str, Any]:
+def conversation(source: str, place: str, raw: dict[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
+    """(the conversation that an outside row holds, its messages that are left out, by role or `empty`)."""
+    row = _Row.model_validate(raw)
+    skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
+    return _conversation(source, place, row), skipped
+
+
+def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
     turns = [
         conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _kept(m)
     ]
-    named: dict[str, str] = {}
-    for turn in turns:
-        for item in turn["items"]:
-            named.setdefault(item, turn["role"])
-    by = {role: [item for item, who in named.items() if who == role] for role in ROLES.values()}
+    by = conversations.by_role(turns)
     return conversations.row(
-        SOURCE,
+        source,
         tables.digest(turns) if row.id is None else str(row.id),
         place,
         turns,

@@ -1,0 +1,197 @@
+"""mine reddit: dumps become conversations in two passes over shards, each of which can be killed and run again.
+
+file -> posts of the wanted subreddits, with placeholders and pseudonyms, in buckets by submission
+bucket -> requests, the talk with those who asked, conversations
+Nothing that an author wrote or is called reaches the disk before the first pass has replaced it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import catalog, engine, language, mine, privacy, sources, tables
+from saferec_builder.sources import Read, Rows, conversations, reddit, threads
+
+_SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every shard needs to know; small, since it is sent to each worker."""
+
+    rules: threads.Rules
+    secret: bytes
+    removals: mine.Removals
+    buckets: int
+    items: Path | None  # the merged catalog
+
+    @property
+    def mark(self) -> str:
+        """Shards of another catalog, secret or set of rules are other shards."""
+        items = self.items.stem if self.items else ""
+        wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
+        return tables.digest(str(self.rules), mine.pseudonym("", "", self.secret), wishes, self.buckets, items)
+
+
+def read(files: list[Path], job: Job, folder: Path, how: engine.How) -> tuple[Read, pl.DataFrame, dict[str, float]]:
+    """(conversations with pseudonyms, drops and figures; their marks; CPU seconds per step)."""
+    if how.workers is None and sum(path.stat().st_size for path in files) < _SMALL:
+        how = replace(how, workers=1)
+    shards = {f"file-{_identity(path, job.mark)}": (path, job) for path in files}
+    first = engine.map_shards(read_file, shards, folder, how)
+    parts = [folder / name for name in first]
+    every = tables.digest(sorted(first))
+    buckets = {f"bucket-{every}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
+    second = engine.map_shards(join_bucket, buckets, folder, how)
+    figures: Counter[str] = Counter()
+    for facts in (*first.values(), *second.values()):
+        figures.update(facts)
+    frames = {name: _gathered(folder, [*first, *second], name) for name in ("conversations", "marks", "drops")}
+    rows = pl.concat([pl.DataFrame(schema=conversations.SCHEMA), *frames["conversations"]])
+    drops = pl.concat([tables.DROPS.empty, *frames["drops"]])
+    marks = pl.concat([tables.MARKS.empty, *frames["marks"]])
+    counted = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
+    seconds = {k.removeprefix("seconds_"): float(v) for k, v in sorted(figures.items()) if k.startswith("seconds_")}
+    return Read(rows, drops, counted), marks, seconds
+
+
+def _gathered(folder: Path, shards: list[str], name: str) -> list[pl.DataFrame]:
+    found = (folder / shard / f"{name}.parquet" for shard in shards)
+    return [pl.read_parquet(path) for path in found if path.exists()]
+
+
+def _identity(path: Path, mark: str) -> str:
+    facts = path.stat()
+    return tables.digest(path.name, facts.st_size, facts.st_mtime_ns, mark)
+
+
+@contextmanager
+def _clock(seconds: Counter[str], step: str) -> Iterator[None]:
+    start = time.process_time()
+    yield
+    seconds[f"seconds_{step}"] += time.process_time() - start  # type: ignore[assignment]
+
+
+# ---- first pass: a file
+
+
+def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
+    """Writes posts-BUCKET.parquet and drops.parquet; says what became of the lines."""
+    path, job = work
+    tally, counts, drops = reddit.Tally(), Counter[str](), list[pl.DataFrame]()
+    frames: list[pl.DataFrame] = []
+    blocks = reddit.read(path, job.rules.subreddits, tally)
+    while True:
+        with _clock(counts, "reading"):
+            found = next(blocks, None)
+        if found is None:
+            break
+        posts, rejects = found
+        posts, gone = _wished(posts, job.removals)
+        with _clock(counts, "privacy"):
+            frames.append(_private(posts, job, counts))
+        drops.append(sources.drops_frame(rejects + gone))
+    with _clock(counts, "writing"):
+        _write_buckets(pl.concat([pl.DataFrame(schema=reddit.POSTS), *frames]), job.buckets, folder)
+    left = pl.concat(drops)
+    left.write_parquet(folder / "drops.parquet")
+    removed = int(left["reason"].eq(mine.REMOVED).sum())
+    counts.update(lines=tally.lines, posts=tally.passed - removed, lines_rejected=left.height - removed)
+    return dict(counts)
+
+
+def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame, Rows]:
+    ids = {name for full in removals.of(removals.ids, reddit.SOURCE) for name in (full, f"t3_{full}")}
+    gone = pl.col("post").is_in(list(ids)) | pl.col("author").is_in(list(removals.of(removals.authors, reddit.SOURCE)))
+    places = posts.filter(gone)["place"]
+    return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, mine.REMOVED) for place in places]
+
+
+def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:
+    hide = partial(privacy.redact_all, titles=titles(job.items))
+    for column in ("title", "text"):
+        clean, found = hide(posts[column])
+        posts = posts.with_columns(clean.alias(column))
+        counts.update({f"replaced_{kind}": n for kind, n in found.items()})
+    named = posts.with_columns(source=pl.lit(reddit.SOURCE))
+    return mine.pseudonyms(named, job.secret, "author").select(list(reddit.POSTS))
+
+
+def _write_buckets(posts: pl.DataFrame, buckets: int, folder: Path) -> None:
+    """A reply and its parent share their submission, so a bucket is closed."""
+    number = {link: int(tables.digest(link), 16) % buckets for link in posts["link"].unique()}
+    table = pl.DataFrame(list(number.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
+    split = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
+    for (bucket,), part in split.items():
+        part.drop("_bucket").write_parquet(folder / f"posts-{bucket}.parquet", compression="zstd")
+
+
+# ---- second pass: a bucket
+
+
+def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, Any]:
+    """Writes conversations, marks and drops of the requests whose submissions fall into this bucket."""
+    parts, number, job = work
+    counts, drops = Counter[str](), list[dict[str, Any]]()
+    with _clock(counts, "threads"):
+        found = [part / f"posts-{number}.parquet" for part in parts]
+        posts = pl.concat(
+            [pl.DataFrame(schema=reddit.POSTS), *(pl.read_parquet(path) for path in found if path.exists())]
+        )
+        posts, again = threads.once(posts)
+        asked, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
+        comments = posts.filter(pl.col("parent").is_not_null())
+        talk, left = threads.joined(asked, comments)
+        drops = again + others + left
+    with _clock(counts, "linking"):
+        rows = conversations.frame(threads.build(asked, talk, job.rules, mentions(job.items)))
+    with _clock(counts, "language"):
+        marks = language.marks(rows).with_columns(replaced=_placeholders(rows))
+    rows.write_parquet(folder / "conversations.parquet")
+    marks.select(list(tables.MARKS.columns)).write_parquet(folder / "marks.parquet")
+    sources.drops_frame(drops).write_parquet(folder / "drops.parquet")
+    elsewhere = comments.height - talk.height - len(left)
+    counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=elsewhere)
+    return dict(counts)
+
+
+def _placeholders(rows: pl.DataFrame) -> pl.Series:
+    texts = pl.col("turns").list.eval(pl.element().struct["text"]).list.join("\n")
+    return rows.select(texts.str.count_matches(mine.PLACEHOLDER).cast(pl.Int32)).to_series()
+
+
+# ---- the catalog, once per process
+
+
+@cache
+def _finder(items: Path) -> tuple[catalog.Finder, dict[str, str]]:
+    frame = pl.read_parquet(items)
+    names = {row["item"]: _ref(row["refs"]) for row in frame.select("item", "refs").iter_rows(named=True)}
+    return catalog.finder(frame), names
+
+
+def _ref(refs: list[str]) -> str:
+    return next((ref for ref in refs if ref.startswith("imdb:")), refs[0])
+
+
+def mentions(items: Path | None) -> threads.Items:
+    """A text -> refs of the catalog's items that it names."""
+    if items is None:
+        return lambda text: []
+    finder, names = _finder(items)
+    return lambda text: list(dict.fromkeys(names[m.item] for m in catalog.in_text(finder, text) if m.item))
+
+
+def titles(items: Path | None) -> privacy.Titles | None:
+    """Where a text names items of the catalog: no placeholder may take their place."""
+    if items is None:
+        return None
+    finder, _ = _finder(items)
+    return lambda text: [(m.start, m.end) for m in catalog.in_text(finder, text)]

@@ -1,0 +1,110 @@
+"""The same function over many shards: in this process, in one process per core, or on Ray.
+
+A shard is done when its manifest stands beside its folder. Each is written under a temporary name, renamed, then named
+by the manifest, so that whoever is killed leaves a shard done or not done, and a rerun does only what is missing.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import StoreError, UsageError
+
+Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
+_TRIES = 3  # of a shard whose worker died
+
+
+@dataclass(frozen=True)
+class How:
+    """Where shards run. `address` of Ray is `local` or that of a cluster: nothing is ever looked for."""
+
+    engine: str = "local"
+    workers: int | None = None  # default: all cores
+    address: str = "local"
+
+
+def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -> dict[str, dict[str, Any]]:
+    """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = {name: work for name, work in shards.items() if not _manifest(folder, name).exists()}
+    if missing and how.engine == "ray":
+        _on_ray(function, missing, folder, how)
+    elif len(missing) > 1 and (how.workers or os.cpu_count() or 1) > 1:
+        _in_processes(function, missing, folder, how.workers or os.cpu_count() or 1)
+    else:
+        for name, work in missing.items():
+            _shard(function, name, work, folder)
+    return {name: json.loads(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
+
+
+def _manifest(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
+
+
+def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") -> str:
+    if probe and not (folder / probe).exists():
+        raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
+    tmp = folder / f".{name}.{os.getpid()}.tmp"
+    shutil.rmtree(tmp, ignore_errors=True)
+    tmp.mkdir()
+    facts = function(work, tmp)
+    shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
+    os.replace(tmp, folder / name)
+    written = folder / f".{name}.{os.getpid()}.json.tmp"
+    written.write_text(json.dumps(facts), encoding="utf-8")
+    os.replace(written, _manifest(folder, name))
+    return name
+
+
+def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers: int) -> None:
+    from multiprocessing import get_context
+
+    left = dict(shards)
+    for _ in range(_TRIES):
+        # a fresh interpreter each: threads of polars do not survive a fork
+        with ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn")) as pool:
+            try:
+                for done in as_completed([pool.submit(_shard, function, n, w, folder) for n, w in left.items()]):
+                    done.result()
+            except BrokenProcessPool:  # a worker was killed and took the pool with it: do what is missing again
+                pass
+        left = {name: work for name, work in left.items() if not _manifest(folder, name).exists()}
+        if not left:
+            return
+    raise StoreError(
+        f"{folder}: workers died {_TRIES} times (out of memory?), {len(left)} shards are missing: give fewer --workers"
+        " and run the command again: it does only these"
+    )
+
+
+def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
+    probe = f".probe-{os.urandom(8).hex()}"
+    (folder / probe).touch()
+    cpus = {"num_cpus": how.workers or os.cpu_count()} if how.address == "local" else {}
+    ray.init(address=how.address, include_dashboard=False, log_to_driver=False, **cpus)
+    try:
+        task = ray.remote(max_retries=_TRIES, num_cpus=1)(_shard)
+        waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
+        for done in _as_ready(ray, waiting):
+            ray.get(done)
+    except ray.exceptions.RayTaskError as fault:
+        raise fault.as_instanceof_cause() from None
+    finally:
+        ray.shutdown()
+        (folder / probe).unlink(missing_ok=True)
+
+
+def _as_ready(ray: Any, waiting: list[Any]) -> Iterator[Any]:
+    while waiting:
+        ready, waiting = ray.wait(waiting)
+        yield from ready

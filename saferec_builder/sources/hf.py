@@ -1,0 +1,95 @@
+"""A dataset of the Hub or a local folder or file of one, with a map from our columns to its own.
+
+Columns: messages (must be there), id, time, user, domain, accepted, seen. A message is {"role", "content"}, or
+{"from", "value"} as ShareGPT writes it; human and seeker are users, gpt and recommender assistants.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources
+from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.sources import Read, Rows, conversations, messages
+
+SOURCE = "hf"
+COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
+_ROLES = {"human": "user", "seeker": "user", "gpt": "assistant", "bot": "assistant", "recommender": "assistant"}
+
+
+def read(name: str, columns: dict[str, str], split: str) -> Read:
+    """Conversations of a dataset as the library `datasets` opens it: a folder saved by it, files, or an id."""
+    known_as = Path(name).name if Path(name).exists() else name  # no folder of this machine in a table
+    return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, columns.get("messages", "messages")), columns)
+
+
+def of_rows(dataset: str, rows: Iterable[dict[str, Any]], columns: dict[str, str]) -> Read:
+    """The same from rows; `place` is the dataset and the number of the row."""
+    short = dataset.rsplit("/", 1)[-1]
+    numbered = ((f"{short}:{n}", sources.sound(row)) for n, row in enumerate(rows, 1))
+    left: dict[str, int] = {}
+
+    def one(place: str, row: dict[str, Any]) -> Rows:
+        mapped = {ours: row[theirs] for ours in COLUMNS if (theirs := columns.get(ours, ours)) in row}
+        mapped["messages"] = _messages(mapped.get("messages"))
+        given = {name: value for name, value in mapped.items() if value is not None}
+        found, skipped = messages.conversation(dataset, place, _texts(given))
+        for role, n in skipped.items():
+            left[role] = left.get(role, 0) + n
+        return [found]
+
+    found, drops = sources.each("mine", SOURCE, numbered, one)
+    figures = {f"{role}_messages_left_out": n for role, n in sorted(left.items())}
+    return Read(conversations.frame(found), sources.drops_frame(drops), figures)
+
+
+def columns(pairs: list[str]) -> dict[str, str]:
+    """{ours: theirs} of `messages=conversation` words."""
+    found = {ours: theirs for ours, _, theirs in (pair.partition("=") for pair in pairs)}
+    wrong = [f"{ours}={theirs}" for ours, theirs in found.items() if ours not in COLUMNS or not theirs]
+    if wrong:
+        raise UsageError(f"--column {wrong[0]}: wanted OURS=THEIRS with OURS one of {', '.join(COLUMNS)}")
+    return found
+
+
+def _texts(row: dict[str, Any]) -> dict[str, Any]:
+    """Times of day and lists come as objects of their own from typed columns."""
+    return row | {"time": row["time"].isoformat()} if hasattr(row.get("time"), "isoformat") else row
+
+
+def _messages(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [_message(m) if isinstance(m, dict) else m for m in value]
+
+
+def _message(raw: dict[str, Any]) -> dict[str, Any]:
+    role = raw.get("role") or raw.get("from") or raw.get("speaker")
+    content = next((raw[k] for k in ("content", "value", "text") if raw.get(k) is not None), None)
+    known = _ROLES.get(role.lower(), role.lower()) if isinstance(role, str) else role
+    return {"role": known, "content": content} | ({"items": raw["items"]} if raw.get("items") else {})
+
+
+def _rows(name: str, split: str, wanted: str) -> Iterator[dict[str, Any]]:
+    try:
+        import datasets
+    except ImportError:
+        raise UsageError("mine hf needs the library datasets: pip install 'saferec-builder[hub]'") from None
+    path = Path(name)
+    try:
+        if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
+            loaded = datasets.load_from_disk(name)
+            found = loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
+        elif path.is_file():
+            kind = {".jsonl": "json", ".ndjson": "json", ".tsv": "csv"}.get(path.suffix, path.suffix[1:])
+            found = datasets.load_dataset(kind, data_files=name, split="train")
+        else:
+            found = datasets.load_dataset(name, split=split)
+    except (ValueError, OSError, KeyError, ImportError, datasets.exceptions.DatasetsError) as fault:
+        raise SourceError(f"mine hf {name}: datasets cannot open it: {sources.readable(str(fault))}") from None
+    if wanted not in found.column_names:
+        raise UsageError(
+            f"mine hf {name}: no column {wanted!r}, found {', '.join(found.column_names)}: say which one holds the"
+            " messages with --column messages=NAME"
+        )
+    yield from found
