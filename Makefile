@@ -37,7 +37,7 @@ bench-training: venv
 	$(BIN)/python -m tests.bench training
 
 soak: venv
-	$(BIN)/pytest -m "slow or servers" tests/test_kill.py tests/test_hub.py
+	$(BIN)/pytest -s -m "slow or servers or soak" tests/test_kill.py tests/test_hub.py tests/test_propose_kill.py
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,111 @@
+"""A double of OpenAI's file and batch endpoints on loopback: no real one loses half a batch when a test wants it to."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+Line = dict[str, Any]
+
+
+class Batches(ThreadingHTTPServer):
+    """`answer` gives the body for a request's messages, or None for one that expires."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str], str | None]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Line] = {}
+        self.looks = 2  # how often a batch is in progress before it is over
+        self.breaks: list[str] = []  # paths at which the next request is done and its answer lost
+        self.end = "completed"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    @property
+    def sent(self) -> list[str]:
+        """The name of every request in every batch."""
+        made = (self.files[b["input_file_id"]] for b in self.batches.values())
+        return [json.loads(line)["custom_id"] for file in made for line in file.splitlines()]
+
+    def put(self, content: bytes) -> str:
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return name
+
+    def settle(self, batch: Line) -> None:
+        good, bad = [], []
+        for line in self.files[batch["input_file_id"]].splitlines():
+            asked = json.loads(line)
+            said = self.answer(asked["body"]["messages"][-1]["content"])
+            if said is None:
+                told = {"custom_id": asked["custom_id"], "response": None, "error": {"code": "batch_expired"}}
+                bad.append(json.dumps(told))
+            else:
+                reply = {"status_code": 200, "body": json.loads(said)}
+                good.append(json.dumps({"custom_id": asked["custom_id"], "response": reply, "error": None}))
+        batch |= {"status": self.end, "output_file_id": self.put("\n".join(reversed(good)).encode()) if good else None}
+        batch |= {"error_file_id": self.put("\n".join(bad).encode()) if bad else None}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Batches
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/files":
+            mark = b"--" + self.headers["Content-Type"].split("boundary=")[1].encode()
+            part = next(p for p in content.split(mark) if b'name="file"' in p)
+            self._say({"id": self.server.put(part.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n"))})
+        else:
+            name = f"batch-{len(self.server.batches)}"
+            made = json.loads(content) | {"id": name, "status": "in_progress", "looks": 0}
+            self.server.batches[name] = made
+            self._say(made)
+
+    def do_GET(self) -> None:
+        if file := re.fullmatch(r"/v1/files/(.+)/content", self.path):
+            self._say(self.server.files[file[1]])
+        elif batch := re.fullmatch(r"/v1/batches/(.+)", self.path):
+            found = self.server.batches[batch[1]]
+            found["looks"] += 1
+            if found["looks"] > self.server.looks and found["status"] == "in_progress":
+                self.server.settle(found)
+            self._say(found)
+        else:
+            self._say({"data": list(reversed(self.server.batches.values())), "has_more": False})
+
+    def _say(self, told: Any) -> None:
+        if self.path in self.server.breaks:
+            self.server.breaks.remove(self.path)
+            self.close_connection = True
+            return
+        body = told if isinstance(told, bytes) else json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def running(answer: Callable[[str], str | None]) -> Iterator[Batches]:
+    server = Batches(answer)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,126 @@
+"""`--proposer batch` against a double of the Batch endpoints: half the price, and nothing is submitted twice."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.llm import batch as stage
+from tests.conftest import Ran
+from tests.servers.batch_stub import Batches, running
+from tests.servers.llm_stub import completion
+from tests.test_propose_cli import answer, claim, fill
+
+Cli = Callable[..., Ran]
+TEXTS = ("no blood for me please", "something funny", "blood makes me faint", "blood again", "a ship")
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL at one place."""
+
+
+def model(text: str) -> str | None:
+    if "expires" in text:
+        return None
+    return completion("no idea" if "odd" in text else answer(*[claim("gore", "blood")] * ("blood" in text)))
+
+
+@pytest.fixture
+def double() -> Iterator[Batches]:
+    with running(model) as server:
+        yield server
+
+
+@pytest.fixture
+def ask(cli: Cli, workspace: store.Workspace, double: Batches) -> Callable[..., Ran]:
+    toml = workspace.root / "saferec.toml"
+    named = f'[propose.models.m]\nbase_url = "{double.url}"\ninput = 2.0\noutput = 4.0\n\n[splits]'
+    text = toml.read_text().replace("[propose]\n", "[propose]\nbatch_poll = 0.01\n")
+    toml.write_text(text.replace("[splits]", named))
+    return lambda *words: cli("propose", "-C", workspace.root, "--proposer", "batch:m", "--json", *words)
+
+
+def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+    fill(workspace, *TEXTS)
+    ran = ask().json
+    assert (ran["in"], ran["added"], ran["proposals"], ran["requests"]) == (5, 5, 3, 5)
+    # 5 x (7 x 2 + 3 x 4) USD a million, half of it in a batch
+    assert ran["usd"] == pytest.approx(5 * 26 / 1e6 / 2, abs=1e-6)
+    again = ask().json
+    assert (again["added"], again["skipped"]) == (0, 5) and len(double.batches) == 1
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["way"].unique().to_list()) == (5, ["batch"])
+
+
+def test_what_a_batch_leaves_open_is_counted_and_sent_again(
+    ask: Any, workspace: store.Workspace, double: Batches
+) -> None:
+    fill(workspace, *TEXTS, "this one expires", "an odd one")
+    double.end = "expired"
+    ran = ask().json
+    assert (ran["added"], ran["dropped"]) == (5, {"not answered": 1, "off schema": 1})
+    ran = ask().json
+    assert (ran["skipped"], ran["dropped"]) == (5, {"not answered": 1, "off schema": 1})
+    assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
+
+
+PLACES = ["after the upload", "after the submission, before the note", "after the submission", "before the last note"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_kill_at_any_step_submits_nothing_twice(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    fill(workspace, *TEXTS)
+    append, states = store.append, []
+
+    def dying(ws: store.Workspace, table: tables.Table, frame: Any) -> int:
+        if table is not tables.BATCHES:
+            return append(ws, table, frame)
+        states.append(frame["state"][0])
+        late = place in ("after the upload", "after the submission")
+        added = append(ws, table, frame) if late else 0
+        if states[-1] == ("uploaded", "submitted", "submitted", "done")[PLACES.index(place)]:
+            raise Killed
+        return added or append(ws, table, frame)
+
+    monkeypatch.setattr(store, "append", dying)
+    with pytest.raises(Killed):
+        ask()
+    monkeypatch.setattr(store, "append", append)
+    ran = ask().json
+    assert (ran["added"], ran["proposals"], ran["dropped"]) == (5, 3, {})
+    assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5
+
+
+def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(
+    ask: Any, workspace: store.Workspace, double: Batches
+) -> None:
+    fill(workspace, *TEXTS)
+    double.breaks = ["/v1/batches"]
+    ran = ask()
+    assert ran.code == 1 and "run the command again" in ran.err and ran.err.count("\n") == 1
+    assert ask().json["added"] == 5 and len(double.batches) == 1
+
+
+def test_files_are_cut_at_their_limits(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, *TEXTS)
+    monkeypatch.setattr(stage, "MOST_REQUESTS", 2)
+    assert ask().json["added"] == 5
+    made = [double.files[b["input_file_id"]].splitlines() for b in double.batches.values()]
+    assert [len(lines) for lines in made] == [2, 2, 1]
+    first = json.loads(made[0][0])
+    assert (first["method"], first["url"], first["body"]["model"]) == ("POST", "/v1/chat/completions", "m")
+    monkeypatch.setattr(stage, "MOST_BYTES", 100)  # one line is longer: a file each
+    fill(workspace, "a new text", "another")
+    assert ask().json["added"] == 2 and len(double.batches) == 5
+
+
+def test_a_budget_holds_for_a_batch(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+    fill(workspace, *TEXTS)
+    ran = ask("--budget-usd", "0.000001").json
+    assert ran["dropped"] == {"budget reached": 5} and double.batches == {}

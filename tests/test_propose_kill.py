@@ -1,0 +1,95 @@
+"""SIGKILL while a model reads: the tables of an undisturbed run, and paid twice only what was in flight.
+
+The stub is overloaded on purpose: above a few requests at once it says 429. The long form is in `make soak`.
+"""
+
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.cli.workspace import make
+from tests.line import TOOL
+from tests.servers.llm_stub import Handler, Stub, completion, running, status
+from tests.test_propose_cli import answer, claim, fill
+
+AT_ONCE = 16
+
+
+class Meter:
+    """Answers and counts what it would bill; more than eight at once are too many."""
+
+    def __init__(self) -> None:
+        self.billed: Counter[str] = Counter()
+
+    def __call__(self, handler: Handler) -> None:
+        if handler.server.now > 8 and random.random() < 0.5:
+            return status(429, retry_after_ms="15")(handler)
+        time.sleep(0.002)
+        with handler.server.lock:
+            self.billed[handler.text] += 1
+        handler.reply(200, completion(answer(claim("gore", "blood")) if "blood" in handler.text else '{"claims": []}'))
+
+
+def prepare(folder: Path, many: int) -> store.Workspace:
+    make(folder, demo=False)
+    toml = folder / "saferec.toml"
+    limits = f"[propose]\nconcurrency = {AT_ONCE}\nretries = 20\n"
+    toml.write_text(toml.read_text().replace("[propose]\n", limits))
+    ws = store.open_workspace(folder)
+    fill(ws, *(f"number {n}, {'no blood please' if n % 3 else 'something funny'}" for n in range(many)))
+    return ws
+
+
+def start(ws: store.Workspace, stub: Stub) -> subprocess.Popen[str]:
+    words = ["propose", "--proposer", "openai", "--model", "m", "--base-url", stub.url, "--json", "-C", str(ws.root)]
+    return subprocess.Popen([TOOL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(ws: store.Workspace, stub: Stub) -> None:
+    out, err = start(ws, stub).communicate(timeout=600)
+    assert '"dropped": {}' in out, out + err
+
+
+def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
+    paid_by_run = (tables.SPEND,)
+    return {t.name: store.read(ws, t).sort(t.key) for t in tables.TABLES.values() if t not in paid_by_run}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
+def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, kills: int) -> None:
+    rng, killed = random.Random(3), 0
+    with running() as stub:
+        stub.usual = meter = Meter()
+        calm = prepare(tmp_path / "calm", many)
+        before = time.monotonic()
+        finish(calm, stub)
+        whole = time.monotonic() - before
+        assert set(meter.billed.values()) == {1}
+        meter.billed.clear()
+        loud = prepare(tmp_path / "loud", many)
+        for _ in range(kills):
+            run = start(loud, stub)
+            asked = len(stub.asked)
+            while len(stub.asked) < asked + 2 and run.poll() is None:  # it has begun to ask
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 2 * whole / kills))
+            run.send_signal(signal.SIGKILL)
+            killed += run.wait() == -signal.SIGKILL
+            assert run.stdout and run.stderr
+            run.stdout.close()
+            run.stderr.close()
+        finish(loud, stub)
+    twice = sum(n - 1 for n in meter.billed.values())
+    print(f"{killed} kills, {twice} of {many} requests billed twice, at most {killed * AT_ONCE} were in flight")
+    assert len(meter.billed) == many and killed >= kills // 2
+    assert twice <= killed * AT_ONCE  # what a client may have in flight
+    ours, theirs = contents(loud), contents(calm)
+    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
