@@ -10,7 +10,7 @@ that it cannot write, the answer is bound to a schema, traits come from the taxo
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -209,10 +209,12 @@ def read_reply(
     proposer: str,
     settled: frozenset[str] = frozenset(),
     made_by: str | None = None,
+    asked: Collection[str] | None = None,
 ) -> Reading:
     """The claims of an answer that hold, as rows of tables.PROPOSALS; the others by the reason of their rejection.
 
-    settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt.
+    settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt;
+    asked: the traits that the request was about, where it was not about all.
     `present` is no more than `unsure` where its evidence stands in a turn that gives orders: a person decides.
     """
     if error := off_schema(content, taxonomy):
@@ -222,6 +224,8 @@ def read_reply(
     suspect = set(orders(subject))
     for claim in Answer.model_validate_json(content).claims:
         spans, fault = _evidence(claim, subject)
+        if asked is not None and claim.trait not in asked:
+            fault = "not asked"
         fault = "verdict known" if claim.trait in settled else "trait claimed twice" if claim.trait in kept else fault
         if fault:
             rejected[fault] += 1

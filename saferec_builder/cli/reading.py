@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Literal
 
 from saferec_builder.cli.proposers import Step, running
 from saferec_builder.cli.say import Counts
 
 CHUNK = 1_000
-RUN = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}"
 
 
 @dataclass
@@ -174,13 +174,12 @@ def _bills(work: Job) -> Iterator[Callable[[], None]]:
 
     from saferec_builder import store, tables
 
-    parts = Counter[str]()
+    run, parts = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}", count(1)
 
     def settle() -> None:
         bill = work.purse.billed()
         if bill:
-            parts["all"] += 1
-            named = {"run": f"{RUN} {work.name}", "part": parts["all"], "model": work.step.name, "way": work.step.way}
+            named = {"run": run, "part": next(parts), "model": work.step.name, "way": work.step.way}
             row = {name: (named | bill)[name] for name in tables.SPEND.columns}
             store.append(work.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
 
@@ -289,8 +288,9 @@ def _reading(work: Job, subject: Any, part: Any, content: str) -> Any:
     from saferec_builder import propose as stage
 
     unknown = work.world.unknown
-    settled = frozenset(part.slugs) - unknown[subject.subject] if unknown else frozenset()
-    return stage.read_reply(subject, content, part, work.name, settled, work.made_by)
+    taxonomy = work.world.taxonomy
+    settled = frozenset(taxonomy.slugs) - unknown[subject.subject] if unknown else frozenset()
+    return stage.read_reply(subject, content, taxonomy, work.name, settled, work.made_by, part.slugs)
 
 
 def _voted(readings: list[Any]) -> Any:

@@ -1,7 +1,7 @@
 """init and status: a workspace is a folder with a saferec.toml."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,4 +41,18 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     ws = store.open_workspace(folder)
     rows = {name: store.read(ws, table).height for name, table in tables.TABLES.items()}
     releases = sorted(p.parent.name for p in ws.releases.glob("*/manifest.json"))
-    say(Counts("status", skipped=sum(rows.values()), figures={"tables": rows, "releases": releases}), as_json)
+    say(
+        Counts("status", skipped=sum(rows.values()), figures={"tables": rows, "releases": releases, **_spent(ws)}),
+        as_json,
+    )
+
+
+def _spent(ws: Any) -> dict[str, Any]:
+    """What models were paid: requests, tokens and USD per model; nothing where none was asked."""
+    import polars as pl
+
+    from saferec_builder import store, tables
+
+    sums = ("requests", "tokens_in", "tokens_out", "usd")
+    bills = store.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in sums)
+    return {"spent": {row["model"]: {c: row[c] for c in sums} for row in bills.to_dicts()}} if bills.height else {}
