@@ -80,7 +80,7 @@ def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, ki
             asked = len(stub.asked)
             while len(stub.asked) < asked + 2 and run.poll() is None:  # it has begun to ask
                 time.sleep(0.01)
-            time.sleep(rng.uniform(0, 2 * whole / kills))
+            time.sleep(rng.uniform(0, whole / kills))
             run.send_signal(signal.SIGKILL)
             killed += run.wait() == -signal.SIGKILL
             assert run.stdout and run.stderr

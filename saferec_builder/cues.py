@@ -1,0 +1,265 @@
+"""cues.toml as compiled patterns, and the blanking of titles: only the standard library."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+FILE = Path(__file__).with_name("cues.toml")
+BLANK = "\0"  # no word, no space, no mark: nothing matches across a title
+
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " ", "–": ",", "—": ","})
+_NAME = re.compile(r"\{([a-z_]+)\}")
+_YEAR = re.compile(r"[(\[]\s*(?:18|19|20)\d\d\s*[)\]]")
+_QUOTED = re.compile(r'"([^"\n]{1,80})"')
+_SMALL = "of|the|and|in|on|a|an|to|for|with|at|from|by|de|la|le|du|der|das|die|vs|or|no|not|is|as|&"
+_CAPITALS = re.compile(
+    rf"\b(?!I\b|I')[A-Z][\w']*(?:(?:\s+(?:{_SMALL}))*\s+(?!I\b|I')[A-Z0-9][\w']*)+|@\d+",
+)
+_STARTS = re.compile(r"(?:^|[.!?\n])[\s\"'(]*$")
+_WORD_BACK = re.compile(r"(\S+)\s*$")
+_PLAIN = frozenset(
+    "i is was were are be seen saw see watch watched watching like liked likes love loved loves enjoy enjoyed hate "
+    "hated and or but film films movie movies also about called named than that this it recommend played playing play "
+    "finished after before my favorite favourite too so then thought think just re-watched rewatched tried".split()
+)
+_NOT_ME = "".join(rf"(?<!\b{me} )" for me in ("i'm", "im", "i am", "as", "being", "we're", "was", "became"))
+_WORD = re.compile(r"(?<!\w)\w|'(?=\w)")
+_CAN_MISS = re.compile(r"\?|\*\??|\{0,\d+\}\??")
+SEEKER = ("cues", "genre", "says", "reaction", "hints", "implied", "faint", "life")
+PLOT = ("cues", "plot", "plot_faint")
+Label = tuple[str, str]
+_LONGEST_TITLE = 12  # words
+_LONGEST_PLAIN_TITLE = 4  # of a title written without capitals
+
+
+class Phrases:
+    """Many labelled phrases, found in one pass: at each word only those that can begin with its first two letters."""
+
+    def __init__(self, labelled: Iterable[tuple[Label, str]], words: dict[str, str]) -> None:
+        self.by_start: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}
+        for label, entry in labelled:
+            body = phrase(entry, words)
+            pattern = re.compile(rf"(?:{body})(?!\w)")
+            for start in sorted(starts(body)):
+                self.by_start.setdefault(start, []).append((label, pattern))
+
+    def find(self, low: str) -> Iterator[tuple[Label, int, int]]:
+        """Every phrase wherever it begins: (label, start, end), also where one lies in another."""
+        nothing: list[tuple[Label, re.Pattern[str]]] = []
+        for word in _WORD.finditer(low):
+            at = word.start()
+            for key in (low[at : at + 2], low[at], ""):
+                for label, pattern in self.by_start.get(key, nothing):
+                    if found := pattern.match(low, at):
+                        yield label, at, found.end()
+
+
+@dataclass(frozen=True)
+class Book:
+    """All of cues.toml, compiled."""
+
+    signs: Phrases  # labels: (trait, list)
+    stances: Phrases  # labels: (level, "before" | "after")
+    plots: Phrases  # labels: (trait, list)
+    mild: frozenset[str]  # traits for which plain dislike of the content is enough
+    context: dict[str, re.Pattern[str]]
+    blank: Phrases
+
+    def mask(self, text: str, names: Sequence[str]) -> str:
+        """Lower case, straight marks, and blanks for titles and idioms; every code point keeps its place."""
+        text = text.translate(_STRAIGHT)
+        low = text.lower()
+        if len(low) != len(text):  # a few letters grow in lower case
+            low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        spans = [*_dated(text), *_quoted(text), *_capitals(text), *_named(text, low, names)]
+        low = _blanked(low, spans)
+        return _blanked(low, [(start, end) for _, start, end in self.blank.find(low)])
+
+
+def _blanked(low: str, spans: Sequence[tuple[int, int]]) -> str:
+    if not spans:
+        return low
+    letters = list(low)
+    for start, end in spans:
+        letters[start:end] = BLANK * (end - start)
+    return "".join(letters)
+
+
+def titles(texts: Sequence[str]) -> list[str]:
+    """The names that these texts write with a year, longest first; a lone lower-case word is none."""
+    found: set[str] = set()
+    for text in texts:
+        for start, end in _dated(text):
+            name = _YEAR.split(text[start:end])[0].strip(" ,.\"'“”")
+            found.add(name)
+            if name.count(" ") > 1 and _STARTS.search(text, max(0, start - 6), start):
+                found.add(name.split(None, 1)[1])  # "Try Snake House (1999)"
+    return sorted((name for name in found if len(name) > 3), key=lambda n: (-len(n), n))
+
+
+def _dated(text: str) -> list[tuple[int, int]]:
+    """Every "Title (Year)": back from the year over capitalised words, or over a few plain ones."""
+    return [(_title_start(text, found.start()), found.end()) for found in _YEAR.finditer(text)]
+
+
+def _title_start(text: str, end: int) -> int:
+    """Where the title that ends at `end` begins."""
+    start = at = end
+    small = set(_SMALL.split("|"))
+    for n in range(_LONGEST_TITLE):
+        word = _WORD_BACK.search(text, max(0, at - 40), at)
+        if word is None or (n and word[1][-1] in ".!?;:)]" and not re.fullmatch(r"(?:Mrs?|Dr|St|Ms|Vol)\.", word[1])):
+            break
+        bare = word[1].strip(",\"'“”(")
+        if bare[:1].isupper() or bare[:1].isdigit():
+            start = word.start(1)
+        elif (n and word[1].endswith(",")) or (bare.lower() not in small and (start < end or _is_plain(bare, n))):
+            break
+        at = word.start(1)
+    return start if start < end else at
+
+
+def _is_plain(word: str, back: int) -> bool:
+    """True where a word in small letters, so far back, is no part of a title written without capitals."""
+    return back >= _LONGEST_PLAIN_TITLE or word.lower() in _PLAIN
+
+
+def _quoted(text: str) -> list[tuple[int, int]]:
+    """Quoted names: what begins with a capital and has no longer word without one."""
+    return [
+        m.span()
+        for m in _QUOTED.finditer(text)
+        if m[1][:1].isupper() and all(w[:1].isupper() or len(w) < 5 for w in m[1].split())
+    ]
+
+
+def _capitals(text: str) -> list[tuple[int, int]]:
+    """Two or more capitalised words in a text that is not written in capitals; a sentence's first word may be none."""
+    words = re.findall(r"\b[A-Za-z]\w*", text[:4_000])
+    if sum(w[0].isupper() for w in words) > 0.6 * len(words) and len(words) > 4:
+        return [m.span() for m in re.finditer(r"@\d+", text)]
+    spans = []
+    for found in _CAPITALS.finditer(text):
+        start = found.start()
+        if _STARTS.search(text, max(0, start - 6), start) and not found[0].startswith("@"):
+            rest = found[0].split(None, 1)[1]
+            if len(rest.split()) < 2:
+                continue
+            start = found.end() - len(rest)
+        spans.append((start, found.end()))
+    return spans
+
+
+def _named(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Where these names stand: several words in any case, a single word only with its capital."""
+    spans = []
+    for name in names:
+        many = " " in name
+        for found in re.finditer(re.escape(name.lower() if many else name), low if many else text):
+            spans.append(found.span())
+    return spans
+
+
+# ---- from phrases to patterns
+
+
+@lru_cache(maxsize=1)
+def load() -> Book:
+    """cues.toml, compiled once per process."""
+    data = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    words = data["words"]
+
+    def pattern(*lists: list[str]) -> re.Pattern[str]:
+        body = "|".join(phrase(entry, words) for entries in lists for entry in entries)
+        return re.compile(rf"(?:(?<!\w)|(?='))(?:{body})(?!\w)")
+
+    context = data["context"]
+    aversion = data["aversion"]
+    before = {k: aversion[k] for k in ("strong", "request", "hate", "mild", "slight")}
+    before |= {k: context[k] for k in ("fine", "like")}
+    after = {"strong": aversion["strong_after"], "mild": aversion["mild_after"], "like": context["likes_after"]}
+    stances = [((level, "before"), e) for level, entries in before.items() for e in entries]
+    stances += [((level, "after"), e) for level, entries in after.items() for e in entries]
+    signs = [((slug, k), e) for slug, row in data["trait"].items() for k in SEEKER for e in row.get(k, ())]
+    plots = [((slug, k), e) for slug, row in data["trait"].items() for k in PLOT for e in row.get(k, ())]
+    return Book(
+        signs=Phrases(signs, words),
+        stances=Phrases(stances, words),
+        plots=Phrases(plots, words),
+        mild=frozenset(slug for slug, row in data["trait"].items() if row.get("mild")),
+        context={
+            "person": _person(words),
+            "past_form": pattern([context["past_form"]]),
+            **{k: pattern(context[k]) for k in ("over", "still", "past_always", "past_time", "along", "away", "joke")},
+        },
+        blank=Phrases(((("", ""), e) for e in data["mask"]["blank"]), words),
+    )
+
+
+def _person(words: dict[str, str]) -> re.Pattern[str]:
+    """Whoever is named: self, another (other), "who" (which), or nobody in particular (any)."""
+    kin, whose = phrase(words["kin"], words), "my|our|his|her|the|an?|some|this|that|these|your|their|most"
+    return re.compile(
+        rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|"
+        r"she|he|him|her)|(?P<self>i|i'\w+|im|ive|me|my|mine|we|we'\w+|us|our|myself)|(?P<which>who|whose)|"
+        r"(?P<any>you|people|someone|anyone|everyone|everybody|somebody))(?!\w)"
+    )
+
+
+def phrase(entry: str, words: dict[str, str]) -> str:
+    """The regular expression of one entry, written as the head of cues.toml says."""
+    while _NAME.search(entry):
+        entry = _NAME.sub(lambda found: words[found[1]], entry)
+    entry = entry.strip().replace(" ... ", r"[\s,\-]+(?:[\w']+[\s\-,]+){0,4}?")
+    entry = re.sub(r"(?<!\\)_", r"[\\s\\-]*", entry).replace("~", r"\w*")
+    return re.sub(r" ", r"[\\s\\-]+", entry)
+
+
+def starts(body: str) -> set[str]:
+    """The one or two letters with which a match of this expression can begin; "" where it can be anything."""
+    return {key for part in _split(body) for key in _starts_of(part)}
+
+
+def _split(body: str) -> list[str]:
+    """The alternatives of an expression, at its top level."""
+    parts, depth, last, n = [], 0, 0, 0
+    while n < len(body):
+        if body[n] == "\\":
+            n += 1
+        elif body[n] in "([":
+            depth += 1
+        elif body[n] in ")]":
+            depth -= 1
+        elif body[n] == "|" and not depth:
+            parts.append(body[last:n])
+            last = n + 1
+        n += 1
+    return [*parts, body[last:]]
+
+
+def _starts_of(part: str) -> set[str]:
+    if not part or part[0] in "\\[.":
+        return {""}
+    if part[0] != "(":
+        if part[1:2] in ("?", "*"):
+            return {part[0]} | _starts_of(part[2:])
+        second = part[1:2] if part[1:2].isalnum() and part[2:3] not in ("?", "*", "{") else ""
+        return {part[0] + second}
+    end = _closing(part)
+    inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
+    if inner.startswith("?!"):
+        return _starts_of(rest)
+    can_miss = _CAN_MISS.match(rest)
+    return starts(inner) | (_starts_of(rest[can_miss.end() :]) if can_miss else set())
+
+
+def _closing(part: str) -> int:
+    depth = 0
+    for n, letter in enumerate(part):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return n
+    raise ValueError(f"cues.toml: a bracket is not closed in {part!r}")

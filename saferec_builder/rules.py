@@ -1,0 +1,383 @@
+"""Without a model: a named content beside the seeker's own aversion, or a sign that hardly means anything else.
+
+reads  conversations (or items with a plot), the taxonomy, and cues.toml (English; traits without cues are not proposed)
+gives  proposals by `rules`; no row means that nothing was found, which is no claim that nothing is there
+
+Titles and idioms are blanked first. What somebody feels who is not watching along, what is over, and what is liked
+or a joke makes no proposal.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import cues, tables
+from saferec_builder.traits import Taxonomy
+
+VERSION = "rules-1"
+NEAR = 120  # code points between a cue and what is said of it
+LONG = 400  # code points: so much of a sentence without an end is read on either side
+MOST = 40  # hits of one trait in one turn
+
+# level of an aversion -> confidence, and how many words may stand between it and the content
+_SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}
+_REACH = {"strong": 12, "request": 8, "hate": 8, "mild": 7, "slight": 0, "fine": 5, "like": 5, "after": 14}
+_SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
+_CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
+_TURNING = re.compile(
+    r"\b(?:but|however|though|although|except|unless|while|whereas|because|since|then|instead|fine|ok|okay|enough|"
+    r"love[ds]?|enjoy\w*|prefer\w*|mind|want|looking|recommend\w*|suggest\w*|"
+    r"(?<!stuff )(?<!things )(?<!anything )(?<!movies )(?<!films )(?<!scenes )like[ds]?)\b|[.!?;\n]"
+)
+_ANAPHOR = re.compile(r"\W*(?:\w+\W+){0,4}?(?:it|that|they|this|those|these|them|both|one|i|i'm|i've|im)\b")
+_REFUSES = re.compile(r"(?:no|not|n't|never|can'?t|cannot|won'?t|don'?t|without|unable|dont|refuse)\b|.*\bcan'?t\b")
+_UNABLE = re.compile(r"can't|cant|cannot|could|unable|not able|(?:get|got|have|had)s?\b")
+_SHUNS = re.compile(r"(?:avoid|skip|keep|stay|steer|filter|leave)")
+_WISHED = ("won't", "wont", "will not")
+_DENIED = re.compile(
+    r"(?:\bwill not|\bwon't|\bwont|\bnot|n't|\bnever|\bno longer|\bhardly|\brarely|\bnothing|\bisnt|"
+    r"\bno (?:need|reason) to|\bnever have to)\s+(?:\w+\s+){0,2}$"
+)
+_SAYS_NOT = re.compile(r"(?:i'm|im|i|we're|we|i am|we are) (?:not|never|hardly)\b|i don't (?:get|feel)\b")
+_ABSENT = re.compile(r"\b(?:no|not|never|without|nobody|n't)\s+(?:\w+\s+){0,2}$")
+_ALONE = (  # lists whose phrases need no aversion beside them: verdict, form, confidence
+    ("says", "present", "explicit", 0.85),
+    ("reaction", "present", "explicit", 0.65),
+    ("implied", "present", "implicit", 0.6),
+    ("faint", "unsure", "implicit", 0.3),
+    ("hints", "unsure", "implicit", 0.4),
+)
+_DEGREE = re.compile(r"(?:too|so|way|far|just|very|really|bit|little|scary|gory|not|no|nothing)\b")
+_ASKS = re.compile(r"\W*(?:is|are|was|were|does|do|did|how|has|have|would)\b")
+_SELF = re.compile(r"\b(?:i|im|ive|me|my|mine|myself|we|us|our)\b")
+_LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Evidence [start, end) of one trait in one turn."""
+
+    trait: str
+    start: int
+    end: int
+    verdict: str  # present | unsure
+    form: str  # explicit | implicit
+    sure: float
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A phrase that says how somebody stands to a content: level as in cues.toml."""
+
+    start: int
+    end: int
+    level: str
+    after: bool
+
+
+def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """tables.PROPOSALS of kind sensitivity: at most one row per (conversation, trait), spans in seekers' turns."""
+    rows: list[dict[str, Any]] = []
+    for subject, digest, turns in conversations.select("conversation", "digest", "turns").iter_rows():
+        titles = cues.titles([t["text"] or "" for t in turns or []])
+        found: dict[str, list[tuple[int, str, Hit]]] = {}
+        for n, turn in enumerate(turns or []):
+            if turn["role"] == "seeker" and turn["text"]:
+                for hit in read(turn["text"], titles):
+                    found.setdefault(hit.trait, []).append((n, turn["text"], hit))
+        for trait in taxonomy.slugs:
+            if trait in found:
+                rows.append(_row("sensitivity", subject, trait, digest, taxonomy, found[trait]))
+    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+
+
+def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """tables.PROPOSALS of kind item_flag, from the columns item and plot; the plot is turn 0."""
+    rows: list[dict[str, Any]] = []
+    for item, plot in items.select("item", "plot").iter_rows():
+        hits = list(read_plot(plot)) if plot else []
+        for trait in taxonomy.slugs:
+            if mine := [(0, plot, hit) for hit in hits if hit.trait == trait]:
+                rows.append(_row("item_flag", item, trait, tables.digest(plot), taxonomy, mine))
+    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+
+
+def _row(
+    kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, found: Sequence[tuple[int, str, Hit]]
+) -> dict[str, Any]:
+    """One row from all hits of a trait: the surest verdict, and the evidence that carries it."""
+    present = [f for f in found if f[2].verdict == "present"]
+    kept = present or found
+    spans = {
+        (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
+        for n, text, h in kept
+    }
+    form = "explicit" if any(h.form == "explicit" for _, _, h in kept) else "implicit"
+    return {
+        "proposal": tables.digest(kind, subject, trait, digest, "rules", VERSION),
+        "kind": kind,
+        "subject": subject,
+        "trait": trait,
+        "digest": digest,
+        "verdict": "present" if present else "unsure",
+        "form": form if present else None,
+        "spans": [spans[place] for place in sorted(spans)][:5],
+        "confidence": min(0.95, max(h.sure for _, _, h in kept) + 0.03 * min(3, len(spans) - 1)),
+        "proposer": "rules",
+        "version": VERSION,
+        "taxonomy": taxonomy.digest,
+    }
+
+
+def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
+    """What one turn of a seeker says of them. `titles`: names of items, blanked wherever they stand."""
+    book = cues.load()
+    turn = _Turn(book.mask(text, titles), book)
+    hits = (hit for slug in turn.traits for hit in islice(_of_trait(slug, turn), MOST))
+    return [hit for hit in hits if not turn.joking(hit)]
+
+
+def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
+    for part, verdict, form, sure in _ALONE:
+        for start, end in turn.signs.get((slug, part), ()):
+            if part in ("reaction", "faint") and turn.names_another(slug, start):
+                continue
+            if not turn.asked(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
+                yield turn.hit(slug, start, end, verdict, form, sure)
+    for start, end in turn.signs.get((slug, "life"), ()):
+        yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
+    genres = turn.signs.get((slug, "genre"), [])
+    for start, end in genres:
+        if not turn.inside_another(slug, start, end):
+            yield from _named(slug, turn, start, end, True)
+    for start, end in turn.signs.get((slug, "cues"), ()):
+        if not any(a <= start and end <= b for a, b in genres) and not turn.inside_another(slug, start, end):
+            yield from _named(slug, turn, start, end, False)
+
+
+def _named(slug: str, turn: "_Turn", start: int, end: int, genre: bool) -> Iterator[Hit]:
+    """A content is named at [start, end): a hit where the same breath says that it is unwanted."""
+    before, after = turn.before(start), turn.after(end)
+    if before and before.level in ("fine", "like") and not (after and after.level == "strong"):
+        return
+    averse = [s for s in (before, after) if s and s.level not in ("fine", "like")]
+    for said in sorted(averse, key=lambda s: list(_REACH).index(s.level)):
+        first, last = min(start, said.start), max(end, said.end)
+        verdict = _verdict(said.level, genre, slug in turn.book.mild)
+        if verdict and not turn.asked(said.start) and turn.holds(said.start, said.end, said, end):
+            liked = before is not None and before.level in ("fine", "like")
+            verdict = "unsure" if liked else verdict  # liked, and yet it does something to them
+            sure = _SURE[said.level] if verdict == "present" else 0.35
+            yield turn.hit(slug, first, last, verdict, "explicit", sure)
+            return
+
+
+def _verdict(level: str, genre: bool, mild: bool) -> str | None:
+    """Of a kind of film only the body's no counts; not wanting to see one is a taste."""
+    if level == "strong":
+        return "present"
+    if genre:
+        return "unsure" if level == "request" else None
+    if level in ("request", "hate"):
+        return "present"
+    return "present" if mild and level == "mild" else "unsure"
+
+
+class _Turn:
+    """One blanked turn, and what is asked of it more than once."""
+
+    def __init__(self, low: str, book: cues.Book) -> None:
+        self.low = low
+        self.book = book
+        self._liked: dict[str, bool] = {}
+        self.ends = [m.end() for m in _SENTENCE_END.finditer(low)]
+
+    @cached_property
+    def signs(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
+        """(trait, list) -> where its phrases stand."""
+        found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for label, start, end in self.book.signs.find(self.low):
+            found.setdefault(label, []).append((start, end))
+        return found
+
+    @property
+    def traits(self) -> list[str]:
+        return sorted({slug for slug, _ in self.signs})
+
+    @cached_property
+    def said(self) -> list[_Said]:
+        """Every phrase of aversion, liking or ease, by its start."""
+        found = (_Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
+        return sorted((self._as_denied(s) for s in found), key=lambda s: s.start)
+
+    def _as_denied(self, said: _Said) -> _Said:
+        """The same, or ease where it is denied: "not afraid of"."""
+        if said.level in ("fine", "like", "slight"):
+            return said
+        if said.level == "request" and not _SHUNS.match(self.low, said.start):
+            return said
+        if _REFUSES.match(self.low[said.start : said.end]):
+            return said
+        denied = _DENIED.search(self.low[max(0, said.start - 30) : said.start])
+        level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
+        return _Said(said.start, said.end, level, said.after) if denied else said
+
+    def _around(self, place: int) -> list[_Said]:
+        starts = self._starts
+        return self.said[bisect_left(starts, place - NEAR) : bisect_right(starts, place + NEAR)]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [s.start for s in self.said]
+
+    def before(self, start: int) -> _Said | None:
+        """The nearest phrase that governs what begins at `start`."""
+        near = [s for s in self._around(start) if not s.after and s.start < start and self._governs(s, start)]
+        return max(near, key=lambda s: (s.end, -s.start), default=None)
+
+    def _governs(self, said: _Said, start: int) -> bool:
+        if said.end > start + 12:  # a phrase may swallow the first word or two of the content
+            return False
+        between = self.low[said.end : start]
+        if between.startswith(","):  # "no, that one has ghosts"
+            return False
+        if len(between.split()) > _REACH[said.level] or _TURNING.search(between):
+            return False
+        pause = _LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
+        if pause is None:
+            return True
+        comma = said.end + pause.start()
+        return len(pause[1].split()) <= 3 and any(
+            said.end <= a < comma for spans in self.signs.values() for a, _ in spans
+        )
+
+    def after(self, end: int) -> _Said | None:
+        """The nearest phrase that is said of what ends at `end`, in its sentence or by a pronoun just behind it."""
+        near = [s for s in self._around(end) if s.after and s.start >= end and self._speaks_of(s, end)]
+        return min(near, key=lambda s: (s.start, -s.end), default=None)
+
+    def _speaks_of(self, said: _Said, end: int) -> bool:
+        between = self.low[end : said.start]
+        others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
+        if any(s.level in ("request", "like", "fine") for s in others):
+            return False  # another content stands between: the phrase is about that one
+        if not _TURNING.search(between):
+            return len(between.split()) <= _REACH["after"]
+        if not between.strip(" .?!,:\n"):
+            return said.level == "strong"  # "Gore? No thanks."
+        pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
+        return len(pieces) <= 3 and said.level != "like" and bool(_ANAPHOR.match(pieces[-1]))
+
+    def sentence(self, place: int) -> tuple[int, int]:
+        n = bisect_right(self.ends, place)
+        first, last = self.ends[n - 1] if n else 0, self.ends[n] if n < len(self.ends) else len(self.low)
+        return max(first, place - LONG), min(last, place + LONG)
+
+    def asked(self, start: int) -> bool:
+        """A question about the film ("is it too gory?") is no aversion."""
+        first, last = self.sentence(start)
+        question = self.low[first:last].rstrip().endswith("?") and _ASKS.match(self.low[first:last])
+        return bool(question and _DEGREE.match(self.low, start))
+
+    def inside_another(self, slug: str, start: int, end: int) -> bool:
+        """True where a longer content of another trait holds this one: "animal cruelty" is not cruelty to people."""
+        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
+        return any(a <= start and end <= b and (a, b) != (start, end) for spans in others for a, b in spans)
+
+    def names_another(self, slug: str, start: int) -> bool:
+        """True where the sentence names another trait's content: the feeling is about that."""
+        first, last = self.sentence(start)
+        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part in ("cues", "genre"))
+        return any(first <= a < last for spans in others for a, _ in spans)
+
+    def holds(self, start: int, end: int, said: _Said | None = None, content_end: int = 0) -> bool:
+        """True where it is the seeker, or one who watches along, here and now."""
+        return not self._is_over(start, end) and self._watches(start, end, self._reach_back(start, said, content_end))
+
+    def _reach_back(self, start: int, said: _Said | None, content_end: int) -> int:
+        """From where on somebody named can be the one who feels it."""
+        if said and said.after and not _UNABLE.match(self.low, said.start):
+            return start  # "leave that out" is the seeker's, whoever was named
+        if said and said.after:  # its subject stands behind the content ("a ward is more than she ...")
+            return content_end
+        first = max(self.sentence(start)[0], start - 70)
+        if said and said.level == "request" and not self._alone:
+            return max((m.end() for m in _CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
+        return first
+
+    def enjoyed(self, slug: str, start: int, end: int) -> bool:
+        """True where a sign is denied, or what it is a sign of is liked: a scare can be the point."""
+        if _DENIED.search(self.low[max(0, start - 30) : start]) and not _REFUSES.match(self.low[start:end]):
+            return True
+        before, after = self.before(start), self.after(end)
+        if (before and before.level in ("like", "fine")) or (after and after.level == "like"):
+            return True
+        if _SAYS_NOT.match(self.low[start:end]):
+            return True
+        if slug not in self._liked:
+            contents = [*self.signs.get((slug, "cues"), ()), *self.signs.get((slug, "genre"), ())][:20]
+            near = [s for a, b in contents for s in (self.before(a), self.after(b)) if s]
+            self._liked[slug] = any(s.level in ("like", "fine") for s in near)
+        return self._liked[slug]
+
+    def _is_over(self, start: int, end: int) -> bool:
+        first, last = self.sentence(start)
+        sentence, context = self.low[first:last], self.book.context
+        later = self.low[start : self.sentence(min(last + 1, len(self.low)))[1]]
+        if context["over"].search(later):
+            return True
+        if context["still"].search(sentence):
+            return False
+        if context["past_always"].search(self.low[first:end]):
+            return True
+        return bool(
+            context["past_time"].search(sentence)
+            and context["past_form"].search(self.low[max(first, start - 12) : end])
+        )
+
+    def _watches(self, start: int, end: int, since: int) -> bool:
+        """Whose feeling it is: the nearest person named; others count where they watch along."""
+        first, _ = self.sentence(start)
+        inside = list(self.book.context["person"].finditer(self.low, start, end))
+        ahead = list(self.book.context["person"].finditer(self.low, since, start))
+        who = inside[0] if inside else ahead[-1] if ahead else None
+        if who is None or who["self"]:
+            return True
+        if who["which"] and not any(m["other"] for m in ahead):
+            return bool(_SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
+        # "too much for my sister" does not seat her on the sofa
+        elsewhere = self.low[max(0, start - 3 * LONG) : start] + " / " + self.low[end : end + 3 * LONG]
+        return not self._alone and bool(self.book.context["along"].search(elsewhere))
+
+    @cached_property
+    def _alone(self) -> bool:
+        return bool(self.book.context["away"].search(self.low))
+
+    def joking(self, hit: Hit) -> bool:
+        return bool(self.book.context["joke"].search(self.low[max(0, hit.start - 20) : hit.end + 60]))
+
+    def hit(self, slug: str, start: int, end: int, verdict: str, form: str, sure: float) -> Hit:
+        """The hit with its evidence widened to whole clauses, at most NEAR on either side."""
+        edges = [m.end() for m in _CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
+        left = edges[-1] if edges else max(0, start - NEAR)
+        edge = _CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
+        right = edge.start() if edge else min(len(self.low), end + NEAR)
+        left += len(self.low[left:start]) - len(self.low[left:start].lstrip(" \t\r\n\"'-"))
+        right -= len(self.low[end:right]) - len(self.low[end:right].rstrip())
+        return Hit(slug, left, right, verdict, form, sure)
+
+
+def read_plot(plot: str) -> Iterator[Hit]:
+    """What a plot shows: a content that is named is there, unless the plot says that it is not."""
+    book = cues.load()
+    turn = _Turn(book.mask(plot, ()), book)
+    for (slug, part), start, end in book.plots.find(turn.low):
+        verdict, sure = ("unsure", 0.3) if part == "plot_faint" else ("present", 0.7 if part == "cues" else 0.6)
+        if not _ABSENT.search(turn.low[max(0, start - 30) : start]):
+            yield turn.hit(slug, start, end, verdict, "explicit", sure)

@@ -1,0 +1,200 @@
+"""python -m tests.rules_score [--tune]: what the rules find and miss on the demo's gold and on real turns.
+
+The demo's gold is split by the hash of the conversation's id. Cue lists were tuned on the half `tune`, the generator's
+sentence banks (not `unseen`) and real turns outside the labelled ones. Figures are of the half `report` and of the
+labelled real turns (tests/data/real_turns.csv, where SAFEREC_REAL_DATA is set): no text of theirs was looked at, but
+their figures were, several times, and once the trait and kind of each error; so they flatter a little.
+A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted beside it.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from saferec_builder import rules, tables, traits
+
+ROOT = Path(__file__).parent.parent
+GOLD = ROOT / "saferec_builder" / "demo" / "conversations.jsonl"
+TURNS = ROOT / "tests" / "data" / "real_turns.csv"
+Unit = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Subjects to read, the form of every gold unit, and where its evidence stands."""
+
+    frame: pl.DataFrame
+    forms: dict[Unit, str]
+    spans: dict[Unit, list[tuple[int, int, int]]]  # turn, start, end
+    kinds: dict[str, str]  # conversation -> explicit | implicit | none | lookalike
+
+
+@dataclass(frozen=True)
+class Rates:
+    """found: rows; right: those in gold; gold: units to be found; hit: those found."""
+
+    found: int
+    right: int
+    gold: int
+    hit: int
+
+    @property
+    def precision(self) -> float | None:
+        return self.right / self.found if self.found else None
+
+    @property
+    def recall(self) -> float | None:
+        return self.hit / self.gold if self.gold else None
+
+    @property
+    def f1(self) -> float | None:
+        if not self.found or not self.gold:
+            return None
+        p, r = self.right / self.found, self.hit / self.gold
+        return 2 * p * r / (p + r) if p + r else 0.0
+
+    def __str__(self) -> str:
+        shares = (("P", self.precision), ("R", self.recall), ("F1", self.f1))
+        told = "  ".join(f"{name} {'  - ' if v is None else f'{v:.2f}'}" for name, v in shares)
+        return f"{told}  ({self.right}/{self.found} right, {self.hit}/{self.gold} found)"
+
+
+def half(conversation: str) -> Literal["tune", "report"]:
+    """By hash, fixed before any cue was written."""
+    return ("tune", "report")[int(hashlib.blake2b(conversation.encode(), digest_size=8).hexdigest(), 16) % 2]
+
+
+def demo(which: str) -> Gold:
+    """One half of the hand-written conversations."""
+    rows = [json.loads(line) for line in GOLD.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if half(row["id"]) == which]
+    gold = Gold(frame((row["id"], row["turns"]) for row in rows), {}, {}, {row["id"]: row["kind"] for row in rows})
+    for row in rows:
+        for g in row["gold"]:
+            unit, start = (row["id"], g["trait"]), row["turns"][g["turn"]]["text"].index(g["quote"])
+            gold.forms[unit] = g["form"]
+            gold.spans.setdefault(unit, []).append((g["turn"], start, start + len(g["quote"])))
+    return gold
+
+
+def frame(talks: Iterable[tuple[str, list[dict[str, str]]]]) -> pl.DataFrame:
+    """The columns that rules.propose reads."""
+    rows = [
+        {
+            "conversation": name,
+            "digest": tables.digest(turns),
+            "turns": [{"role": t["role"], "text": t["text"], "items": []} for t in turns],
+        }
+        for name, turns in talks
+    ]
+    return pl.DataFrame(rows, schema={k: tables.CONVERSATIONS.schema[k] for k in ("conversation", "digest", "turns")})
+
+
+def real(folder: Path) -> Gold:
+    """The labelled real turns, each as a conversation of its one turn; ids in the text stay as they are."""
+    texts = _texts(folder)
+    with open(TURNS, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    talks: dict[str, list[dict[str, str]]] = {}
+    gold = Gold(pl.DataFrame(), {}, {}, {})
+    for row in rows:
+        source, talk, turn = row["source"], row["conversation_id"], int(row["turn"])
+        name = f"{source}:{talk}:{turn}"
+        text = next(t for t in texts[source, talk, turn] if _digest(t) == row["digest"])
+        talks[name] = [{"role": "seeker", "text": text}]
+        gold.kinds[name] = "labelled" if row["trait"] else "lookalike" if row["lookalike"] else "none"
+        if row["trait"]:
+            gold.forms[name, row["trait"]] = row["form"]
+            gold.spans.setdefault((name, row["trait"]), []).append((0, int(row["start"]), int(row["end"])))
+    return Gold(frame(talks.items()), gold.forms, gold.spans, gold.kinds)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _texts(folder: Path) -> dict[tuple[str, str, int], list[str]]:
+    """(source, conversation, index of the turn) -> its text in every file that has it."""
+    texts: dict[tuple[str, str, int], list[str]] = {}
+    for path in sorted((folder / "redial").glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            for n, message in enumerate(row["messages"]):
+                texts.setdefault(("redial", str(row["conversationId"]), n), []).append(message["text"])
+    with open(folder / "ccpe" / "ccpe_dialogues.csv", encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            texts.setdefault(("ccpe", line["dialog_id"], int(line["utterance_index"])), []).append(line["text"])
+    return texts
+
+
+def proposals(gold: Gold) -> list[dict[str, Any]]:
+    return rules.propose(gold.frame, traits.load()).to_dicts()
+
+
+def rates(gold: Gold, rows: list[dict[str, Any]], form: str | None = None, trait: str | None = None) -> Rates:
+    """A row is right where gold has its unit; `form` and `trait` choose rows and units alike."""
+    found = {
+        (r["subject"], r["trait"]): r["form"] for r in rows if r["verdict"] == "present" and trait in (None, r["trait"])
+    }
+    wanted = {u for u, f in gold.forms.items() if form in (None, f) and trait in (None, u[1])}
+    claimed = {u for u, f in found.items() if form in (None, f)}
+    return Rates(len(claimed), len(claimed & set(gold.forms)), len(wanted), len(wanted & set(found)))
+
+
+def flagged(gold: Gold, rows: list[dict[str, Any]], kind: str) -> tuple[int, int, int]:
+    """Of the conversations of a kind: with a present row, with any row, all."""
+    present = {r["subject"] for r in rows if r["verdict"] == "present"}
+    names = {name for name, k in gold.kinds.items() if k == kind}
+    return len(names & present), len(names & {r["subject"] for r in rows}), len(names)
+
+
+def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """Right rows whose spans overlap the gold span, and all right rows."""
+    right = [r for r in rows if r["verdict"] == "present" and (r["subject"], r["trait"]) in gold.forms]
+    return sum(_overlaps(r["spans"], gold.spans[r["subject"], r["trait"]]) for r in right), len(right)
+
+
+def _overlaps(spans: list[dict[str, Any]], wanted: list[tuple[int, int, int]]) -> bool:
+    return any(
+        s["turn"] == turn and s["start"] < end and start < s["end"] for s in spans for turn, start, end in wanted
+    )
+
+
+def table(name: str, gold: Gold) -> str:
+    """All figures of one gold set, as printed."""
+    rows = proposals(gold)
+    lines = [f"== {name}: {len(gold.kinds)} subjects, {len(gold.forms)} gold units"]
+    lines += [f"{form or 'all':<22}{rates(gold, rows, form)}" for form in ("explicit", "implicit", None)]
+    for kind in ("lookalike", "none"):
+        present, any_row, size = flagged(gold, rows, kind)
+        lines.append(f"{kind + ' flagged':<22}{present}/{size} present, {any_row}/{size} with unsure")
+    inside, right = evidence(gold, rows)
+    unsure = [(r["subject"], r["trait"]) in gold.forms for r in rows if r["verdict"] == "unsure"]
+    lines.append(f"{'evidence':<22}{inside}/{right} right rows overlap the gold span")
+    lines.append(f"{'unsure rows':<22}{len(unsure)}, {sum(unsure)} of them in gold")
+    slugs = sorted({u[1] for u in gold.forms} | {r["trait"] for r in rows})
+    return "\n".join([*lines, *(f"  {slug:<20}{rates(gold, rows, trait=slug)}" for slug in slugs)])
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--tune", action="store_true", help="the half that cues may be tuned on")
+    which = "tune" if words.parse_args().tune else "report"
+    print(table(f"demo gold, half {which}", demo(which)))
+    folder = os.environ.get("SAFEREC_REAL_DATA")
+    if which == "report":
+        print(table("real turns", real(Path(folder))) if folder else "real turns: SAFEREC_REAL_DATA is not set")
+
+
+if __name__ == "__main__":
+    main()
