@@ -15,13 +15,14 @@ _YEAR = re.compile(r"^(.*\S)\s*[(\[]\s*((?:18|19|20)\d\d)(?:\s*[-–]\s*(?:\d{4}
 _ARTICLES = "the|an?|les?|la|lo|gli|il|els?|los|las|un|une|una|der|die|das|den|det|de|os|l'|i"
 _TRAILING_ARTICLE = re.compile(rf"^(.*\S)\s*,\s*({_ARTICLES})$", re.S | re.I)
 _LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
+_ARTICLE_AT_ONCE = tuple(article + space for article in ("the", "an", "a") for space in " \t\n\xa0\u3000\u2009\u200a")
 _SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
 _SPELT = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
 _PARTS = frozenset(("part", "chapter", "episode", "volume", "vol"))
-_COUNTING = re.compile(rf" (?:{'|'.join(_ROMAN)}|vs|versus)\b|\b(?:{'|'.join(_PARTS)}) (?:{'|'.join(_SPELT)})\b")
+_COUNTING = frozenset(_ROMAN) | _PARTS | {"vs", "versus"}
 _NOT_WORD = re.compile(r"[^\w#]+|_")
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
 _INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
@@ -62,6 +63,8 @@ def normal(title: str) -> str:
         text = _AND.sub(" and ", text)
     text = (_article_first(text) if "," in text else text).replace("'", "").replace("`", "")
     # before punctuation goes: "A Team" has an article, "A-Team" has not
+    if text[:1].isalnum() and not text.startswith(_ARTICLE_AT_ONCE):
+        return _words(text)
     return _words(_LEADING_ARTICLE.sub("", text)) or _words(text)
 
 
@@ -71,8 +74,8 @@ def _folded(title: str) -> str:
 
 
 def _words(text: str) -> str:
-    plain = " ".join(_NOT_WORD.sub(" ", text).split())
-    return " ".join(counted(plain.split(" "))) if _COUNTING.search(plain) else plain
+    words = text.split() if text.replace(" ", "").isalnum() else _NOT_WORD.sub(" ", text).split()
+    return " ".join(counted(words) if not _COUNTING.isdisjoint(words) else words)
 
 
 def counted(words: list[str]) -> list[str]:
@@ -121,7 +124,8 @@ class Index:
     """Items by normal title: build with `index`, ask with `find`."""
 
     by_title: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)  # (year, domain, item id)
-    spelt: dict[str, str] = field(default_factory=dict)  # a title as a source spells it, in lower case -> its form
+    # the same rows under a title as a source spells it, in lower case: what most questions are, and no work
+    spelt: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)
 
 
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
@@ -131,20 +135,15 @@ def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> I
     """
     built = Index()
     for item, title, year, domain, aliases in items:
-        keys = dict.fromkeys((form, year) for form in _known(built, title))
-        for alias in aliases:
-            name, dated = split_year(alias)
-            keys |= dict.fromkeys((form, dated or year) for form in _known(built, name))
+        keys: dict[tuple[str, int | None], None] = {}
+        for name, dated in ((title, None), *map(split_year, aliases)):
+            answers_to = forms(name)
+            keys |= dict.fromkeys((form, dated or year) for form in answers_to)
+            if answers_to:
+                built.spelt[name.lower()] = built.by_title.setdefault(answers_to[0], [])
         for form, dated in keys:
             built.by_title.setdefault(form, []).append((dated, domain, item))
     return built
-
-
-def _known(built: Index, title: str) -> list[str]:
-    found = forms(title)
-    if found:
-        built.spelt[title.lower()] = found[0]
-    return found
 
 
 def find(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
@@ -153,12 +152,14 @@ def find(index: Index, title: str, year: int | None = None, domain: str | None =
     The whole title is looked up first, then the title without its brackets; what stands in brackets counts as a
     title only where the year agrees.
     """
-    form = index.spelt.get(title.lower())
-    match = by_form(index, form, year, domain) if form else NOT_FOUND
+    rows = index.spelt.get(title.lower())
+    match = _of(rows, year, domain) if rows else NOT_FOUND
     return _by_forms(index, title, year, domain) if match is NOT_FOUND else match
 
 
 def _by_forms(index: Index, title: str, year: int | None, domain: str | None) -> Match:
+    if "(" not in title and "[" not in title:
+        return by_form(index, normal(title), year, domain)
     whole, *others = forms(title) or [""]
     outside = _outside(title) if others else whole
     for form in (whole, *others):
@@ -172,8 +173,10 @@ def _by_forms(index: Index, title: str, year: int | None, domain: str | None) ->
 def by_form(index: Index, form: str, year: int | None = None, domain: str | None = None) -> Match:
     """`find` for a normal form that is known to be one."""
     rows = index.by_title.get(form)
-    if rows is None:
-        return NOT_FOUND
+    return NOT_FOUND if rows is None else _of(rows, year, domain)
+
+
+def _of(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
     if domain is not None:
         rows = [row for row in rows if row[1] == domain]
     if year is not None and len(rows) == 1 and rows[0][0] is not None:  # nearly always
@@ -184,18 +187,27 @@ def by_form(index: Index, form: str, year: int | None = None, domain: str | None
 def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Match:
     if year is None:
         return _named([item for _, _, item in rows])
-    near = [(abs(row[0] - year), row[2]) for row in rows if row[0] is not None and abs(row[0] - year) <= YEARS_APART]
-    if near:
-        nearest = min(near)[0]
-        return _named([item for apart, item in near if apart == nearest])
+    nearest, items = YEARS_APART, []
+    for dated, _, item in rows:
+        apart = abs(dated - year) if dated is not None else YEARS_APART + 1
+        if apart < nearest:
+            nearest, items = apart, [item]
+        elif apart == nearest:
+            items.append(item)
+    if items:
+        return _named(items)
     # no source dates games, so a game without a year is meant; a film without one may be another of its name
     dateless = [row for row in rows if row[0] is None]
+    if not dateless:
+        return NOT_FOUND
     if all(domain == "game" for _, domain, _ in dateless):
         return _named([item for _, _, item in dateless])
     return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)))
 
 
 def _named(items: Sequence[str]) -> Match:
+    if len(items) == 1:
+        return Match("found", items[0])
     items = list(dict.fromkeys(items))
     if len(items) == 1:
         return Match("found", items[0])

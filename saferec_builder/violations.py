@@ -12,17 +12,22 @@ verdict  violated  risk >= violated_at, or a topic of the trait is answered yes 
 P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from saferec_builder import titles
 from saferec_builder.errors import UsageError
 from saferec_builder.traits import GUIDE, Trait
 
 VERDICTS = ("unknown", "clear", "violated")
 UNKNOWN, CLEAR, VIOLATED = range(3)
+_REMEMBERED = 1_000_000  # answers that a checker keeps
+Check = Callable[[str, int | None, tuple[str, ...]], str]
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def judge(
 
 @dataclass(frozen=True)
 class Oracle:
-    """Verdicts of all items for all traits, as one small matrix: ids are resolved once, lookups are indexing."""
+    """Verdicts of all items for all traits: ids and traits are resolved once, a verdict is then two bit operations."""
 
     items: Mapping[str, int]
     traits: Mapping[str, int]
@@ -105,6 +110,26 @@ class Oracle:
         if trait not in self.traits:
             raise UsageError(f"unknown trait {trait!r}: wanted one of {', '.join(self.traits)}")
         return self.traits[trait]
+
+    def rows(self, items: Iterable[str | None]) -> NDArray[np.intp]:
+        """The rows of many items, to be asked again and again with `verdicts_of`."""
+        last, known = len(self.codes) - 1, self.items
+        return np.fromiter((last if item is None else known.get(item, last) for item in items), np.intp)
+
+    def mask(self, traits: Iterable[str]) -> int:
+        """The traits of one person as bits; a misspelt one is an error, never a pass."""
+        bits = 0
+        for trait in traits:
+            bits |= 1 << self.column(trait)
+        return bits
+
+    @cached_property
+    def bits(self) -> tuple[NDArray[np.uint64], list[int]]:
+        """(violated bits below, unknown bits from 32 up, one number per row; the same as a list); 32 traits at most."""
+        weight = np.uint64(1) << np.arange(self.codes.shape[1], dtype=np.uint64)
+        broken, unsure = ((self.codes == code).astype(np.uint64) @ weight for code in (VIOLATED, UNKNOWN))
+        packed = broken | (unsure << np.uint64(32))
+        return packed, packed.tolist()
 
 
 def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
@@ -121,14 +146,86 @@ def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8])
 
 def verdicts(oracle: Oracle, items: Sequence[str | None], traits: Sequence[str]) -> NDArray[np.int8]:
     """Per item the worst verdict over `traits` (violated > unknown > clear); no traits: clear."""
-    rows = [oracle.row(item) for item in items]
-    columns = [oracle.column(trait) for trait in traits]
-    return worst(oracle.codes[np.ix_(rows, columns)])
+    return verdicts_of(oracle, oracle.rows(items), oracle.mask(traits))
+
+
+def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
+    """`verdicts` of resolved rows; `mask` is one person's traits, or one mask per row."""
+    if oracle.codes.shape[1] > 32:
+        return _of_many_traits(oracle, rows, mask)
+    wanted = np.asarray(mask, np.uint64)
+    found = oracle.bits[0][rows]
+    found &= wanted | (wanted << np.uint64(32))
+    broken = found.astype(np.uint32) != 0
+    unsure = found > np.uint64(0xFFFFFFFF)
+    unsure &= ~broken
+    codes = np.ones(broken.shape, np.int8)
+    codes += broken.view(np.int8)
+    codes -= unsure.view(np.int8)
+    return codes
+
+
+def _of_many_traits(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
+    if not isinstance(mask, int):
+        return np.array([_of_many_traits(oracle, row, int(m)) for row, m in zip(rows, mask, strict=True)], np.int8)
+    columns = [n for n in range(oracle.codes.shape[1]) if mask >> n & 1]
+    return worst(oracle.codes[np.asarray(rows)[..., None], columns])
 
 
 def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
     """The word for one item: violated, clear or unknown."""
-    return VERDICTS[int(verdicts(oracle, [item], traits)[0])]
+    return VERDICTS[verdict_of(oracle, oracle.row(item), oracle.mask(traits))]
+
+
+def verdict_of(oracle: Oracle, row: int, mask: int) -> int:
+    """`verdict` of one resolved row as its code."""
+    if oracle.codes.shape[1] > 32:
+        return int(_of_many_traits(oracle, np.array(row), mask))
+    found = oracle.bits[1][row]
+    return VIOLATED if found & mask else UNKNOWN if found >> 32 & mask else CLEAR
+
+
+def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> Check:
+    """check(title, year, traits) -> the word, for who asks one at a time and again: violated, clear or unknown.
+
+    A title that the catalog does not hold, or holds twice, is unknown; a misspelt trait is an error.
+    """
+    answers: dict[tuple[str, int | None, tuple[str, ...]], str] = {}
+    masks: dict[tuple[str, ...], int] = {}
+    single = _singles(oracle, index, domain)
+    apart, find = titles.YEARS_APART, titles.find
+
+    def check(*asked: Any) -> str:
+        word = answers.get(asked)
+        if word is not None:
+            return word
+        title, year, traits = asked
+        mask = masks.get(traits)
+        if mask is None:
+            mask = masks[traits] = oracle.mask(traits)
+        one = single.get(title.lower())
+        if one is not None and year is not None and -apart <= (one & 4095) - year <= apart:
+            word = "violated" if one >> 12 & mask else "unknown" if one >> 44 & mask else "clear"
+        else:
+            word = VERDICTS[verdict_of(oracle, oracle.row(find(index, title, year, domain).item), mask)]
+        if len(answers) > _REMEMBERED:
+            answers.clear()
+        answers[asked] = word
+        return word
+
+    return check
+
+
+def _singles(oracle: Oracle, index: titles.Index, domain: str | None) -> dict[str, int]:
+    """Per title, in lower case, that one dated item has: unknown bits, violated bits and the year in one number."""
+    if oracle.codes.shape[1] > 32:
+        return {}
+    bits, row = oracle.bits[1], oracle.row
+    return {
+        title: bits[row(rows[0][2])] << 12 | rows[0][0]
+        for title, rows in index.spelt.items()
+        if len(rows) == 1 and rows[0][0] is not None and domain in (None, rows[0][1])
+    }
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -1,11 +1,14 @@
 """THE rule, in numbers that one can check by hand."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saferec_builder import traits, violations
+from saferec_builder import titles, traits, violations
 from saferec_builder.errors import UsageError
 from saferec_builder.traits import GUIDE, Trait
 from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Rule
@@ -159,6 +162,61 @@ def test_worst_is_what_a_person_would_say(codes):
         return VIOLATED if VIOLATED in row else UNKNOWN if UNKNOWN in row else CLEAR
 
     assert violations.worst(np.array(codes, np.int8).reshape(-1, 3)).tolist() == [said(row) for row in codes]
+
+
+def answers(codes, items, slugs):
+    """Every way to ask of one oracle: all at once, by resolved rows, with a mask per row, one by one, by title."""
+    names = [f"i{n}" for n in range(len(codes))]
+    known = violations.oracle(names, [f"t{n}" for n in range(codes.shape[1])], codes)
+    rows, mask = known.rows(items), known.mask(slugs)
+    shelf = titles.index((name, f"Title {name}", 1990, "film", ()) for name in names)
+    check = violations.checker(known, shelf)
+    return [
+        violations.verdicts(known, items, slugs).tolist(),
+        violations.verdicts_of(known, rows, mask).tolist(),
+        violations.verdicts_of(known, rows, np.full(len(rows), mask, np.uint64)).tolist(),
+        [violations.VERDICTS.index(violations.verdict(known, item, slugs)) for item in items],
+        [violations.VERDICTS.index(check(f"title {item}", 1991, tuple(slugs))) for item in items],
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 3, 20, 32, 33, 40])
+def test_every_way_to_ask_gives_one_answer(width):
+    rng = np.random.default_rng(width)
+    codes = rng.integers(0, 3, (50, width)).astype(np.int8)
+    items = [f"i{n}" for n in range(50)] + ["nobody"]
+    for wanted in ([], [0], [width - 1], list(range(width)), [0, width // 2]):
+        full = np.vstack([codes, np.zeros((1, width), np.int8)])  # nobody: unknown
+        want = violations.worst(full[:, sorted(set(wanted))]).tolist()
+        assert answers(codes, items, [f"t{n}" for n in wanted]) == [want] * 5
+
+
+def test_a_title_that_nobody_knows_is_unknown_and_a_misspelt_trait_an_error():
+    shelf = titles.index([("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ())])
+    check = violations.checker(ORACLE, shelf)
+    assert check("Alien", 1979, ("x",)) == "clear"
+    assert {check(f"The Alien of Nowhere {n}", 1979, ("x",)) for n in range(500)} == {"unknown"}
+    assert check("Alien", 1999, ("x",)) == "unknown"
+    for _ in range(2):  # and it stays one when asked again
+        with pytest.raises(UsageError, match="unknown trait 'gorre'"):
+            check("Alien", 1979, ("gorre",))
+
+
+def test_training_needs_nothing_of_the_data_side():
+    """titles, traits, violations and errors run where polars, pydantic and typer cannot be imported."""
+    code = """
+import sys
+for name in ("polars", "pydantic", "typer", "sqlalchemy", "pyarrow"):
+    sys.modules[name] = None
+from saferec_builder import errors, titles, traits, violations
+import numpy as np
+slugs = traits.load().slugs
+oracle = violations.oracle(["a"], slugs, np.full((1, len(slugs)), violations.CLEAR, np.int8))
+check = violations.checker(oracle, titles.index([("a", "Alien", 1979, "film", ())]))
+assert (check("Alien", 1979, slugs), check("Nobody", 1979, slugs)) == ("clear", "unknown")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 share = st.floats(0, 1) | st.just(NAN)

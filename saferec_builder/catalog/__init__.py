@@ -2,16 +2,18 @@
 
 merging   rows -> items and links            linking   refs and "Title (Year)" -> items
 text      titles in free text -> mentions    judging   statements -> the oracle
-telling   one item, for a person who asks
+telling   one item, for a person who asks    gaps      what no source settles
 """
 
+from saferec_builder.catalog.gaps import gaps, refs, uses
 from saferec_builder.catalog.judging import risks, statements, topic_key, unasked
 from saferec_builder.catalog.linking import index, link, mentions
-from saferec_builder.catalog.merging import ITEMS, LINKS, MERGES, merge, merges, ruling
+from saferec_builder.catalog.merging import ID_CONFLICT, ITEMS, LINKS, MERGES, is_apart, merge, merges, ruling
 from saferec_builder.catalog.telling import explained, judged, name, resolved
 from saferec_builder.catalog.text import Finder, Mention, finder, in_text
 
 __all__ = [
+    "ID_CONFLICT",
     "ITEMS",
     "LINKS",
     "MERGES",
@@ -19,18 +21,22 @@ __all__ = [
     "Mention",
     "explained",
     "finder",
+    "gaps",
     "in_text",
     "index",
+    "is_apart",
     "judged",
     "link",
     "mentions",
     "merge",
     "merges",
     "name",
+    "refs",
     "resolved",
     "risks",
     "ruling",
     "statements",
     "topic_key",
     "unasked",
+    "uses",
 ]

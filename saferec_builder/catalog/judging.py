@@ -55,10 +55,9 @@ def judge(
 def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
     """The warnings that count and that an item of the catalog is meant by, with `item` and `row` (its number)."""
     numbers = items.select("item").with_row_index("row")
-    named = pl.concat([frame for frame in _linked(items, links, warnings)] or [_NO_LINKS])
-    latest = warnings.with_columns(key=topic_key()).join(
-        named, ["ref", "domain"], nulls_equal=True, maintain_order="left"
-    )
+    named = _linked(items, links, warnings)
+    keyed = warnings.with_columns(key=topic_key())
+    latest = keyed.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
     latest = latest.join(numbers, "item", maintain_order="left")
     return tables.last(latest, "item", "kind", "key", "source", "url")
 
@@ -68,19 +67,17 @@ def topic_key() -> pl.Expr:
     return pl.col("topic").str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ?")
 
 
-_NO_LINKS = pl.DataFrame(schema={"ref": pl.String, "domain": pl.String, "item": pl.String})
-
-
-def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> list[pl.DataFrame]:
+def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
     """(ref, domain, item) of every warning that links: a title is looked up among the items of the warning's domain."""
     told = warnings.select("ref", "domain").unique(maintain_order=True)
-    by_title = index(items) if told["ref"].str.starts_with("title:").any() else titles.Index()
-    frames = []
-    for (domain,), part in told.group_by("domain", maintain_order=True):
-        found = link(part["ref"], links, by_title, domain)
+    frames = [told.join(links, "ref", maintain_order="left")]
+    titled = told.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
+    by_title = titles.Index() if titled.is_empty() else index(items)
+    for (domain,), part in titled.group_by("domain", maintain_order=True):
+        found = link(part["ref"], links.clear(), by_title, domain)
         named = pl.DataFrame({"ref": list(found), "item": list(found.values())}, schema=LINKS)
         frames.append(named.select("ref", pl.lit(domain, pl.String).alias("domain"), "item"))
-    return frames
+    return pl.concat(frames)
 
 
 def asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tuple[list[str], NDArray[np.float64]]:

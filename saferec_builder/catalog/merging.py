@@ -8,7 +8,6 @@ Rows of source `apart` are people's rulings: the row in `refs` stands alone (ali
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,12 +24,14 @@ _COLUMNS: dict[str, Any] = {"item": pl.String, **{c: tables.CATALOG_ROWS.schema[
 ITEMS = pl.Schema(_COLUMNS)
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
 MERGES = pl.Schema({"row": pl.String, "item": pl.String, "by": pl.String, "other": pl.String})
+_TEXTS = pl.List(pl.String)
+_REF = pl.concat_str("source", pl.lit(":"), "source_id")
 _BREAK = re.compile(r":| [-–—] ")
 
 
 @dataclass
 class _Groups:
-    """Rows as they merge: a forest, the IMDb ids of each tree, and why each pair was joined or was not."""
+    """Rows that share anything, as they merge: a forest, the IMDb ids of each tree, why two were (not) joined."""
 
     rows: Sequence[Mapping[str, Any]]
     parent: list[int] = field(init=False)
@@ -73,13 +74,21 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     else in common are an id conflict, stay apart, and the id names the row of its own source or nobody. An item is
     named after its first-added row, so a later source renames none.
     """
-    groups = _grouped(rows)
-    members = groups.members()
-    items = [_item([groups.rows[n] for n in each]) for each in members]
-    # an id that two items claim names neither; `item:ID` is how reviews name one
-    own = [[_ref(groups.rows[n]) for n in each] for each in members]
-    links = [*_links(items, own), *((f"item:{item['item']}", item["item"]) for item in items)]
-    return pl.DataFrame(items, schema=ITEMS), pl.DataFrame(links, schema=LINKS, orient="row")
+    keyed = _keyed(rows)
+    groups = _grouped(keyed)
+    alone = _singles(keyed.filter(~pl.col("touched")))
+    merged = [[groups.rows[n] for n in members] for members in groups.members()]
+    several = pl.DataFrame([_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS})
+    items = pl.concat([alone, several]).sort("n")
+    return items.select(ITEMS.names()), _links(items)
+
+
+def _links(items: pl.DataFrame) -> pl.DataFrame:
+    """LINKS; an id that several items claim belongs to the row of its own source, or to nobody."""
+    claimed = items.select("item", "own", ref="refs").explode("ref")
+    held = claimed.filter(~pl.col("ref").is_duplicated() | pl.col("ref").is_in(pl.col("own")))
+    itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")
+    return pl.concat([held.select("ref", "item"), itself])  # `item:ID` is how reviews name one
 
 
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
@@ -87,7 +96,7 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
 
     by is the shared id, "title", or "id conflict" where `row` and `other` share an id and agree in nothing else.
     """
-    groups = _grouped(rows)
+    groups = _grouped(_keyed(rows))
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
     told = [(b, item[b], why, a) for b, a, why in groups.joined]
     told += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
@@ -97,7 +106,7 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
 
 def ruling(rows: pl.DataFrame, ref: str, *, apart: bool) -> pl.DataFrame:
     """The CATALOG_ROWS row that keeps the row named `ref` apart from now on, or lets it merge again."""
-    known = [row for row in rows.to_dicts() if _ref(row) == ref]
+    known = rows.filter(ref == _REF).to_dicts()
     if not known:
         raise UsageError(f"{ref!r} is no row of the catalog: wanted source:id, as `saferec-build catalog merges` lists")
     earlier = rows.filter((pl.col("source") == APART) & (pl.col("refs").list.first() == ref)).height
@@ -106,16 +115,35 @@ def ruling(rows: pl.DataFrame, ref: str, *, apart: bool) -> pl.DataFrame:
     return pl.DataFrame([{**known[0], "genres": [], "plot": None, **ruled}], schema=tables.CATALOG_ROWS.schema)
 
 
-def _grouped(rows: pl.DataFrame) -> _Groups:
+def is_apart(rows: pl.DataFrame, ref: str) -> bool:
+    return ref in _apart(rows)
+
+
+def _apart(rows: pl.DataFrame) -> set[str]:
     ruled = rows.filter(pl.col("source") == APART).select(pl.col("refs").list.first(), pl.col("aliases").list.first())
-    alone = {ref for ref, ruling in dict(ruled.iter_rows()).items() if ruling == APART}
-    every = rows.filter(pl.col("source") != APART).to_dicts()
+    return {ref for ref, ruling in dict(ruled.iter_rows()).items() if ruling == APART}
+
+
+def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `n`, their title `key`, and whether they share an id or that key with another (`touched`)."""
+    every = rows.filter(pl.col("source") != APART).with_row_index("n").with_columns(ref=_REF)
+    free = ~pl.col("ref").is_in(list(_apart(rows)))
+    keys = pl.Series("key", map(_title_key, every["title"], every["year"], every["domain"]), pl.String)
+    every = every.with_columns(key=keys).with_columns(key=pl.when(free).then("key"))
+    named = pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique()
+    shared = every.filter(free).select("n", refs=named).explode("refs")
+    sharing = shared.filter(pl.col("refs").is_duplicated())["n"].unique()
+    twice = pl.col("key").is_duplicated() & pl.col("key").is_not_null()
+    return every.with_columns(touched=twice | pl.col("n").is_in(sharing.implode()), free=free)
+
+
+def _grouped(keyed: pl.DataFrame) -> _Groups:
+    every = keyed.filter(pl.col("touched")).to_dicts()
     groups = _Groups(every)
-    free = [n for n, row in enumerate(every) if not alone or _ref(row) not in alone]
-    refs = sorted(((ref, n) for n in free for ref in every[n]["refs"] or ()), key=lambda pair: pair[0][:5] != "imdb:")
-    for ref, sharing in _sharing(refs).items():
+    refs = ((ref, n) for n, row in enumerate(every) if row["free"] for ref in {row["ref"], *(row["refs"] or ())})
+    for ref, sharing in _sharing(sorted(refs, key=lambda pair: pair[0][:5] != "imdb:")).items():
         _by_id(groups, ref, sharing)
-    for _, sharing in _sharing((_title_key(every[n]), n) for n in free).items():
+    for _, sharing in _sharing((row["key"], n) for n, row in enumerate(every)).items():
         _by_title(groups, sharing)
     return groups
 
@@ -178,11 +206,11 @@ def _sharing(keyed: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
     return {key: sharing for key, sharing in found.items() if len(sharing) > 1}
 
 
-def _title_key(row: Mapping[str, Any]) -> tuple[str, int | None, str] | None:
+def _title_key(title: str, year: int | None, domain: str) -> str | None:
     """None where a title alone does not say which item it is: sources of games have no years, others have."""
-    if row["domain"] == "game":
-        return titles.normal(row["title"]), None, "game"
-    return None if row["year"] is None else (titles.normal(row["title"]), row["year"], row["domain"])
+    if domain == "game":
+        return f"game {titles.normal(title)}"
+    return None if year is None else f"{domain} {year} {titles.normal(title)}"
 
 
 def _ref(row: Mapping[str, Any]) -> str:
@@ -193,11 +221,25 @@ def _named(row: Mapping[str, Any]) -> str:
     return tables.digest("item", row["source"], row["source_id"])
 
 
-def _links(items: Sequence[Mapping[str, Any]], own: Sequence[Sequence[str]]) -> Iterable[tuple[str, str]]:
-    """(ref, item); an id that several items claim belongs to the row of its own source, or to nobody."""
-    claims = Counter(ref for item in items for ref in item["refs"])
-    for item, rows in zip(items, own, strict=True):
-        yield from ((ref, item["item"]) for ref in item["refs"] if claims[ref] == 1 or ref in rows)
+def _singles(rows: pl.DataFrame) -> pl.DataFrame:
+    """The items of rows that share nothing, as `_item` makes them, a column at a time: most of a large catalog."""
+    names = map(tables.digest, ["item"] * rows.height, rows["source"], rows["source_id"])
+    aliases = [
+        [name for name in dict.fromkeys(aliases or ()) if name != title] if aliases else []
+        for title, aliases in zip(map(titles.spoken, rows["title"]), rows["aliases"].to_list(), strict=True)
+    ]
+    return rows.select(
+        "n",
+        pl.Series("item", names, pl.String),
+        "domain",
+        pl.Series("title", map(titles.spoken, rows["title"]), pl.String),
+        "year",
+        pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique(maintain_order=True).alias("refs"),
+        pl.Series("aliases", aliases, _TEXTS),
+        pl.col("genres").fill_null([]).list.unique(maintain_order=True),
+        pl.when(pl.col("plot") != "").then("plot"),
+        pl.concat_list("ref").alias("own"),
+    )
 
 
 def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -209,6 +251,7 @@ def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     refs = [ref for row in rows for ref in (_ref(row), *(row["refs"] or ()))]
     genres = {genre.casefold(): genre for row in reversed(rows) for genre in reversed(row["genres"] or ())}
     return {
+        "n": first["n"],
         "item": _named(first),
         "domain": first["domain"],
         "title": title,
@@ -217,6 +260,7 @@ def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "aliases": [name for name in dict.fromkeys([*names, *aliases]) if name != title],
         "genres": list(reversed(genres.values())),
         "plot": next((row["plot"] for row in rows if row["plot"]), None),
+        "own": [_ref(row) for row in rows],
     }
 
 

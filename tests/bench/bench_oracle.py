@@ -1,0 +1,164 @@
+"""The oracle beside a plain reference of the paper's algorithm, in CPU-seconds on one machine in one run.
+
+The reference is written from the paper's description: a title is lower-cased and stripped of punctuation, looked up
+with its year and the two years around it, then without a year; each trait's risk is compared with the threshold.
+"""
+
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from saferec_builder import titles, traits, violations
+from tests.bench.figures import figure
+
+ITEMS = 250_000
+ASKED = 20_000
+_MARKS = re.compile(r"[^\w\s]")
+
+
+def main() -> None:
+    # first: a process counts the memory of the one that started it as its own
+    ran = subprocess.run([sys.executable, "-m", "tests.bench.bench_oracle"], capture_output=True, text=True, check=True)
+    peak, seconds = map(float, ran.stdout.split())
+    world = World(ITEMS)
+    reference = Reference(world)
+    asked = world.asked(ASKED)
+    slow = min(cpu(lambda: [reference.check(*one) for one in asked]) for _ in range(3)) / len(asked)
+    cold = []
+    for _ in range(3):
+        check = violations.checker(world.oracle, world.index)
+        cold.append(cpu(lambda check=check: [check(*one) for one in asked]) / len(asked))
+    warm = min(cpu(lambda: [check(*one) for one in asked]) for _ in range(3)) / len(asked)
+    rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
+    mask = world.oracle.mask(asked[0][2])
+    resolved = min(cpu(lambda: chunks(world.oracle, rows, mask)) for _ in range(3)) / len(rows)
+    figure("oracle.reference_calls", 1 / slow, "per CPU-s", "none")
+    figure("oracle.single_warm_ratio", slow / warm, "ratio", ">= 10")
+    figure("oracle.single_cold_ratio", slow / min(cold), "ratio", ">= 3")
+    figure("oracle.resolved_ratio", slow / resolved, "ratio", ">= 800")
+    figure("oracle.load_250k_peak", peak, "MB", "< 1000")
+    figure("oracle.load_250k", seconds, "CPU-s", "none")
+
+
+def chunks(oracle: violations.Oracle, rows: np.ndarray, mask: int) -> None:
+    for first in range(0, len(rows), 65_536):  # as metrics ask: a batch of lists at a time
+        violations.verdicts_of(oracle, rows[first : first + 65_536], mask)
+
+
+def cpu(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+class World:
+    """Invented films, one in twenty a remake, with verdicts at random."""
+
+    def __init__(self, size: int) -> None:
+        self.rng = random.Random(3)
+        syllables = [a + b + c for a in "bdfgklmnprstv" for b in "aeiou" for c in ("", "n", "r", "s")]
+        self.films = []
+        for n in range(size):
+            words = ["".join(self.rng.choices(syllables, k=2)) for _ in range(self.rng.randint(2, 4))]
+            title = (self.rng.choice(("The ", "A ", "", "", "")) + " ".join(words)).title()
+            if n and self.rng.random() < 0.05:
+                title = self.rng.choice(self.films)[1]
+            self.films.append((f"i{n}", title, self.rng.randint(1930, 2024)))
+        self.slugs = traits.load().slugs
+        codes = np.random.default_rng(4).choice(3, (size, len(self.slugs)), p=[0.6, 0.3, 0.1]).astype(np.int8)
+        self.oracle = violations.oracle([i for i, _, _ in self.films], self.slugs, codes)
+        self.index = titles.index((item, title, year, "film", ()) for item, title, year in self.films)
+
+    def asked(self, n: int) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Different titles; one in twenty is spelt otherwise, one in twenty nobody knows, one in five is a year off."""
+        people = [tuple(self.rng.sample(self.slugs, self.rng.randint(1, 3))) for _ in range(500)]
+        asked = []
+        for _, title, year in self.rng.sample(self.films, n):
+            odd = self.rng.random()
+            name = title.replace(" ", ": ", 1) if odd < 0.05 else f"{title} of Nowhere" if odd < 0.1 else title
+            asked.append((name, year + (self.rng.random() < 0.2), self.rng.choice(people)))
+        return asked
+
+
+class Reference:
+    """One title after the other through dictionaries, both sources' risks fused anew; what it cannot find is safe."""
+
+    def __init__(self, world: World) -> None:
+        self.by_year: dict[tuple[str, int], str] = {}
+        self.by_title: dict[str, str] = {}
+        self.ddd: dict[str, dict[str, int]] = {}
+        self.guide: dict[str, dict[str, float]] = {}
+        for (item, title, year), codes in zip(world.films, world.oracle.codes[:-1].tolist(), strict=True):
+            self.by_year[self.normal(title), year] = item
+            self.by_title.setdefault(self.normal(title), item)
+            self.ddd[item] = {
+                slug: int(code == violations.VIOLATED) for slug, code in zip(world.slugs, codes, strict=True)
+            }
+            self.guide[item] = {slug: code / 3 for slug, code in zip(world.slugs, codes, strict=True)}
+
+    @staticmethod
+    def normal(title: str) -> str:
+        return " ".join(_MARKS.sub(" ", title.lower()).split())
+
+    def check(self, title: str, year: int, wanted: Sequence[str]) -> tuple[bool, dict[str, float]]:
+        name = self.normal(title)
+        item = None
+        for apart in (0, -1, 1, -2, 2):
+            item = self.by_year.get((name, year + apart))
+            if item:
+                break
+        item = item or self.by_title.get(name)
+        broken = {}
+        for slug in wanted:
+            risk = max(self.ddd.get(item or "", {}).get(slug, 0), self.guide.get(item or "", {}).get(slug, 0.0))
+            if risk >= 0.66:
+                broken[slug] = risk
+        return not broken, broken
+
+
+def load() -> None:
+    """250k rows to an oracle, an index and their titles' answers; prints the peak in MB and the seconds."""
+    import polars as pl
+
+    from saferec_builder import catalog, tables
+
+    rng, start = random.Random(1), time.process_time()
+    words = [a + b + c for a in "bdfgklmnprstv" for b in "aeiou" for c in "bdfgklmnprstv"]
+    numbers = range(ITEMS)
+    rows = pl.DataFrame(
+        {
+            "source": ["csv"] * ITEMS,
+            "source_id": [str(n) for n in numbers],
+            "domain": ["film"] * ITEMS,
+            "title": [" ".join(rng.choices(words, k=3)) for _ in numbers],
+            "year": [rng.randint(1930, 2024) for _ in numbers],
+            "refs": [[f"imdb:tt{n:07d}"] for n in numbers],
+            "aliases": [[] for _ in numbers],
+            "genres": [["drama"] for _ in numbers],
+            "plot": [None for _ in numbers],
+        },
+        schema=tables.CATALOG_ROWS.schema,
+    )
+    said = pl.DataFrame({"ref": [f"imdb:tt{n:07d}" for n in numbers]}).with_columns(
+        warning=pl.col("ref"), domain=None, kind=pl.lit("topic"), topic=pl.lit("Is there blood/gore"), yes=pl.lit(9),
+        no=pl.lit(1), answer=None, severity=None, source=pl.lit("csv"), url=None, retrieved=None,
+    )  # fmt: skip
+    warnings = said.select(tables.WARNINGS.schema.names()).cast(tables.WARNINGS.schema)
+    items, links = catalog.merge(rows)
+    oracle, _ = catalog.risks(items, links, warnings, traits.load())
+    check = violations.checker(oracle, catalog.index(items))
+    assert check(items["title"][7], items["year"][7], ("gore",)) == "unknown"  # 10/12 yes is not sure
+    assert len(oracle.bits[1]) == ITEMS + 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(peak, time.process_time() - start)
+
+
+if __name__ == "__main__":
+    load()
