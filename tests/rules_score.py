@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from saferec_builder import rules, tables, traits
+from saferec_builder.cli.truth import half
 
 ROOT = Path(__file__).parent.parent
 GOLD = ROOT / "saferec_builder" / "demo" / "conversations.jsonl"
@@ -66,11 +67,6 @@ class Rates:
         shares = (("P", self.precision), ("R", self.recall), ("F1", self.f1))
         told = "  ".join(f"{name} {'  - ' if v is None else f'{v:.2f}'}" for name, v in shares)
         return f"{told}  ({self.right}/{self.found} right, {self.hit}/{self.gold} found)"
-
-
-def half(conversation: str) -> Literal["tune", "report"]:
-    """By hash, fixed before any cue was written."""
-    return ("tune", "report")[int(hashlib.blake2b(conversation.encode(), digest_size=8).hexdigest(), 16) % 2]
 
 
 def demo(which: str) -> Gold:

@@ -12,6 +12,7 @@ from saferec_builder.cli import (
     diff,
     mine,
     propose,
+    propose_score,
     publish,
     release,
     report,
@@ -39,6 +40,7 @@ app.command("init")(workspace.init)
 app.command("mine")(mine.mine)
 app.add_typer(catalog.app, name="catalog", help="Items, their warnings and the oracle's verdicts.")
 app.command("propose")(propose.propose)
+app.command("propose-score")(propose_score.propose_score)
 app.add_typer(review.app, name="review", help="Send tasks to reviewers and bring their reviews back.")
 app.command("adjudicate")(adjudicate.adjudicate)
 app.command("release")(release.release)

@@ -104,7 +104,30 @@ def _current(world: Any) -> Any:
         orient="row",
     )
     rows = store.read(world.ws, tables.PROPOSALS).filter(kind=world.kind)
-    return rows.join(now, on=["subject", "digest"], how="semi")
+    return _calibrated(world, rows.join(now, on=["subject", "digest"], how="semi"))
+
+
+def _calibrated(world: Any, rows: Any) -> Any:
+    """Confidence as people's labels bear it out, for each proposer and trait with enough of them."""
+    import polars as pl
+
+    from saferec_builder import calibration
+    from saferec_builder.cli.truth import known
+
+    truth = known(world, "labels", by_rules=False)
+    if len(truth.present) + len(truth.absent) < calibration.ENOUGH:
+        return rows
+    parts = []
+    for _, mine in rows.group_by("proposer", "version", maintain_order=True):
+        told = [r for r in mine.to_dicts() if r["verdict"] == "present"]
+        judged = [r for r in told if truth.of((r["subject"], r["trait"])) is not None]
+        fits = calibration.fits(judged, truth)
+        sure = [
+            fits[t].of(c) if v == "present" and t in fits else c
+            for t, v, c in mine.select("trait", "verdict", "confidence").iter_rows()
+        ]
+        parts.append(mine.with_columns(pl.Series("confidence", sure, dtype=pl.Float64)))
+    return pl.concat(parts) if parts else rows
 
 
 def _doubts(world: Any, earlier: list[Any]) -> set[str]:

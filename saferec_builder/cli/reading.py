@@ -44,17 +44,23 @@ def world(ws: Any, items: bool) -> World:
 
 def _unknown_items(ws: Any, taxonomy: Any) -> tuple[Any, dict[str, frozenset[str]]]:
     """Items with a trait on which the catalog has no verdict, and those traits."""
+    items, open_ = unknown(ws, taxonomy)
+    return items.filter([bool(open_[item]) for item in items["item"]]), open_
+
+
+def unknown(ws: Any, taxonomy: Any, *, reviews: bool = True) -> tuple[Any, dict[str, frozenset[str]]]:
+    """All items, and for each the traits without a verdict; `reviews`: what reviewers said of items counts too."""
+    import polars as pl
+
     from saferec_builder import catalog, tables, violations
     from saferec_builder.store import read
 
     items, links = catalog.merge(read(ws, tables.CATALOG_ROWS))
-    oracle, _ = catalog.risks(items, links, read(ws, tables.WARNINGS), taxonomy, ws.config.rule)
-    open_ = oracle.codes == violations.UNKNOWN
-    unknown = {
-        item: frozenset(trait for trait, n in oracle.traits.items() if open_[oracle.row(item), n])
-        for item in items["item"]
-    }
-    return items.filter([bool(unknown[item]) for item in items["item"]]), unknown
+    warnings = read(ws, tables.WARNINGS).filter(pl.lit(reviews) | (pl.col("kind") != "review"))
+    oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
+    codes = oracle.codes == violations.UNKNOWN
+    rows = {item: codes[oracle.row(item)] for item in items["item"]}
+    return items, {i: frozenset(t for t, n in oracle.traits.items() if row[n]) for i, row in rows.items()}
 
 
 @dataclass
@@ -201,20 +207,12 @@ async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[
             await asyncio.sleep(1)
             settle()
 
-    def get(request: str) -> str | None:
-        row = paid.get(request)
-        return None if row is None else str(row.body)
-
-    def put(reply: Any) -> None:
-        names = ("request", "model", "body", "tokens_in", "tokens_out")
-        paid.add({name: getattr(reply, name) for name in names})
-
     def check(content: str) -> str | None:
         return stage.off_schema(content, work.world.taxonomy)
 
     times = work.samples or 1
     chunks: dict[int, dict[int, Any]] = {}
-    how = {"get": get, "put": put, "check": check, "purse": work.purse}
+    how = {**_cache(paid), "check": check, "purse": work.purse}
     clock = asyncio.create_task(settling())
     try:
         async with aclosing(_asker(work)(work.step.server, bodies(work), **how)) as stream:
@@ -232,6 +230,40 @@ async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[
                     _save_replies(work, list(zip(work.todo[first:], told, strict=False)))
     finally:
         clock.cancel()
+
+
+def answers(work: Job) -> dict[int, Any]:
+    """Place in the job -> its reading, of those with a usable answer: asked and paid for, nothing else is saved."""
+    from saferec_builder import llm, store, tables
+    from saferec_builder import propose as stage
+
+    found: dict[int, Any] = {}
+
+    async def ask(paid: Any) -> None:
+        check = lambda content: stage.off_schema(content, work.world.taxonomy)  # noqa: E731
+        how = {**_cache(paid), "check": check, "purse": work.purse}
+        async for n, reply in _asker(work)(work.step.server, bodies(work), **how):
+            if reply.error is None:
+                _, subject, part = work.todo[n]
+                found[n] = _reading(work, subject, part, reply.content)
+
+    with running(work.step) as work.step, store.keyed(work.ws, tables.REPLIES) as paid, _bills(work):
+        llm.run(ask(paid))
+    return found
+
+
+def _cache(paid: Any) -> dict[str, Any]:
+    """get and put over the table of paid replies."""
+
+    def get(request: str) -> str | None:
+        row = paid.get(request)
+        return None if row is None else str(row.body)
+
+    def put(reply: Any) -> None:
+        names = ("request", "model", "body", "tokens_in", "tokens_out")
+        paid.add({name: getattr(reply, name) for name in names})
+
+    return {"get": get, "put": put}
 
 
 def bodies(work: Job) -> Iterator[dict[str, Any]]:

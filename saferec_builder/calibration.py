@@ -1,0 +1,159 @@
+"""How far a proposer's claims and its confidence can be trusted, against what people or a generator know.
+
+reads  proposals of one proposer, the subjects that it read, and the truth (labels, or a gold set)
+gives  precision, recall and F1 per trait, calibration (ECE, reliability), evidence exactness; isotonic fits
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = dict[str, Any]
+Unit = tuple[str, str]  # subject, trait
+Place = tuple[int, int, int]  # turn, start, end
+Floats = NDArray[np.float64]
+BINS = 10
+ENOUGH = 50  # judged claims of a trait before its confidence is fitted
+
+
+@dataclass(frozen=True)
+class Truth:
+    """present: unit -> form; absent: units known to be so; whole: subjects whose other traits are all absent."""
+
+    present: Mapping[Unit, str | None]
+    absent: Collection[Unit] = ()
+    whole: Collection[str] = ()
+    spans: Mapping[Unit, Sequence[Place]] = field(default_factory=dict)
+
+    def of(self, unit: Unit) -> bool | None:
+        """Whether the trait is there; None where nobody knows."""
+        if unit in self.present:
+            return True
+        return False if unit in self.absent or unit[0] in self.whole else None
+
+
+def rates(right: int, claimed: int, wanted: int) -> Row:
+    """Precision, recall and F1; None where there is nothing to divide by."""
+    p = right / claimed if claimed else None
+    r = right / wanted if wanted else None
+    f1 = None if p is None or r is None else 2 * p * r / (p + r) if p + r else 0.0
+    return {"precision": p, "recall": r, "f1": f1, "right": right, "claimed": claimed, "wanted": wanted}
+
+
+def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Row:
+    """All figures of one proposer. claims: rows with verdict `present`; a claim that nobody judged is `open`."""
+    judged = [row for row in claims if truth.of((row["subject"], row["trait"])) is not None]
+    right = [row for row in judged if (row["subject"], row["trait"]) in truth.present]
+    wanted = {unit: form for unit, form in truth.present.items() if unit[0] in read}
+    found = {(row["subject"], row["trait"]) for row in right}
+    per = {name: Counter(row["trait"] for row in rows) for name, rows in (("claimed", judged), ("right", right))}
+    need = Counter(trait for _, trait in wanted)
+    slugs = sorted(set(need) | set(per["claimed"]))
+    forms = {form: [u for u, f in wanted.items() if f == form] for form in ("explicit", "implicit")}
+    return {
+        "read": len(read),
+        "open": len(claims) - len(judged),
+        "all": rates(len(right), len(judged), len(wanted)),
+        "recall_of": {form: len(found & set(units)) / len(units) for form, units in forms.items() if units},
+        "traits": {slug: rates(per["right"][slug], per["claimed"][slug], need[slug]) for slug in slugs},
+        "ece": ece(*pairs(judged, truth)),
+        "reliability": reliability(*pairs(judged, truth)),
+        "evidence": evidence(right, truth),
+    }
+
+
+def pairs(judged: Sequence[Row], truth: Truth) -> tuple[Floats, Floats]:
+    """(confidence, right) of each judged claim."""
+    confidence = np.array([row["confidence"] for row in judged], float)
+    return confidence, np.array([(row["subject"], row["trait"]) in truth.present for row in judged], float)
+
+
+def reliability(confidence: Floats, right: Floats) -> list[Row]:
+    """{low, high, n, confidence, right}: mean confidence and share of right claims per bin that has any."""
+    place = np.clip((confidence * BINS).astype(int), 0, BINS - 1)
+    rows = []
+    for b in range(BINS):
+        mine = place == b
+        if mine.any():
+            means = {"confidence": float(confidence[mine].mean()), "right": float(right[mine].mean())}
+            rows.append({"low": b / BINS, "high": (b + 1) / BINS, "n": int(mine.sum()), **means})
+    return rows
+
+
+def ece(confidence: Floats, right: Floats) -> float | None:
+    """Expected calibration error: the bins' |confidence - share right|, weighted by their claims; None of nothing."""
+    rows = reliability(confidence, right)
+    total = sum(row["n"] for row in rows)
+    return sum(row["n"] * abs(row["confidence"] - row["right"]) for row in rows) / total if total else None
+
+
+def evidence(right: Sequence[Row], truth: Truth) -> Row | None:
+    """Of right claims whose evidence is known: the share that touches it, is exactly it, and the mean overlap (IoU)."""
+    known = [(row["spans"], truth.spans[u]) for row in right if (u := (row["subject"], row["trait"])) in truth.spans]
+    if not known:
+        return None
+    shares = [_overlap([(s["turn"], s["start"], s["end"]) for s in spans], wanted) for spans, wanted in known]
+    n = len(shares)
+    return {"touches": sum(s > 0 for s in shares) / n, "exact": sum(s == 1 for s in shares) / n, "iou": sum(shares) / n}
+
+
+def _overlap(ours: Sequence[Place], theirs: Sequence[Place]) -> float:
+    """Letters in both, over letters in either."""
+    a, b = ({(turn, n) for turn, start, end in spans for n in range(start, end)} for spans in (ours, theirs))
+    return len(a & b) / len(a | b) if a | b else 0.0
+
+
+# ---- isotonic calibration
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A rising step function: confidences up to upto[i] mean share[i]."""
+
+    upto: tuple[float, ...]
+    share: tuple[float, ...]
+
+    def of(self, confidence: float) -> float:
+        n = int(np.searchsorted(self.upto, confidence))
+        return self.share[min(n, len(self.share) - 1)]
+
+
+def isotonic(confidence: Floats, right: Floats) -> Steps:
+    """The rising step function nearest to the claims in least squares (pool adjacent violators)."""
+    pools: list[list[float]] = []  # largest confidence, right, claims
+    for c in np.unique(confidence):
+        mine = right[confidence == c]
+        pools.append([float(c), float(mine.sum()), float(len(mine))])
+        while len(pools) > 1 and pools[-2][1] / pools[-2][2] >= pools[-1][1] / pools[-1][2]:
+            c_last, r, n = pools.pop()
+            pools[-1] = [c_last, pools[-1][1] + r, pools[-1][2] + n]
+    return Steps(tuple(p[0] for p in pools), tuple(p[1] / p[2] for p in pools))
+
+
+def fits(judged: Sequence[Row], truth: Truth) -> dict[str, Steps]:
+    """trait -> its fit, where at least ENOUGH claims of it were judged."""
+    by_trait: dict[str, list[Row]] = {}
+    for row in judged:
+        by_trait.setdefault(row["trait"], []).append(row)
+    return {t: isotonic(*pairs(rows, truth)) for t, rows in sorted(by_trait.items()) if len(rows) >= ENOUGH}
+
+
+def held_out_ece(judged: Sequence[Row], truth: Truth) -> tuple[float | None, float | None]:
+    """(ECE as claimed, ECE after fits) over traits with enough claims; each half is judged by the other half's fit."""
+    before: list[tuple[float, float]] = []
+    after: list[tuple[float, float]] = []
+    for trait in fits(judged, truth):
+        mine = sorted((row for row in judged if row["trait"] == trait), key=lambda row: row["proposal"])
+        halves = mine[::2], mine[1::2]
+        for fitted, told in (halves, halves[::-1]):
+            steps = isotonic(*pairs(fitted, truth))
+            for c, r in zip(*pairs(told, truth), strict=True):
+                before.append((c, r))
+                after.append((steps.of(c), r))
+    if not before:
+        return None, None
+    return ece(*np.array(before).T), ece(*np.array(after).T)
