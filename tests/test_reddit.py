@@ -12,6 +12,7 @@ import zstandard
 from saferec_builder import store, tables
 from saferec_builder.sources import dumps, reddit
 from tests import reddit_dump
+from tests.conftest import NOT_RUN
 from tests.reddit_dump import comment, line, submission
 
 S = submission(1, author="Asker", title="Looking for a calm film", selftext="My wife Anna likes Heat (1995).")
@@ -245,28 +246,63 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert mined(cli, workspace, path)["added"] == 0
 
 
-@pytest.mark.slow
-def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path):
+MONTHS = 3
+TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tables.DROPS)
+
+
+def tables_of(cli, root, dumps_, *, buckets=16, **how):
+    """The tables of a fresh workspace after mining these dumps, with a secret that is the same for all."""
     from saferec_builder.cli.workspace import make
 
-    months = []
-    for month in range(3):
+    make(root, demo=False)
+    toml = root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("# buckets = 16 ", f"buckets = {buckets}"))
+    (root / ".secret").write_bytes(b"the same for all, so that pseudonyms are")
+    ws = store.open_workspace(root)
+    assert balanced(mined(cli, ws, *dumps_, **how))
+    return [store.read(ws, table).sort(table.key) for table in TOLD]
+
+
+@pytest.fixture
+def months(tmp_path):
+    found = []
+    for month in range(MONTHS):
         rows = [submission(n) for n in range(month * 20, month * 20 + 20)]
         rows += [comment(month * 100 + n, f"s{n % 60}", author=f"h{n % 7}") for n in range(100)]
-        months.append(reddit_dump.write(tmp_path / f"month{month}.ndjson", rows))
-    found = []
-    for n, (workers, buckets) in enumerate((("1", 1), ("2", 7))):
-        make(tmp_path / f"ws{n}", demo=False)
-        ws = store.open_workspace(tmp_path / f"ws{n}")
-        toml = ws.root / "saferec.toml"
-        toml.write_text(toml.read_text().replace("# buckets = 16 ", f"buckets = {buckets}"))
-        (ws.root / ".secret").write_bytes(b"the same for both, so that pseudonyms are")
-        ws = store.open_workspace(ws.root)
-        assert balanced(mined(cli, ws, *months, workers=workers))
-        names = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tables.DROPS)
-        found.append([store.read(ws, table).sort(table.key) for table in names])
-    assert found[0][0].height == 60
-    assert all(a.equals(b) for a, b in zip(*found, strict=True))
+        found.append(reddit_dump.write(tmp_path / f"month{month}.ndjson", rows))
+    return found
+
+
+@pytest.mark.slow
+def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, months):
+    one = tables_of(cli, tmp_path / "one", months, buckets=1, workers="1")
+    two = tables_of(cli, tmp_path / "two", months, buckets=7, workers="2")
+    assert one[0].height == 20 * MONTHS
+    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.slow
+def test_two_workers_of_ray_give_the_same_tables(cli, tmp_path, months):
+    pytest.importorskip("ray", reason=f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)")
+    one = tables_of(cli, tmp_path / "one", months, workers="1")
+    two = tables_of(cli, tmp_path / "two", months, workers="2", engine="ray")
+    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.slow
+def test_a_lost_node_costs_only_the_shards_that_it_had_not_done(cli, tmp_path, months):
+    """The node is gone with its run: manifests that it wrote count, and what is missing is done by the next one."""
+    one = tables_of(cli, tmp_path / "one", months, workers="1")
+    two = tables_of(cli, tmp_path / "two", months, workers="1")
+    staging = tmp_path / "two" / "mining"
+    done = sorted(staging.glob("file-*.json"))
+    done[0].unlink()
+    (staging / done[0].stem / "drops.parquet").unlink()
+    kept = {p: p.stat().st_mtime_ns for p in staging.glob("file-*.json")}
+    again = mined(cli, store.open_workspace(tmp_path / "two"), *months, workers="1")
+    assert again["added"] == 0 and done[0].exists()
+    assert {p: p.stat().st_mtime_ns for p in kept} == kept
+    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
 
 
 def test_the_reader_counts_every_line(tmp_path):

@@ -1,0 +1,200 @@
+"""Mining at the speed of the disk: reading beside zstd and duckdb, steps beside reading, the join, growth, duplicates.
+
+Every program runs in a process of its own on the same file, in turns; a ratio is of the medians of three rounds. Walls
+are of the machine as it was found; the CPU ratios beside them say the same with less noise.
+"""
+
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests import reddit_dump
+from tests.bench.figures import figure
+
+ROUNDS = 3
+MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "1100"))
+TOOL = str(Path(sys.executable).with_name("saferec-build"))
+READ = """
+import sys
+from pathlib import Path
+from saferec_builder.sources import reddit
+tally = reddit.Tally()
+kept = sum(frame.height for frame, _ in reddit.read(Path(sys.argv[1]), ["MovieSuggestions", "movies"], tally))
+assert kept and kept == tally.passed
+"""
+DUCKDB = """
+import sys, duckdb
+names = "id link_id parent_id author created_utc score body title selftext link_flair_text subreddit".split()
+columns = {name: "VARCHAR" for name in names}
+con = duckdb.connect()
+con.execute(f"create table kept as select * from read_json('{sys.argv[1]}', format='newline_delimited',"
+    f" columns={columns}, ignore_errors=true, maximum_object_size=33554432)"
+    " where subreddit in ('MovieSuggestions', 'movies')")
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-mine-") as name:
+        folder = Path(name)
+        plain = folder / "RC_2022-10.ndjson"
+        reddit_dump.bulk(plain, MEGABYTES, share=0.1)
+        print(f"  {plain.stat().st_size / 1e9:.2f} GB of comments, one in ten passes")
+        packed, wide = folder / "RC_2022-10.zst", folder / "RC_2022-11.zst"
+        run(["zstd", "-q", "-3", "-T0", str(plain), "-o", str(packed)])
+        run(["zstd", "-q", "-9", "--long=31", str(plain), "-o", str(wide)])
+        plain.unlink()
+        reading(packed, wide)
+        steps(folder, packed)
+        packed.unlink()
+        wide.unlink()
+        growth(folder)
+    joining()
+    duplicates()
+
+
+def run(command: list[str]) -> tuple[float, float, float]:
+    """(wall seconds, CPU seconds, peak MiB) of a process and its children."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def reading(packed: Path, wide: Path) -> None:
+    for path, mark, goal in ((packed, "", ">= 0.25"), (wide, "_long", ">= 0.35")):
+        ours, zstd, duckdb = [], [], []
+        for _ in range(ROUNDS):
+            zstd.append(run(["zstd", "-dc", "--long=31", str(path)]))
+            ours.append(run([sys.executable, "-c", READ, str(path)]))
+            if not mark:  # duckdb does not read such windows
+                duckdb.append(run([sys.executable, "-c", DUCKDB, str(path)]))
+        figure(f"mine.read_over_zstd{mark}", median(zstd, 0) / median(ours, 0), "ratio", goal)
+        figure(f"mine.read_over_zstd{mark}_cpu", median(zstd, 1) / median(ours, 1), "ratio", "none")
+        figure(f"mine.read_peak{mark}", median(ours, 2), "MiB", "none")
+        if duckdb:
+            figure("mine.read_over_duckdb", median(duckdb, 0) / median(ours, 0), "ratio", ">= 1")
+            figure("mine.read_over_duckdb_cpu", median(duckdb, 1) / median(ours, 1), "ratio", "none")
+
+
+def median(runs: list[tuple[float, float, float]], which: int) -> float:
+    return statistics.median(run[which] for run in runs)
+
+
+def workspace(folder: Path, name: str) -> Path:
+    home = folder / name
+    run([TOOL, "init", str(home)])
+    items = folder / "items.csv"
+    rng = random.Random(2)
+    titles = [
+        " ".join(w.capitalize() for w in rng.choices(reddit_dump.WORDS, k=rng.randrange(1, 5))) for _ in range(7_000)
+    ]
+    lines = [f"film,{title},{1950 + n % 70}" for n, title in enumerate(titles)]
+    items.write_text("domain,title,year\n" + "\n".join(lines) + "\n")
+    run([TOOL, "catalog", "add", "csv", str(items), "-C", str(home)])
+    return home
+
+
+def steps(folder: Path, comments: Path) -> None:
+    """The whole command with a catalog of 7,000 titles, and what each of its steps costs beside reading."""
+    home = workspace(folder, "steps")
+    asked = folder / "RS_2022-10.ndjson"
+    reddit_dump.bulk(asked, 60, share=0.5, kind="submissions", seed=4)
+    command = [TOOL, "mine", "reddit", str(asked), str(comments), "-C", str(home), "--workers", "1", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = json.loads(ran.stdout)
+    seconds = told["cpu_seconds"]
+    whole = sum(seconds.values())
+    for step, spent in seconds.items():
+        figure(f"mine.share_{step}", spent / whole, "of CPU", "none")
+    heavy = sum(seconds[step] for step in ("privacy", "language", "linking"))
+    figure("mine.steps_over_reading", heavy / seconds["reading"], "ratio", "<= 5")
+
+
+def growth(folder: Path) -> None:
+    """Four times the input: CPU and peak memory of the whole command."""
+    used = []
+    for n, megabytes in enumerate((150, 600)):
+        home = workspace(folder, f"growth{n}")
+        asked, said = folder / f"RS_{n}.ndjson", folder / f"RC_{n}.ndjson"
+        reddit_dump.bulk(asked, megabytes // 20, share=0.5, kind="submissions", seed=5 + n)
+        reddit_dump.bulk(said, megabytes, share=0.1, seed=7 + n)
+        command = [TOOL, "mine", "reddit", str(asked), str(said), "-C", str(home), "--workers", "1"]
+        used.append(run(command))
+        asked.unlink()
+        said.unlink()
+    figure("mine.cpu_at_4x_input", used[1][1] / used[0][1], "ratio", "<= 4.4")
+    figure("mine.peak_at_4x_input", used[1][2] / used[0][2], "ratio", "none")
+
+
+JOIN = """
+import sys, numpy as np, polars as pl
+from saferec_builder.sources import reddit, threads
+buckets, comments, links = int(sys.argv[1]), 10_000_000, 1_000_000
+for bucket in range(buckets):
+    rng = np.random.default_rng(bucket)
+    n, m = comments // buckets, links // buckets
+    link = rng.integers(0, m, n)
+    deep = rng.random(n) < 0.6
+    number = np.arange(n)
+    above = np.maximum(number - rng.integers(1, 40, n), 0)
+    who = rng.integers(0, 500_000, n)
+    posts = pl.DataFrame({"n": number, "link_n": link, "deep": deep, "above": above, "who": who})
+    posts = posts.with_columns(same=pl.col("link_n").gather(pl.col("above")))
+    name, first = pl.col("n").cast(pl.String), pl.lit("t3_") + pl.col("link_n").cast(pl.String)
+    text = pl.lit("a film about the sea, with a good score, number ")
+    frame = posts.select(post=pl.lit("t1_") + name, link=first,
+        parent=pl.when("deep").then(pl.lit("t1_") + pl.col("above").cast(pl.String)).otherwise(first),
+        subreddit=pl.lit("MovieSuggestions"), author=pl.lit("u") + pl.col("who").cast(pl.String),
+        time=pl.col("n").cast(pl.Int64), score=pl.lit(1, pl.Int64), title=pl.lit(None, pl.String),
+        text=text + name, flair=pl.lit(None, pl.String), place=pl.lit("RC:") + name)
+    del posts
+    asked = pl.DataFrame({"k": np.arange(m)}).select(
+        link=pl.lit("t3_") + pl.col("k").cast(pl.String), author=pl.lit("u") + pl.col("k").cast(pl.String))
+    talk, left = threads.joined(asked, frame)
+    print(bucket, talk.height, len(left), flush=True)
+"""
+
+
+def joining() -> None:
+    """10M comments on 1M submissions: all at once beside 16 buckets one after the other."""
+    whole, parts = run([sys.executable, "-c", JOIN, "1"]), run([sys.executable, "-c", JOIN, "16"])
+    figure("mine.join_peak", parts[2], "MiB", "<= 1536")
+    figure("mine.join_peak_unbounded", whole[2], "MiB", "none")
+    figure("mine.join_cpu_over_unbounded", parts[1] / whole[1], "ratio", "<= 1.3")
+
+
+def duplicates() -> None:
+    import polars as pl
+    from datasketch import MinHash, MinHashLSH
+
+    from saferec_builder import duplicates
+
+    rng = random.Random(5)
+    docs = [" ".join(rng.choices([f"w{n}" for n in range(5_000)], k=60)) for _ in range(20_000)]
+    for n in range(0, 2_000, 2):
+        words = docs[n].split()
+        words[rng.randrange(60)] = "other"
+        docs[10_000 + n] = " ".join(words)
+    start = time.process_time()
+    assert len(duplicates.similar(pl.Series(docs))) == 1_000
+    ours = len(docs) / (time.process_time() - start)
+    start = time.process_time()
+    index = MinHashLSH(threshold=duplicates.SAME, num_perm=120)
+    some = docs[:4_000]
+    for n, doc in enumerate(some):
+        words = doc.split()
+        sketch = MinHash(num_perm=120)
+        sketch.update_batch([" ".join(words[k : k + 3]).encode() for k in range(len(words) - 2)])
+        index.query(sketch)
+        index.insert(n, sketch)
+    theirs = len(some) / (time.process_time() - start)
+    figure("mine.duplicates_per_cpu_second", ours, "docs", "none")
+    figure("mine.duplicates_over_datasketch", ours / theirs, "ratio", ">= 20")

@@ -1,0 +1,125 @@
+"""Shards: each done once, whoever is killed in between; the same with one worker, several, or Ray."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from saferec_builder import engine
+from saferec_builder.errors import StoreError, UsageError
+from tests.conftest import NOT_RUN
+
+NO_RAY = f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)"
+ONE, TWO = engine.How(workers=1), engine.How(workers=2)
+
+
+def square(work, folder):
+    """Top level, so that another process finds it."""
+    (folder / "square.txt").write_text(str(work * work))
+    return {"square": work * work}
+
+
+def fails_at_three(work, folder):
+    if work == 3:
+        (folder / "half.txt").write_text("half")
+        raise ValueError("three")
+    return square(work, folder)
+
+
+def dies_once(work, folder):
+    """The worker that gets a shard named `mark` is killed the first time."""
+    number, mark = work
+    if mark and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(number, folder)
+
+
+def dies_always(work, folder):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def files(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def shards(n):
+    return {f"s{k}": k for k in range(n)}
+
+
+def test_facts_come_in_the_order_of_the_shards_and_only_what_is_missing_is_done(tmp_path):
+    facts = engine.map_shards(square, shards(4), tmp_path, ONE)
+    assert facts == {f"s{k}": {"square": k * k} for k in range(4)}
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    engine.map_shards(square, shards(6), tmp_path, ONE)
+    after = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    assert len(after) == 6 and all(after[p] == before[p] for p in before)
+
+
+def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_path):
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    want = files(tmp_path)
+    (tmp_path / "s1.json").unlink()
+    (tmp_path / "s1" / "stray.txt").write_text("of the killed run")
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    assert files(tmp_path) == want
+
+
+def test_a_fault_in_a_shard_is_told_and_the_others_stay(tmp_path):
+    with pytest.raises(ValueError, match="three"):
+        engine.map_shards(fails_at_three, shards(5), tmp_path, ONE)
+    assert {p.name for p in tmp_path.glob("*.json")} == {"s0.json", "s1.json", "s2.json"}
+    assert not (tmp_path / "s3").exists()
+    assert engine.map_shards(square, shards(5), tmp_path, ONE)["s4"] == {"square": 16}
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(tmp_path):
+    calm, disturbed, mark = tmp_path / "calm", tmp_path / "disturbed", tmp_path / "killed"
+    engine.map_shards(square, shards(6), calm, ONE)
+    works = {f"s{k}": (k, str(mark) if k == 3 else "") for k in range(6)}
+    engine.map_shards(dies_once, works, disturbed, TWO)
+    assert mark.exists()
+    left = [p for p in disturbed.iterdir() if p.name.endswith(".tmp")]
+    assert {n: b for n, b in files(disturbed).items() if ".tmp" not in n} == files(calm)
+    assert len(left) <= 1  # of the one that was killed
+
+
+@pytest.mark.slow
+def test_workers_that_always_die_end_in_one_line(tmp_path):
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="shards are missing"):
+        engine.map_shards(dies_always, shards(2), tmp_path, TWO)
+    assert time.monotonic() - start < 120
+    assert not list(tmp_path.glob("s*.json"))
+
+
+def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
+        engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
+    dump = tmp_path / "RC.ndjson"
+    dump.write_text("{}\n")
+    ran = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)
+    assert ran.code == 1 and "postgresql" in ran.err and ran.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_two_workers_of_ray_give_the_same_and_a_killed_one_changes_nothing(tmp_path):
+    pytest.importorskip("ray", reason=NO_RAY)
+    engine.map_shards(square, shards(6), tmp_path / "calm", ONE)
+    works = {f"s{k}": (k, str(tmp_path / "killed") if k == 3 else "") for k in range(6)}
+    engine.map_shards(dies_once, works, tmp_path / "ray", engine.How("ray", workers=2))
+    found = {n: b for n, b in files(tmp_path / "ray").items() if ".tmp" not in n}
+    assert (tmp_path / "killed").exists() and found == files(tmp_path / "calm")
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
+    with pytest.raises(StoreError, match="does not see this folder"):
+        engine._shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
+    assert json.dumps(files(tmp_path), default=str) == "{}"
