@@ -179,7 +179,7 @@ class Server:
     """What the toolkit asks of Label Studio. Projects are found by the mark in their description."""
 
     tool = TOOL
-    chunk = 250
+    chunk = 1_000
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
         self.call = Client(url, {"Authorization": f"Token {token}"}, timeout)

@@ -42,7 +42,7 @@ class Trait:
 @dataclass(frozen=True)
 class Taxonomy:
     version: str
-    digest: str  # of the file's bytes: stamped on proposals, reviews and releases
+    digest: str  # of every trait's wording: stamped on proposals, reviews and releases; comments and weights are not it
     traits: tuple[Trait, ...]
 
     @property
@@ -66,8 +66,7 @@ def load(path: Path | None = None) -> Taxonomy:
     """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field."""
     path = path or EMBEDDED
     try:
-        raw = path.read_bytes()
-        data = tomllib.loads(raw.decode())
+        data = tomllib.loads(path.read_bytes().decode())
     except FileNotFoundError:
         raise UsageError(f"{path}: no such taxonomy file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
@@ -80,7 +79,8 @@ def load(path: Path | None = None) -> Taxonomy:
     twice = sorted({s for s in slugs if slugs.count(s) > 1})
     if not traits or twice:
         raise UsageError(f"{path}: {'no [[trait]] table' if not traits else f'slug {twice[0]!r} stands twice'}")
-    return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(raw, digest_size=8).hexdigest(), traits)
+    wordings = "\0".join(sorted(t.wording for t in traits)).encode()
+    return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(wordings, digest_size=8).hexdigest(), traits)
 
 
 def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:

@@ -59,6 +59,16 @@ def test_a_users_own_taxonomy(tmp_path):
     assert taxonomy.digest != traits.load().digest
 
 
+def test_the_digest_is_of_what_people_and_models_are_told(tmp_path):
+    """A comment or a weight must not make a whole reading (`*`) of every reviewer stale; a definition must."""
+    told = load(tmp_path, GOOD).digest
+    for folder, change in (("a", ("0.5", "0.25")), ("b", ("version", "# a comment\nversion"))):
+        (tmp_path / folder).mkdir()
+        assert load(tmp_path / folder, GOOD.replace(*change)).digest == told
+    (tmp_path / "c").mkdir()
+    assert load(tmp_path / "c", GOOD.replace("definition = ", "definition = 'x' #")).digest != told
+
+
 def test_an_unknown_slug_is_an_error_and_never_a_pass():
     with pytest.raises(UsageError, match=r"unknown trait 'gorre'.*gore"):
         traits.load()["gorre"]

@@ -1,6 +1,6 @@
 """Runs the real argilla-server in its own environment, with searches answered by SQL on Argilla's own database.
 
-Argilla wants Elasticsearch or OpenSearch, which no package index offers. Search engines are a registry there, so this adds
+Argilla wants Elasticsearch or OpenSearch, which no package index offers. Search engines are a registry, so this adds
 one that keeps no index: everything else (API, authorisation, validation, database, web pages) is the server's own. What
 it cannot show is Elasticsearch's delay before a new record is found, and its text analysis.
 

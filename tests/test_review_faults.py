@@ -1,0 +1,243 @@
+"""Whatever breaks between us and a review server: nothing lost, nothing twice. `make soak` does 200 of it."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from annotation import sync
+from annotation.http import Broken, Unsure
+from annotation.label_studio import Server
+from saferec_builder import store, tables
+from saferec_builder.errors import ReviewError
+from tests import review_world
+from tests.review_world import Verdict
+from tests.servers.faulty import FAULTS, Proxy
+
+ROUNDS = int(os.environ.get("SAFEREC_FAULTS", "40"))
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Fake:
+    """A server in memory that fails as real ones do; what it holds is the truth."""
+
+    chunk = 4
+
+    def __init__(self, rng: random.Random, kinds: list[str]) -> None:
+        self.rng, self.kinds, self.held, self.late = rng, kinds, list[tuple[str, str]](), list[str]()
+        self.number = 0
+
+    def count(self, project: Any) -> int:
+        self._arrive()
+        return len(self.held)
+
+    def keys(self, project: Any) -> list[tuple[str, str, bool]]:
+        self._arrive()
+        return [(key, remote, False) for key, remote in self.held]
+
+    def delete(self, project: Any, task: str) -> None:
+        self.held = [row for row in self.held if row[1] != task]
+
+    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
+        fault = self.kinds.pop() if self.kinds else ""
+        if fault == "fail":
+            raise Broken("500")
+        if fault == "refuse":
+            raise Unsure("no answer")
+        if fault == "late":
+            self.late = [task["key"] for task in tasks]
+            raise Unsure("timeout")
+        kept = tasks[: self.rng.randrange(len(tasks))] if fault == "half" else tasks
+        ids = [self._add(task["key"]) for task in kept]
+        if fault == "killed":
+            raise Killed
+        if fault:
+            raise Broken("500") if fault == "done_but_500" else Unsure("timeout after commit")
+        return ids
+
+    def _add(self, key: str) -> str:
+        self.number += 1
+        self.held.append((key, str(self.number)))
+        return str(self.number)
+
+    def _arrive(self) -> None:
+        """What was on its way when its sender gave up arrives some time later."""
+        if self.late and self.rng.random() < 0.3:
+            for key in self.late:
+                self._add(key)
+            self.late = []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_task_is_there_once_whatever_breaks(seed):
+    rng = random.Random(seed)
+    kinds = [rng.choice([*FAULTS, "half", "killed"]) for _ in range(7)]  # 30 seeds x 7 faults
+    server, rows = Fake(rng, kinds), []
+    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(17)}
+    for _ in range(30):  # a person runs the command until it works
+        ledger = sync.Ledger.of(rows, rows.extend)
+        try:
+            sync.push(server, 1, tasks, ledger, quiet=0.01)
+        except (Killed, ReviewError):
+            continue
+        if not server.kinds and not server.late:
+            break
+    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend), quiet=0.01)
+    assert Counter(key for key, _ in server.held) == Counter(list(tasks))
+    assert sync.Ledger.of(rows, rows.extend).there == dict(server.held)
+
+
+def test_answered_copies_are_kept_and_the_empty_one_goes():
+    server = Fake(random.Random(0), [])
+    server.held = [("a", "1"), ("a", "2"), ("b", "3")]
+    server.keys = lambda project: [(key, remote, remote == "2") for key, remote in server.held]
+    done = sync.push(server, 1, {"a": {"key": "a"}, "b": {"key": "b"}}, sync.Ledger())
+    assert (done.twins, server.held) == (1, [("a", "2"), ("b", "3")])
+
+
+def test_a_task_that_somebody_deleted_is_sent_again_and_said():
+    server, rows = Fake(random.Random(0), []), []
+    tasks = {key: {"key": key} for key in "abc"}
+    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    server.delete(1, "2")
+    done = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (done.gone, done.added, done.skipped) == (1, 1, 2)
+
+
+# ---- the real Label Studio behind a proxy that breaks
+
+
+@pytest.fixture
+def behind(workspace, label_studio, monkeypatch) -> Iterator[tuple[store.Workspace, Proxy, review_world.LabelStudio]]:
+    home, facts = label_studio
+    review_world.fill(workspace)
+    proxy = Proxy(facts["url"])
+    monkeypatch.setattr(Server, "chunk", 1)
+    tool = review_world.LabelStudio(workspace, home, facts)
+    for name in ("ann", "bo"):
+        from annotation import managed
+
+        managed.account(home, managed.state(home) or {}, tool.server.invite(), name)
+    yield workspace, proxy, tool
+    proxy.stop()
+
+
+@pytest.mark.servers
+def test_a_real_server_holds_every_task_once_after_many_faults(behind, cli, monkeypatch):
+    ws, proxy, tool = behind
+    monkeypatch.setattr("annotation.http.TIMEOUT", 0.4)
+    monkeypatch.setattr(sync.push, "__defaults__", (1.0,))
+    rng, words = random.Random(1), ("--url", proxy.url, "--token", tool.facts["token"], "-C", ws.root, "--json")
+    push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
+    while proxy.met < ROUNDS:
+        forget(ws, tool)
+        proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 6)))
+        proxy.methods = rng.choice([("POST",), ("POST", "GET"), ("GET",)])
+        for _ in range(12):
+            if cli(*push).code == 0 and not proxy.faults:
+                break
+        proxy.faults.clear()
+        ran = cli(*push)
+        assert ran.code == 0, ran.err
+        for name in ("ann", "bo"):
+            held = [t["data"]["turns"][0]["text"] for t in tool._tasks(name)]
+            assert Counter(held) == Counter(review_world.TEXTS.values()), (name, ran.out)
+    print(f"{proxy.met} faults on push")
+
+
+def forget(ws: store.Workspace, tool: review_world.LabelStudio) -> None:
+    """The server is wiped: every project of this workspace is gone."""
+    for name in ("ann", "bo"):
+        while project := tool.project(name):
+            tool.server.call("DELETE", f"/api/projects/{project['id']}")
+
+
+@pytest.mark.servers
+def test_pulling_through_faults_loses_nothing_and_doubles_nothing(behind, cli):
+    ws, proxy, tool = behind
+    (ws.root / "label-studio").symlink_to(tool.home)
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words).code == 0
+    tool.answer("ann", lambda subject, asked: Verdict({"gore": "blood"} if subject == "c1" else {}))
+    remote = ("--url", proxy.url, "--token", tool.facts["token"], *words)
+    proxy.methods = ("GET",)
+    for n in range(max(4, ROUNDS // 10)):
+        proxy.faults.extend([FAULTS[n % len(FAULTS)]] * (1 + n % 2))
+        ran = cli("review", "pull", *remote)
+        assert ran.code in (0, 1)
+        assert ran.err.count("\n") <= 1 + ran.code
+    proxy.faults.clear()
+    assert cli("review", "pull", *remote).code == 0
+    before = store.read(ws, tables.REVIEWS)
+    assert before.select("subject", "trait", "reviewer").is_unique().all()
+    assert set(before["subject"]) == set(review_world.TEXTS)
+    assert cli("review", "pull", *remote).json["added"] == 0
+
+
+@pytest.mark.servers
+def test_two_pushes_at_once_are_one(behind, cli):
+    from saferec_builder.cli.servers import writing
+
+    ws, proxy, tool = behind
+    words = ("--url", proxy.url, "--token", tool.facts["token"], "-C", ws.root)
+    with writing(ws):
+        ran = cli("review", "push", "--reviewer", "ann", *words)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "another `review push` is at work" in ran.err
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(
+    ("url", "token", "says"),
+    [("http://127.0.0.1:9", "t", "does not answer"), (None, "0" * 40, "the token was refused")],
+)
+def test_a_server_that_is_down_or_refuses_is_one_line(behind, cli, url, token, says):
+    ws, proxy, _ = behind
+    ran = cli("review", "push", "--reviewer", "ann", "--url", url or proxy.url, "--token", token, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), says in ran.err) == (1, 1, True), ran.err
+
+
+@pytest.mark.servers
+def test_what_people_do_to_a_project_is_named(behind, cli):
+    """An interface edited by hand, a stranger's answer, an empty one, a skipped one, two answers of one person."""
+    ws, _, tool = behind
+    (ws.root / "label-studio").symlink_to(tool.home)
+    words = ("-C", ws.root, "--json")
+    push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
+    assert cli(*push).code == 0
+    project = tool.project("ann")
+    config = project["label_config"].replace('value="needles"', 'value="nedles"')
+    tool.server.call("PATCH", f"/api/projects/{project['id']}", {"label_config": config})
+    tasks = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
+
+    def say(who: str, subject: str, result: list[dict[str, Any]], **more: Any) -> None:
+        tool.post(who, tasks[subject], {"result": result, **more})
+
+    yes = Verdict({"gore": "blood"})
+    say("bo", "c1", tool.result("c1", yes))  # the task is ann's
+    say("ann", "c2", [])
+    say("ann", "c3", [], was_cancelled=True)
+    say("ann", "c1", tool.result("c1", Verdict({"nedles": "blood"})))
+    say("ann", "c4", tool.result("c4", Verdict()))
+    ran = cli("review", "pull", *words)
+    assert ran.code == 0
+    wanted = {"not assigned": 1, "not finished": 1, "skipped": 1, "unknown trait": 1}
+    assert ran.json["dropped"] == wanted, ran.err
+    rows = store.read(ws, tables.REVIEWS)
+    assert set(rows.filter(role="other")["reviewer"]) == {"bo"}  # kept, and it counts nowhere
+    assert cli("adjudicate", *words).json["reviews_left_out"]["not assigned"] >= 1
+    labels = store.read(ws, tables.LABELS)
+    assert not labels.filter(pl.col("verdict") == "present").height
+    say("ann", "c1", tool.result("c1", yes))  # once more, and right: the last one counts
+    assert cli("review", "pull", *words).code == 0
+    last = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1"), "trait")
+    assert dict(last.select("trait", "verdict").iter_rows())["gore"] == "present"
+    assert cli(*push).code == 0
+    assert "nedles" not in tool.project("ann")["label_config"]
