@@ -1,4 +1,4 @@
-"""catalog: items and warnings into the workspace, and what the oracle says of one item."""
+"""catalog: items and warnings into the workspace; what the oracle says of them is in cli/oracle.py."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,40 +6,43 @@ from typing import Annotated, Any
 
 import typer
 
+from saferec_builder.cli import oracle
 from saferec_builder.cli.say import Counts, Folder, Json, say
 
 app = typer.Typer(no_args_is_help=True)
+KEY = "DDD_API_KEY"
 
 
 class Source(StrEnum):
     movielens = "movielens"
     redial = "redial"
+    imdb = "imdb"
+    esrb = "esrb"
+    ddd = "ddd"
     csv = "csv"
     demo = "demo"
     warnings = "warnings"
     parent_guide = "parent-guide"
 
 
-class Domain(StrEnum):
-    film = "film"
-    series = "series"
-    game = "game"
+class Site(StrEnum):
+    ddd = "ddd"
 
 
 @app.command()
 def add(
     source: Annotated[Source, typer.Argument(help="What kind of files these are.")],
-    paths: Annotated[list[Path], typer.Argument(help="Files; for movielens its folder.", metavar="PATH...")],
+    paths: Annotated[list[Path], typer.Argument(help="Files; a folder for movielens or ddd.", metavar="PATH...")],
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Add items (movielens, redial, csv, demo) or statements about them (warnings, parent-guide).
+    """Add items (movielens, redial, imdb, csv, demo), statements on them (warnings, parent-guide), or both (ddd, esrb).
 
     Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
     """
     from tqdm import tqdm
 
-    from saferec_builder import sources, store, tables
+    from saferec_builder import store
     from saferec_builder.errors import UsageError
 
     ws = store.open_workspace(folder)
@@ -48,91 +51,153 @@ def add(
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file")
-    table = tables.WARNINGS if source in (Source.warnings, Source.parent_guide) else tables.CATALOG_ROWS
     files = tqdm(list(dict.fromkeys(paths)), "catalog", unit="file", disable=None)
-    read = sources.together(map(_reader(source), files), table.schema)
-    added = store.append(ws, table, read.rows)
-    drops = read.drops.sort("place", "reason")
-    store.append(ws, tables.DROPS, drops)
-    figures = read.figures | _figures(ws, read.rows if table is tables.WARNINGS else None)
-    say(Counts("catalog add", added, read.rows.height - added, sources.reasons(drops), figures), as_json)
+    read = _reader(source)
+    say(_added(ws, "catalog add", [part for path in files for part in read(path)]), as_json)
 
 
 def _reader(source: Source) -> Any:
-    from saferec_builder.sources import items_csv, items_demo, movielens, parent_guide, redial_items, warnings_csv
+    """path -> [(table, what was read for it)]."""
+    from saferec_builder import tables
+    from saferec_builder.sources import (
+        ddd,
+        esrb,
+        imdb_titles,
+        items_csv,
+        items_demo,
+        movielens,
+        parent_guide,
+        redial_items,
+        warnings_csv,
+    )
 
-    return {
+    items: dict[Source, Any] = {
         Source.movielens: movielens.read,
         Source.redial: redial_items.read,
+        Source.imdb: imdb_titles.read,
         Source.csv: items_csv.read,
         Source.demo: items_demo.read,
-        Source.warnings: warnings_csv.read,
-        Source.parent_guide: parent_guide.read,
-    }[source]
+    }
+    warnings: dict[Source, Any] = {Source.warnings: warnings_csv.read, Source.parent_guide: parent_guide.read}
+    if source in items:
+        return lambda path: [(tables.CATALOG_ROWS, items[source](path))]
+    if source in warnings:
+        return lambda path: [(tables.WARNINGS, warnings[source](path))]
+    both: dict[Source, Any] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
+
+    def read(path: Path) -> list[Any]:
+        found = both[source](path)
+        return [(tables.CATALOG_ROWS, found.items), (tables.WARNINGS, found.warnings)]
+
+    return read
+
+
+def _added(ws: Any, command: str, parts: list[Any]) -> Counts:
+    """Appends what was read and counts it: rows of both tables together."""
+    from collections import Counter
+
+    from saferec_builder import sources, store, tables
+
+    rows = added = 0
+    dropped: Counter[str] = Counter()
+    figures: dict[str, Any] = {}
+    for table in (tables.CATALOG_ROWS, tables.WARNINGS):
+        reads = [read for kind, read in parts if kind is table]
+        read = sources.together(reads, table.schema)
+        rows, added = rows + read.rows.height, added + store.append(ws, table, read.rows)
+        store.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
+        dropped.update(sources.reasons(read.drops))
+        figures |= read.figures if reads else {}
+        if reads:
+            figures |= _figures(ws, read.rows if table is tables.WARNINGS else None)
+    return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures)
 
 
 def _figures(ws: Any, warnings: Any) -> dict[str, int]:
     """How many items the catalog has now and, of warnings just read, how many speak of no item or to no trait."""
     from saferec_builder import catalog, store, tables
 
-    items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    rows = store.read(ws, tables.CATALOG_ROWS)
+    items, links = catalog.merge(rows)
     if warnings is None:
-        return {"items": items.height}
-    unasked = catalog.unasked(warnings, _taxonomy(ws))
+        conflicts = (catalog.merges(rows)["by"] == catalog.ID_CONFLICT).sum()
+        return {"items": items.height} | ({"id_conflicts": int(conflicts)} if conflicts else {})
+    unasked = catalog.unasked(warnings, oracle.taxonomy(ws))
     met = catalog.statements(items, links, warnings)["warning"].n_unique()
     return {"items": items.height, "no_item_yet": warnings.height - met, "topic_no_trait_asks_about": unasked}
 
 
-def _taxonomy(ws: Any) -> Any:
-    from saferec_builder import traits
-
-    path = ws.config.taxonomy.path
-    return traits.load(ws.root / path if path else None)
-
-
 @app.command()
-def check(
-    title: Annotated[str, typer.Argument(help='An item: "Title (Year)".')],
-    trait: Annotated[str, typer.Option(help="Slug of the sensitivity.", show_default=False)],
-    domain: Annotated[Domain | None, typer.Option(help="Where a film and a game share a title.")] = None,
+def apart(
+    row: Annotated[str, typer.Argument(help="A row as `catalog merges` names it, such as redial:135508.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let the row merge again.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Does this item break this trait: violated, clear or unknown; with the risk and every source of it.
-
-    A title that the catalog does not hold, or holds twice, is unknown.
-    """
+    """Keep a row of a source out of every merge: the item that it was wrongly part of is told from it."""
     from saferec_builder import catalog, store, tables
 
     ws = store.open_workspace(folder)
-    asked = _taxonomy(ws)[trait]
-    items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
-    warnings = store.read(ws, tables.WARNINGS)
-    found = catalog.judged(title, domain and domain.value, asked, items, links, warnings, rule=ws.config.rule)
-    if as_json:
-        say(Counts("catalog check", skipped=1, figures=found), as_json)
+    rows = store.read(ws, tables.CATALOG_ROWS)
+    if catalog.is_apart(rows, row) is not undo:
+        say(Counts("catalog apart", skipped=1, figures={"row": row}), as_json)
         return
-    for line in _told(found):
-        typer.echo(line)
+    added = store.append(ws, tables.CATALOG_ROWS, catalog.ruling(rows, row, apart=not undo))
+    say(Counts("catalog apart", added, figures={"row": row}), as_json)
 
 
-def _told(found: dict[str, Any]) -> list[str]:
-    """The answer for a person who reads: one line each for item, match, trait, risk, verdict and every source."""
-    risk = "not known" if found["risk"] is None else f"{found['risk']:.3f}"
-    names = [f"  candidate  {c['title']} [{c['domain']}]" for c in found["candidates"]]
-    lines = [f"{name:8} {found[name]}" for name in ("match", "trait")]
-    return [
-        f"item     {found['title'] or 'none'}",
-        *lines,
-        *names,
-        f"risk     {risk}",
-        f"verdict  {found['verdict']}",
-        *(f"  source   {_statement(s)}" for s in found["sources"]),
-    ]
+@app.command()
+def fetch(
+    site: Annotated[Site, typer.Argument(help="Whose API to ask.")],
+    limit: Annotated[int, typer.Option(help="How many items to ask for.", min=1)] = 100,
+    pause: Annotated[float, typer.Option(help="Seconds between two requests.", min=0)] = 1.0,
+    base: Annotated[str | None, typer.Option(help="Address of the API.", show_default="the site's own")] = None,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Ask DoesTheDogDie for the items that matter most (catalog gaps), with your key in DDD_API_KEY.
+
+    Each answer is kept in fetched/ddd before the next is asked, and added to the catalog; run it again to go on.
+    """
+    import os
+
+    from tqdm import tqdm
+
+    from saferec_builder import fetch, store
+    from saferec_builder.errors import UsageError
+
+    ws = store.open_workspace(folder)
+    if not os.environ.get(KEY):
+        raise UsageError(f"{KEY} is not set: your key stands in your profile on {fetch.SITE}")
+    asked = fetch.Site(os.environ[KEY], base or fetch.SITE, pause)
+    kept = ws.root / "fetched" / site.value
+    kept.mkdir(parents=True, exist_ok=True)
+    wanted = oracle.missing(ws)
+    todo = [item for item in wanted.to_dicts() if not (kept / f"{item['item']}.json").exists()][:limit]
+    absent = 0
+    try:
+        for item in tqdm(todo, "fetch", unit="item", disable=None):
+            absent += not _kept(kept / f"{item['item']}.json", fetch.media(asked, item), item["refs"])
+    finally:  # what came before a failure counts
+        counts = _added(ws, "catalog fetch", _reader(Source.ddd)(kept))
+        figures = {"asked": len(todo), "not_on_the_site": absent, "requests": asked.asked}
+        say(Counts(counts.command, counts.added, counts.skipped, counts.dropped, counts.figures | figures), as_json)
 
 
-def _statement(said: dict[str, Any]) -> str:
-    votes = f"{said['yes'] or 0} yes, {said['no'] or 0} no" if said["yes"] is not None or said["no"] is not None else ""
-    severity = None if said["severity"] is None else ("none", "mild", "moderate", "severe")[said["severity"]]
-    parts = [votes, said["answer"], severity, said["source"], said["url"], said["retrieved"]]
-    return f"{said['topic']}: " + " · ".join(p for p in parts if p)
+def _kept(path: Path, media: dict[str, Any] | None, refs: list[str]) -> bool:
+    """Writes an answer, or that there is none, so that the item is not asked for again."""
+    import json
+    from datetime import UTC, datetime
+
+    from saferec_builder import store
+
+    today = datetime.now(UTC).date().isoformat()
+    ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))]
+    saved = {"retrieved": today, "ids": ids, "media": media} if media else {"retrieved": today, "absent": True}
+    with store.replacing(path) as tmp:
+        tmp.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
+    return media is not None
+
+
+for command in (oracle.check, oracle.show, oracle.gaps, oracle.merges):
+    app.command()(command)

@@ -1,0 +1,69 @@
+"""Which missing warnings matter: items that conversations name and that no source settles, most touched first.
+
+reads  items, links, the oracle, conversations, what their seekers are known or thought to be sensitive to
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from saferec_builder import violations
+from saferec_builder.violations import Oracle
+
+USES = pl.Schema({"conversation": pl.String, "item": pl.String})
+_COLUMNS: dict[str, Any] = {
+    "item": pl.String,
+    "title": pl.String,
+    "year": pl.Int32,
+    "domain": pl.String,
+    "refs": pl.List(pl.String),
+    "waiting": pl.UInt32,
+    "conversations": pl.UInt32,
+    "unknown": pl.List(pl.String),
+}
+GAPS = pl.Schema(_COLUMNS)
+
+
+def refs(conversations: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, ref): every ref that a conversation names, in its turns or its lists, once."""
+    turns = pl.col("turns").list.eval(pl.element().struct.field("items").list.explode(empty_as_null=True))
+    lists = [conversations.select("conversation", ref=turns)]
+    lists += [conversations.select("conversation", ref=name) for name in ("recommended", "accepted", "seen")]
+    return pl.concat(lists).explode("ref").drop_nulls().unique(maintain_order=True)
+
+
+def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
+    """(conversation, item) of refs that link."""
+    links = pl.DataFrame(
+        {"ref": list(linked), "item": list(linked.values())}, schema={"ref": pl.String, "item": pl.String}
+    )
+    return named.join(links, "ref", maintain_order="left").select(USES.names()).unique(maintain_order=True)
+
+
+def gaps(items: pl.DataFrame, oracle: Oracle, used: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
+    """GAPS of the items that conversations use and some trait is unknown of.
+
+    `wanted` (conversation, trait) is what seekers must not be shown: `waiting` counts pairs of a conversation and
+    such a trait that the item is unknown for. Most waiting first, then most conversations, then most unknown traits.
+    """
+    slugs: Sequence[str] = list(oracle.traits)
+    held = [item for item in dict.fromkeys(used["item"]) if item in oracle.items]
+    codes = oracle.codes[[oracle.row(item) for item in held]]
+    unknown = [[slugs[n] for n in (row == violations.UNKNOWN).nonzero()[0]] for row in codes]
+    open_ = pl.DataFrame({"item": held, "unknown": unknown}, schema={"item": pl.String, "unknown": pl.List(pl.String)})
+    touched = used.group_by("item", maintain_order=True).agg(pl.len().alias("conversations"))
+    pairs = used.join(wanted, "conversation").join(
+        open_.explode("unknown"), left_on=["item", "trait"], right_on=["item", "unknown"]
+    )
+    waiting = pairs.group_by("item").agg(pl.len().alias("waiting"))
+    return (
+        open_.filter(pl.col("unknown").list.len() > 0)
+        .join(touched, "item", maintain_order="left")
+        .join(waiting, "item", how="left", maintain_order="left")
+        .join(items.select("item", "title", "year", "domain", "refs"), "item", maintain_order="left")
+        .with_columns(pl.col("waiting").fill_null(0))
+        .sort("waiting", "conversations", pl.col("unknown").list.len(), descending=True, maintain_order=True)
+        .select(GAPS.names())
+        .cast(GAPS)
+    )

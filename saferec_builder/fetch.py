@@ -1,0 +1,107 @@
+"""DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from saferec_builder import titles
+from saferec_builder.errors import SourceError, UsageError
+
+SITE = "https://www.doesthedogdie.com"
+TRIES = 5
+MOST = 16 * 2**20  # bytes of an answer
+KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
+
+
+@dataclass
+class Site:
+    """Where to ask, with which key, and how long to wait between two requests."""
+
+    key: str
+    base: str = SITE
+    pause: float = 1.0
+    sleep: Callable[[float], None] = time.sleep
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        host = urllib.parse.urlsplit(self.base)
+        if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
+            raise UsageError(f"{self.base}: a key goes to an https address only")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to wherever it points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def media(site: Site, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item."""
+    imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
+    number = _by_imdb(site, imdb) if imdb else None
+    number = number or _by_title(site, item)
+    if number is None:
+        return None
+    found = _get(site, f"/media/{number}")
+    if not isinstance(found, dict) or not isinstance(found.get("topicItemStats"), list):
+        raise SourceError(f"{site.base}/media/{number}: no topicItemStats in the answer: has the API changed?")
+    return found
+
+
+def _by_imdb(site: Site, imdb: str) -> str | None:
+    """The only item that the site knows under this id; an answer that says another id is another film."""
+    found = [i for i in _search(site, {"imdb": imdb}) if i.get("imdbId") in (imdb, None)]
+    return str(found[0]["id"]) if len(found) == 1 else None
+
+
+def _by_title(site: Site, item: Mapping[str, Any]) -> str | None:
+    """The item of this title and year; of several that fit none."""
+    rows = []
+    for found in _search(site, {"q": item["title"]}):
+        year = str(found.get("releaseYear") or "")
+        kind = KINDS.get(str((found.get("itemType") or {}).get("name", "Movie")).casefold(), "")
+        rows.append((str(found["id"]), str(found.get("name", "")), int(year) if year.isdigit() else None, kind, ()))
+    match = titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
+    return match.item
+
+
+def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    found = _get(site, f"/dddsearch?{urllib.parse.urlencode(asked)}")
+    items = found.get("items") if isinstance(found, dict) else None
+    if not isinstance(items, list):
+        raise SourceError(f"{site.base}/dddsearch: no items in the answer: has the API changed?")
+    return [item for item in items if isinstance(item, dict) and str(item.get("id", "")).isdigit()]
+
+
+def _get(site: Site, path: str) -> Any:
+    headers = {"Accept": "application/json", "X-API-KEY": site.key, "User-Agent": "saferec-builder"}
+    said = "nothing"
+    for attempt in range(TRIES):
+        site.sleep(site.pause if site.asked else 0)
+        site.asked += 1
+        wait: float = 2**attempt
+        try:
+            with _OPENER.open(urllib.request.Request(site.base + path, headers=headers), timeout=30) as answer:
+                return json.loads(answer.read(MOST))
+        except urllib.error.HTTPError as fault:
+            said = f"HTTP {fault.code}"
+            if fault.code in (401, 403):
+                raise UsageError(f"{site.base} refused the key ({said}): see your profile on the site") from None
+            if fault.code != 429 and fault.code < 500:
+                raise SourceError(f"{site.base}{path.split('?')[0]}: {said}: has the API changed?") from None
+            after = fault.headers.get("Retry-After", "")
+            wait = min(float(after), 300) if after.isdigit() else wait
+        except (OSError, ValueError) as fault:
+            said = type(fault).__name__
+        if attempt < TRIES - 1:
+            site.sleep(wait)
+    raise SourceError(f"{site.base} answers {said} after {TRIES} tries: run it again later; what came is kept")
