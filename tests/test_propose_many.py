@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 from saferec_builder import asked, llm, store, tables, traits, votes
+from saferec_builder.cli import shards
+from saferec_builder.cli.workspace import make
 from saferec_builder.llm.money import Habit
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion
@@ -261,3 +263,56 @@ def test_a_file_that_is_no_model_is_one_line(ask: Any, workspace: store.Workspac
     (tmp_path / "x.gguf").write_text("no model")
     ran = ask("--proposer", f"local:{tmp_path / 'x.gguf'}")
     assert ran.code == 1 and "is it a GGUF?" in ran.err and ran.err.count("\n") == 1
+
+
+# ---- in shards
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_tables_of_one(
+    cli: Cli, workspace: store.Workspace, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards.How, "__init__", lambda self, engine: _how(self, engine))
+    stub.usual = speaks_plainly
+    texts = [f"text {n}, {'no blood please' if n % 2 else 'funny'}" for n in range(25)] + [" "]
+    one, other = workspace, store.open_workspace(_made(tmp_path / "other"))
+    for ws, words in ((one, ()), (other, ("--workers", 2))):
+        options(ws, f'base_url = "{stub.url}"')
+        fill(ws, *texts)
+        for proposer in ("rules", "openai:m"):
+            ran = cli("propose", "-C", ws.root, "--proposer", proposer, "--json", *words)
+            assert ran.code == 0, ran.err
+            assert (ran.json["added"], ran.json["dropped"]) == (25, {"nothing to read": 1})
+    for table in (tables.PROPOSALS, tables.READINGS, tables.REPLIES, tables.DROPS):
+        ours, theirs = (store.read(ws, table).sort(table.key) for ws in (one, other))
+        assert ours.equals(theirs), table.name
+    assert not list((other.root / "shards").rglob("*.parquet"))
+    assert store.read(other, tables.SPEND)["requests"].sum() == 25
+    assert cli("propose", "-C", other.root, "--proposer", "openai:m", "--workers", 2, "--json").json["added"] == 0
+
+
+def _how(self: Any, engine: Any) -> None:
+    object.__setattr__(self, "engine", engine)
+    object.__setattr__(self, "shard", 10)
+
+
+def _made(folder: Path) -> Path:
+    make(folder, demo=False)
+    return folder
+
+
+def speaks_plainly(handler: Handler) -> None:
+    handler.reply(200, completion(answer(*[claim("gore", "blood")] * ("blood" in handler.text))))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "spark"), "wanted local or ray"),
+        (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
+    ],
+)
+def test_a_cluster_needs_what_it_shares(ask: Any, workspace: store.Workspace, words: Any, said: str) -> None:
+    fill(workspace, *TEXTS)
+    ran: Ran = ask("--proposer", "rules", *words)
+    assert ran.code == 1 and said in ran.err

@@ -28,17 +28,22 @@ def propose(
     ] = None,
     samples: Annotated[int, typer.Option(min=0, max=25, help="Ask so often about what is uncertain, and vote.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read side by side.")] = 1,
+    engine: Annotated[str, typer.Option(help="local | ray: where they run.")] = "local",
+    ray_address: Annotated[str, typer.Option(help="local, or a cluster's; needs a PostgreSQL [store].")] = "local",
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Propose seekers' sensitivities with evidence from their words, or flags of items from their plots."""
     from saferec_builder import store
-    from saferec_builder.cli import proposers, reading
+    from saferec_builder.cli import proposers, reading, shards
 
     ws = store.open_workspace(folder)
     made, cascade = proposers.steps(ws, proposer, model, base_url)
     world = reading.world(ws, items)
-    limits = _Limits(budget_usd if budget_usd is not None else ws.config.propose.budget_usd, limit, samples)
+    how = shards.plan(ws, engine, ray_address, workers)
+    budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
+    limits = _Limits(budget, limit, samples, how)
     if limits.budget is not None and (
         unpriced := [s.name for s in made if s.way in ("openai", "batch") and not s.price]
     ):
@@ -57,8 +62,8 @@ def propose(
 
 
 class _Limits:
-    def __init__(self, budget: float | None, limit: int | None, samples: int) -> None:
-        self.budget, self.limit, self.samples = budget, limit, samples
+    def __init__(self, budget: float | None, limit: int | None, samples: int, how: Any) -> None:
+        self.budget, self.limit, self.samples, self.how = budget, limit, samples, how
 
 
 def _read(world: Any, made: list[Any], cascade: bool, limits: _Limits, as_json: bool) -> Counts:
@@ -69,13 +74,13 @@ def _read(world: Any, made: list[Any], cascade: bool, limits: _Limits, as_json: 
     for n, step in enumerate(made):
         only = _doubts(world, made[:n]) if cascade and n else None
         work = reading.job(world, step, _purse(world.ws, step, limits.budget), only=only, limit=limits.limit)
-        counts[work.name] = reading.read(work, lambda total: _bar(total, as_json))
+        counts[work.name] = reading.read(work, lambda total: _bar(total, as_json), limits.how)
     last = made[-1]
     if limits.samples and last.server:
         unsure = _uncertain(world, last)
         purse = _purse(world.ws, last, limits.budget)
         work = reading.job(world, last, purse, only=unsure, limit=limits.limit, samples=limits.samples)
-        counts[work.name] = reading.read(work, lambda total: _bar(total * limits.samples, as_json))
+        counts[work.name] = reading.read(work, lambda total: _bar(total * limits.samples, as_json), limits.how)
     return together(counts)
 
 

@@ -81,6 +81,7 @@ class Job:
     dropped: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    kept: dict[str, list[Any]] | None = None  # of a shard: rows by table, for whoever started it to save
 
     @property
     def ws(self) -> Any:
@@ -125,20 +126,29 @@ def job(
     return made
 
 
-def read(work: Job, bar: Callable[[int], AbstractContextManager[Any]]) -> Counts:
-    """Reads, saves and counts all of a job."""
+def read(work: Job, bar: Callable[[int], AbstractContextManager[Any]], how: Any = None) -> Counts:
+    """Reads, saves and counts all of a job; `how` (shards.How): in several processes, or on Ray."""
     from saferec_builder import asked, store, tables
 
     _drop(work, work.unread)
     for part in {part.digest: part for _, _, part in work.todo}.values():
         store.append(work.ws, tables.ASKED, asked.rows(part))
-    with bar(len(work.todo)) as shown:
-        if work.step.server is None:
-            _by_rules(work, shown.update)
-        elif work.todo:
-            with running(work.step) as work.step:
-                _by_model(work, shown.update)
+    with bar(len(work.todo)) as shown, running(work.step) as work.step:
+        if how is not None and len(work.todo) > how.shard:
+            from saferec_builder.cli import shards
+
+            shards.read(work, how)
+        else:
+            read_here(work, shown.update)
     return work.counts()
+
+
+def read_here(work: Job, step: Callable[[int], Any]) -> None:
+    """Reads a job whose server answers, in this process."""
+    if work.step.server is None:
+        _by_rules(work, step)
+    elif work.todo:
+        _by_model(work, step)
 
 
 # ---- the rules
@@ -341,22 +351,22 @@ def _save(work: Job, proposals: Any, read: list[tuple[Any, Any]]) -> None:
     import polars as pl
 
     from saferec_builder import propose as stage
-    from saferec_builder import store, tables
+    from saferec_builder import tables
 
-    work.figures["proposals"] += store.append(work.ws, tables.PROPOSALS, proposals)
+    work.figures["proposals"] += _append(work, tables.PROPOSALS, proposals)
     parts: dict[str, list[Any]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)
     frames = [stage.reading_rows(subjects, work.name, work.made_by, name) for name, subjects in parts.items()]
     if frames:
-        work.added += store.append(work.ws, tables.READINGS, pl.concat(frames))
+        work.added += _append(work, tables.READINGS, pl.concat(frames))
 
 
 def _drop(work: Job, faults: Iterable[tuple[str, str, str]]) -> None:
     """(subject, error, raw reply) of what has no usable answer: counted, kept in tables.DROPS, asked again next run."""
     import polars as pl
 
-    from saferec_builder import store, tables
+    from saferec_builder import tables
 
     last = {place: (error, raw) for place, error, raw in faults}
     rows = [
@@ -364,4 +374,13 @@ def _drop(work: Job, faults: Iterable[tuple[str, str, str]]) -> None:
         for place, (error, raw) in last.items()
     ]
     work.dropped.update(row[3] for row in rows)
-    store.append(work.ws, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
+    _append(work, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
+
+
+def _append(work: Job, table: Any, frame: Any) -> int:
+    from saferec_builder import store
+
+    if work.kept is None:
+        return store.append(work.ws, table, frame)
+    work.kept.setdefault(table.name, []).append(frame)
+    return int(frame.height)
