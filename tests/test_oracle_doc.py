@@ -1,0 +1,41 @@
+"""docs/oracle.md works three risks out: each line must be what the oracle says, and each number what it answers."""
+
+from pathlib import Path
+
+import pytest
+
+from saferec_builder import catalog, traits
+from tests.test_catalog import ALIEN, said, statement
+from tests.test_merging import merged
+
+DOC = (Path(__file__).parent.parent / "docs" / "oracle.md").read_text(encoding="utf-8")
+
+
+def guide(*severities):
+    return [statement(ALIEN, category, "guide", severity=s) for category, s in severities]
+
+
+@pytest.mark.parametrize(
+    ("trait", "warnings", "risk", "verdict"),
+    [
+        # max(1, (3 + .6) / 3.9 = .923)
+        ("gore", [statement(ALIEN, yes=40, no=1), *guide(("violence", 3), ("frightening", 2))], 1.0, "violated"),
+        # (.3 + 1) / (3 x 1.3) = 1.3 / 3.9
+        ("horror_scares", guide(("violence", 1), ("frightening", 1)), 1.3 / 3.9, "unknown"),
+        # 13 / 14 = .929 >= .9
+        ("needles", [statement(ALIEN, "Are needles/syringes used", yes=0, no=12)], 0.0, "clear"),
+    ],
+)
+def test_the_worked_risks_are_what_the_oracle_says(trait, warnings, risk, verdict):
+    items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
+    found = catalog.explained(items["item"][0], items, links, said(*warnings), traits.load())
+    told = next(t for t in found["traits"] if t["trait"] == trait)
+    assert (told["risk"], told["verdict"]) == (pytest.approx(risk), verdict)
+    assert "```\n" + "\n".join(told["steps"]) + "\n```" in DOC
+    assert f"{risk:.3f}, **{verdict}**" in DOC
+
+
+def test_the_doc_names_every_source_of_catalog_add():
+    from saferec_builder.cli.catalog import Source
+
+    assert [s for s in Source if s is not Source.demo and f"| `{s.value}` |" not in DOC] == []
