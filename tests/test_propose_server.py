@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from saferec_builder import llm, propose, store, tables, traits
+from saferec_builder.llm import local
 from saferec_builder.llm.probe import probed
 from saferec_builder.llm.wire import Wire
 from tests.servers import tiny_gguf
@@ -26,22 +27,31 @@ WORDS = (
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: no real model server to test on")
     prompt = propose.build_request(propose.Subject("sensitivity", "", "", ()), traits.load())
     model = tmp_path_factory.mktemp("model") / "tiny.gguf"
     tiny_gguf.write_model(model, prompt["messages"][0]["content"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def url(model: Path) -> Iterator[str]:
     with tiny_gguf.serving(model) as base:
         yield base
+
+
+def short_answers(ws: store.Workspace) -> None:
+    """A real answer needs 2,000 tokens at most; nonsense may be cut off sooner."""
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nmax_tokens = 160\n"))
 
 
 @pytest.mark.parametrize("many", [30, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_reply_is_valid_and_every_failure_is_counted(
     url: str, cli: Cli, workspace: store.Workspace, many: int
 ) -> None:
-    # a real answer needs 2,000 tokens at most; nonsense may be cut off sooner
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nmax_tokens = 160\n"))
+    short_answers(workspace)
     rng = random.Random(5)
     fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(many)))
     at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
@@ -60,6 +70,22 @@ def test_every_reply_is_valid_and_every_failure_is_counted(
     assert paid.height == said["added"] and paid["tokens_in"].min() > 500
     again = cli("propose", *at).json
     assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (said["added"], many - said["added"])
+
+
+def test_a_file_of_ones_own_is_served_and_known_by_its_weights(
+    model: Path, cli: Cli, workspace: store.Workspace
+) -> None:
+    short_answers(workspace)
+    fill(workspace, *(f"number {n}: no hospital scenes" for n in range(4)))
+    at = ("-C", workspace.root, "--proposer", f"local:{model}", "--json")
+    said = cli("propose", *at).json
+    assert said["in"] == 4 == said["added"] + sum(said["dropped"].values())
+    made = set(store.read(workspace, tables.SPEND)["model"])
+    assert made == {local.name(model)} and local.name(model).startswith("tiny@")
+    check_proposals(workspace)
+    # another port, the same weights: what was paid for is found, what failed is asked again
+    again = cli("propose", *at).json
+    assert again["skipped"] == said["added"]
 
 
 def check_proposals(ws: store.Workspace) -> None:
