@@ -68,13 +68,28 @@ def _told(conversation: str, n: int, text: str, named: dict[str, str], shares: t
     return Turn(_half(conversation), told + text[at:], tuple(spans))
 
 
-def inspired_turns(folder: Path) -> Iterator[Turn]:
-    """One turn per utterance; a span of the gold is (-1, -1, title): the annotators say what, not where."""
+def inspired_turns(folder: Path, *, corrected: bool = False) -> Iterator[Turn]:
+    """One turn per utterance; a span of the gold is (-1, -1, title): the annotators say what, not where.
+
+    `corrected`: without the faults that tests/data/inspired_faults.csv lists of the half that is reported.
+    """
+    missing, wrong = inspired_faults() if corrected else ({}, {})
     with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            named = [t.strip() for t in row["movies"].split(";") if t.strip()]
+            place = (row["dialog_id"][:15], row["utt_id"])
+            told = [t.strip() for t in row["movies"].split(";") if t.strip()]
+            named = [t for t in told if t not in wrong.get(place, ())] + missing.get(place, [])
             text = row["text"].replace("QUOTATION_MARK", '"')
             yield Turn(_half(row["dialog_id"]), text, tuple((-1, -1, t) for t in named))
+
+
+def inspired_faults() -> tuple[dict[tuple[str, str], list[str]], dict[tuple[str, str], list[str]]]:
+    """({(dialogue, utterance): titles that the gold lacks}, {...: titles of the gold that are not named there})."""
+    found: dict[str, dict[tuple[str, str], list[str]]] = {"missing": {}, "wrong": {}}
+    with open(Path(__file__).parent.parent / "data" / "inspired_faults.csv", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found[row["fault"]].setdefault((row["dialog"], row["utterance"]), []).append(row["title"])
+    return found["missing"], found["wrong"]
 
 
 def items_7k(folder: Path) -> pl.DataFrame:
