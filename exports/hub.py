@@ -99,7 +99,8 @@ def _repository(api: Any, repo: str, public: bool, gated: bool) -> None:
 
     The gate stands before anything is sent.
     """
-    api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
+    if not api.repo_exists(repo, repo_type=KIND):
+        api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
     info = api.repo_info(repo, repo_type=KIND)
     if not public and not info.private:
         raise HubError(f"{repo} is public: make it private in its settings, or say --public")

@@ -4,6 +4,7 @@ Plain strings, numbers and lists only: what `datasets` and every parquet reader 
 CHUNK at a time, so that a release of millions of conversations needs no more memory than its texts.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.tables import digest
 from saferec_builder.violations import VERDICTS, Oracle
 
 SPLITS = ("train", "validation", "test")
@@ -287,7 +287,7 @@ def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: st
     """
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
-        {"seeker": seekers, "pseudonym": pl.Series([digest(name, "seeker", s) for s in seekers], dtype=pl.String)}
+        {"seeker": seekers, "pseudonym": pl.Series([_pseudonym(name, s) for s in seekers], dtype=pl.String)}
     )
     turn = pl.struct(role=pl.element().struct.field("role"), text=pl.element().struct.field("text"))
     bare = pl.struct(role=pl.element().struct.field("role"), text=pl.lit(""))
@@ -313,6 +313,10 @@ def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: st
     )
 
 
+def _pseudonym(name: str, seeker: str) -> str:
+    return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
+
+
 def _placed(known: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """These rows of conversations with `at`, in the order of the conversations."""
     order = rows.select(subject="conversation").with_row_index("at")
@@ -334,16 +338,25 @@ def _without_quotes(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:
 
 def items(content: Content) -> pl.DataFrame:
     """Every catalog item with the verdicts of the one rule; a trait in neither list is unknown."""
-    traits = np.array(list(content.oracle.traits))
+    traits = np.array(list(content.oracle.traits), dtype=object)
     found = content.items.sort("item").select("item", "domain", "title", "year", "refs")
-    made: dict[str, list[Any]] = {name: [] for name in ("violated", "clear", "risk_traits", "risk_values")}
-    for item in found["item"]:
-        place = content.oracle.row(item)
-        codes = content.oracle.codes[place]
-        for word in ("violated", "clear"):
-            made[word].append(traits[codes == VERDICTS.index(word)].tolist())
-        risk = content.risks[place] if place < len(content.risks) else np.full(len(traits), np.nan)
-        made["risk_traits"].append(traits[~np.isnan(risk)].tolist())
-        made["risk_values"].append(risk[~np.isnan(risk)].tolist())
-    kinds = {name: pl.List(pl.Float64 if name == "risk_values" else pl.String) for name in made}
-    return found.hstack(pl.DataFrame(made, schema=kinds))
+    places = np.array([content.oracle.row(item) for item in found["item"]], dtype=np.int64)
+    codes = content.oracle.codes[places]
+    risks = np.full((len(places), len(traits)), np.nan)
+    known = places < len(content.risks)
+    risks[known] = content.risks[places[known]]
+    told = ~np.isnan(risks)
+    return found.with_columns(
+        violated=_picked(codes == VERDICTS.index("violated"), traits, pl.String),
+        clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
+        risk_traits=_picked(told, traits, pl.String),
+        risk_values=_picked(told, risks, pl.Float64),
+    )
+
+
+def _picked(mask: NDArray[np.bool_], values: NDArray[Any], kind: type[pl.DataType]) -> pl.Series:
+    """Per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
+    row, column = np.nonzero(mask)
+    flat = values[column] if values.ndim == 1 else values[row, column]
+    frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(flat), dtype=kind)})
+    return _listed(frame, pl.col("value"), len(mask), pl.List(kind))

@@ -82,10 +82,8 @@ def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
 
     said = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
     head, mark, body = card.removeprefix("---\n").partition("\n---\n")
-    if not mark:
-        return said + ("" if bare else card)
-    if bare:
-        return said
+    if bare or not mark:
+        head, body = "tags: [withdrawn]", "" if bare else card
     old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
     return f"---\n{head}\n---\n{said}\n{old.lstrip()}"
 

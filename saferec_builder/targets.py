@@ -15,6 +15,7 @@ from saferec_builder.tables import texts
 from saferec_builder.violations import CLEAR, Oracle, verdicts
 
 _IDS = pl.List(pl.String)
+_NEAR = 200  # of an item, those that share the most train conversations with it
 _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
 
 
@@ -82,10 +83,22 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     popularity = np.bincount(np.concatenate([*baskets, np.array([], np.int64)]), minlength=len(ids))
     rank = np.empty(len(ids), np.int64)
     rank[np.argsort(-popularity, kind="stable")] = np.arange(len(ids))
-    pairs, counts = _pairs(baskets, len(ids))
-    starts = np.searchsorted(pairs, np.arange(len(ids) + 1) * max(len(ids), 1))
+    pairs, counts = _nearest(*_pairs(baskets, len(ids)), rank)
+    starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
     domains = items["domain"].to_numpy().astype(object)
     return Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
+
+
+def _nearest(
+    pairs: NDArray[np.int64], counts: NDArray[np.int64], rank: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each item's neighbours the _NEAR most shared, then most popular: a list of k needs no more."""
+    many = max(len(rank), 1)
+    owner, other = pairs // many, pairs % many
+    order = np.lexsort((rank[other], -counts, owner))
+    first = np.searchsorted(owner, owner[order])  # `owner` is sorted, and stays so
+    kept = order[np.arange(len(order)) - first < _NEAR]
+    return pairs[kept], counts[kept]
 
 
 def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,0 +1,149 @@
+"""What stands beside the rows: Croissant that machines can read, provenance, digests, reviews of who agreed."""
+
+import json
+import warnings
+
+import polars as pl
+import pytest
+
+from exports import proof, rows
+from exports.digests import RowDigest
+from saferec_builder import store, tables
+from tests import release_world as world
+
+RAI = {
+    "dataCollection",
+    "dataCollectionType",
+    "dataCollectionRawData",
+    "dataAnnotationProtocol",
+    "dataAnnotationPlatform",
+    "dataAnnotationAnalysis",
+    "annotationsPerItem",
+    "annotatorDemographics",
+    "dataPreprocessingProtocol",
+    "dataUseCases",
+    "dataBiases",
+    "dataLimitations",
+    "personalSensitiveInformation",
+    "dataSocialImpact",
+    "dataReleaseMaintenancePlan",
+}
+
+
+def reviews(said, who, simulated=False):
+    made = [
+        {"review": f"{who}-{row['subject']}", "kind": "sensitivity", "subject": row["subject"], "trait": row["trait"]}
+        | {"digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": row["verdict"], "form": row["form"]}
+        | {"spans": row["spans"], "note": "for the team only", "seconds": 3.0, "tool": "files", "guideline": "g1"}
+        | {"simulated": simulated}
+        for row in said
+    ]
+    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+
+
+@pytest.fixture
+def ws(workspace):
+    said = world.requests()[1]
+    named = [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said]
+    world.fill(workspace, world.requests()[0], named)
+    for who in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(said, who))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
+    return workspace
+
+
+@pytest.fixture
+def home(ws, cli):
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return ws.releases / "1.0.0"
+
+
+def test_only_who_agreed_is_released_and_not_by_name(home, ws, cli):
+    found = pl.read_parquet(home / "data/reviews/train.parquet")
+    assert found.height == 32 and found["reviewer"].n_unique() == 1
+    assert set(found.columns).isdisjoint({"note", "seconds", "time", "tool", "review"})
+    labels = pl.read_parquet(home / "data/labels/train.parquet")
+    assert labels["reviewers"].to_list() == [2] * 32 and labels["basis"].n_unique() == 32
+    for path in home.rglob("*"):
+        content = b"" if path.is_dir() else path.read_bytes()
+        assert b"for the team only" not in content and b"ann-c0" not in content
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+    later = pl.read_parquet(ws.releases / "1.0.1/data/reviews/train.parquet")
+    assert set(later["reviewer"]).isdisjoint(set(found["reviewer"]))  # a pseudonym is of one version
+    assert pl.read_parquet(ws.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
+
+
+def test_croissant_validates_and_reads(home):
+    warnings.simplefilter("ignore")  # of the reader's own dependencies
+    mlcroissant = pytest.importorskip("mlcroissant")
+    data = mlcroissant.Dataset(str(home / "croissant.json"))
+    assert not data.metadata.issues.errors
+    said = json.loads((home / "croissant.json").read_text())
+    assert {key.removeprefix("rai:") for key in said if key.startswith("rai:")} == RAI
+    manifest = json.loads((home / "manifest.json").read_text())
+    data_files = {p: f["sha256"] for p, f in manifest["files"].items() if p.startswith("data/")}
+    assert {f["contentUrl"]: f["sha256"] for f in said["distribution"]} == data_files
+    for config in ("sft", "grpo", "safecrs", "labels", "items"):
+        split = rows.CONFIGS[config][-1]
+        read = list(data.records(f"{config}-{split}"))
+        frame = pl.read_parquet(home / f"data/{config}/{split}.parquet")
+        first = frame.columns[0] if config != "safecrs" else "conversation"
+        assert [r[f"{config}-{split}/{first}"].decode() for r in read] == frame[first].to_list()
+    talk = next(iter(data.records("sft-test")))["sft-test/prompt"]
+    prompt = pl.read_parquet(home / "data/sft/test.parquet")["prompt"][0]
+    assert [t["sft-test/prompt/content"].decode() for t in talk] == [t["content"] for t in prompt]
+
+
+def test_provenance_names_what_the_release_rests_on(home, ws, cli):
+    said = json.loads((home / "provenance.json").read_text())
+    assert {"source:messages", "source:csv", "taxonomy", "rule", "guideline:g1", "release:1.0.0"} <= set(said["entity"])
+    assert said["activity"]["review"]["reviewers"] == 2 and said["wasDerivedFrom"] == {}
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+    later = json.loads((ws.releases / "1.0.1/provenance.json").read_text())
+    assert later["entity"]["release:1.0.0"]["sha256 of SHA256SUMS"] == proof.sha256(home / "SHA256SUMS")
+    known = {*later["entity"], *later["activity"], *later["agent"]}
+    for relation in ("used", "wasGeneratedBy", "wasAttributedTo", "wasDerivedFrom"):
+        assert {name for pair in later[relation].values() for name in pair.values()} <= known
+
+
+def test_row_digests_do_not_hang_on_how_a_table_is_cut():
+    import pyarrow as pa
+
+    schema = rows.schemas({"gore": "g"})["safecrs"]
+    made = [
+        {
+            "prompt": [{"role": "user", "content": "é" * n}],
+            "completion": None if n % 2 else [],
+            "seen_titles": ["a", None],
+        }
+        | {"groundtruth_with_release_year": [["t", "1"]] * n, "constraints": {"g": n == 1 or None}}
+        | {"conversation": str(n), "condition": None}
+        for n in range(7)
+    ]
+    table = pa.Table.from_pylist(made, schema=schema)
+
+    def digest(*parts):
+        one = RowDigest()
+        for part in parts:
+            one.add(part)
+        return one.hex()
+
+    whole = digest(table)
+    assert whole == digest(table.slice(0, 3), table.slice(3, 1), table.slice(4))
+    assert whole == digest(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
+    other = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(made)]
+    assert digest(pa.Table.from_pylist(other, schema=schema)) != whole
+    moved = [*made[1:], made[0]]
+    assert digest(pa.Table.from_pylist(moved, schema=schema)) != whole
+
+
+def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
+    import pyarrow.parquet as pq
+
+    from tests.test_publish import reseal
+
+    reseal(home, "data/labels/test.parquet", lambda t: t.take(list(range(t.num_rows))[::-1]))
+    ran = cli("verify", home)
+    assert ran.code == 1 and "data/labels/test.parquet: its rows are not those" in ran.err
+    assert pq.read_metadata(home / "data/labels/test.parquet").num_rows == 4
