@@ -188,10 +188,10 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
         page.locator(FIELD).first.wait_for()
         if "I faint" in page.locator(FIELD).first.inner_text():
             break
-    page.get_by_text("needles", exact=True).first.click()
+    page.locator("label[for='evidence-2dneedles']").click()
     drag(page, FIELD, WORDS)
-    page.get_by_text("needles", exact=True).nth(1).click()
-    page.get_by_text("gore", exact=True).nth(1).click()  # it was suggested, and is no more
+    page.locator("label[for='present_needles']").click()
+    page.locator("label[for='present_gore']").click()  # it was suggested, and is no more
     page.screenshot(path=SCREENS / "argilla-answer.png")
     page.get_by_text("I have read it all", exact=True).click()
     page.get_by_text("Submit", exact=True).click()
