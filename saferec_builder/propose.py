@@ -305,7 +305,7 @@ def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
 
 def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
     """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
-    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s), None, None) for s in subjects]
+    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects]
     return pl.DataFrame(rows, schema=tables.READINGS.schema, orient="row")
 
 

@@ -193,8 +193,6 @@ READINGS = Table(
         "version": (pl.String, "of the prompt file or of the rules"),
         "taxonomy": (pl.String, "digest of the taxonomy file"),
         "orders": (pl.List(pl.Int32), "turns that seem to speak to a model: a person should read them"),
-        "error": (pl.String, "always null: what has no usable answer is in drops and is asked again"),
-        "raw": (pl.String, "always null"),
     },
     "What a proposer has read, with a usable answer: a subject with no proposal was found to have none.",
 )

@@ -1,5 +1,106 @@
-from saferec_builder.errors import UsageError
+"""report: what the workspace, a release and its runs come to, as one page that opens without a network."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+PAGE = "report.html"
 
 
-def report() -> None:
-    raise UsageError("report is not built yet")
+def report(
+    release: Annotated[
+        str | None, typer.Option("--release", help="Which release; default: the newest.", show_default=False)
+    ] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Option("--runs", help="Folder with a report.json of training; may come twice.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
+    from exports import report as page
+    from saferec_builder import store
+
+    given = [page.read_runs(path) for path in runs or []]
+    ws = store.open_workspace(folder)
+    figures = gather(folder, release) | {"runs": given}
+    html = page.render(figures).encode()
+    path = ws.root / PAGE
+    new = not path.is_file() or path.read_bytes() != html
+    if new:
+        with store.replacing(path) as tmp:
+            tmp.write_bytes(html)
+    shown = {"report": str(path), "release": (figures["release"] or {}).get("version"), "bytes": len(html)}
+    say(Counts("report", int(new), int(not new), figures=shown | {"runs": len(given)}), as_json, "pages")
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+
+
+def gather(folder: Path, version: str | None) -> dict[str, Any]:
+    """Everything that the page shows but for the runs: plain values, the same for the same rows."""
+    from saferec_builder import __version__, adjudicate, agreement, catalog, examples, figures, tables
+    from saferec_builder import release as stage
+    from saferec_builder.cli import adjudicate as desk_of
+    from saferec_builder.store import read
+
+    desk = desk_of.gather(folder)
+    ws, taxonomy = desk.ws, desk.taxonomy
+    conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
+    drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
+    every = tables.last(desk.labels, "kind", "subject", "trait")
+    labels = stage.current(every, conversations)
+    catalog_rows = read(ws, tables.CATALOG_ROWS)
+    items, links = catalog.merge(catalog_rows)
+    oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
+    manifest, released = _release(ws.releases, version)
+    judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
+    return {
+        "name": ws.config.dataset.name,
+        "code_version": __version__,
+        "k": ws.config.dataset.k,
+        "rule": ws.config.oracle.model_dump(),
+        "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
+        "simulated": bool(desk.votes["simulated"].any() or every["simulated"].any()),
+        "release": manifest,
+        "headline": figures.headline(conversations, labels, desk.votes, items, warnings),
+        "funnel": figures.funnel(
+            conversations, drops, readings, desk.assignments, desk.votes, labels, released=released
+        ),
+        "left_out": figures.left_out(drops),
+        "traits": figures.traits(labels, taxonomy),
+        "methods": figures.methods(labels),
+        "proposers": figures.proposers(desk.proposals, readings, judged, taxonomy),
+        "agreement": figures.agreement(agreement.alphas(adjudicate.by_reviewers(desk.votes)), taxonomy),
+        "coverage": figures.coverage(oracle, taxonomy),
+        "examples": examples.examples(conversations, labels, desk.proposals, taxonomy),
+    }
+
+
+def _release(releases: Path, version: str | None) -> tuple[dict[str, Any] | None, dict[str, set[str]] | None]:
+    """(the manifest's own words, config -> conversations in it) of that version or the newest; None where none is."""
+    import polars as pl
+
+    from exports import write
+    from saferec_builder.cli.publish import find
+    from saferec_builder.errors import ReleaseError
+
+    if version is None and not list(write.versions(releases)):
+        return None, None
+    home = find(releases, version)
+    manifest = write.read_manifest(home).model_dump()
+    held = {}
+    for config in ("conversations", "sft"):
+        path = home / "data" / config
+        try:
+            frames = [pl.read_parquet(file, columns=["conversation"]) for file in sorted(path.glob("*.parquet"))]
+        except (pl.exceptions.PolarsError, OSError) as fault:
+            raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
+        held[config] = {c for frame in frames for c in frame["conversation"]}
+    wanted = ("name", "version", "created", "licence", "split_rule", "counts", "sources")
+    return {key: manifest.get(key) for key in wanted}, held

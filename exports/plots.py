@@ -1,0 +1,129 @@
+"""Where things stand in a drawing: plain numbers that the template turns into SVG."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+Box = tuple[float, float, float]  # of a label: its start, its end, its baseline
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
+LETTER = 7.0  # width of an average letter of a label, in pixels
+LONGEST = 22  # letters of a label
+GAP = 9.0  # between a point and its label
+LINE = 17.0  # height of a label's line
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A drawing of width x height with room for its axes, and the largest value of each."""
+
+    width: float
+    height: float
+    x_max: float
+    y_max: float
+    left: float = 46
+    right: float = 14
+    top: float = 34
+    bottom: float = 44
+
+    def x(self, value: float) -> float:
+        return round(self.left + value / self.x_max * (self.width - self.left - self.right), 1)
+
+    def y(self, value: float) -> float:
+        return round(self.height - self.bottom - value / self.y_max * (self.height - self.top - self.bottom), 1)
+
+
+def ticks(largest: float, most: int = 5) -> list[float]:
+    """Round values from 0 to at least `largest`, at most `most` steps."""
+    step = next((s for s in STEPS if largest <= s * most), 1.0)
+    return [round(n * step, 4) for n in range(int(-(-max(largest, step) // step)) + 1)]
+
+
+def plane(runs: Sequence[Mapping[str, Any]], k: int, width: float, height: float) -> Row:
+    """The Recall-SVR plane: {frame, xs, ys: ticks with places, points}; runs without both numbers are left out.
+
+    A point stands at (svr_upper, recall) with its two intervals; `lower` is its svr. No label covers another.
+    """
+    shown = [run for run in runs if all(metric(run, name, k)["mean"] is not None for name in ("svr_upper", "recall"))]
+    highs = {name: max((_high(metric(r, name, k)) for r in shown), default=0.0) for name in ("svr_upper", "recall")}
+    xs, ys = ticks(highs["svr_upper"] or 0.1), ticks(highs["recall"] or 0.1)
+    frame = Frame(width, height, xs[-1], ys[-1])
+    points = [_point(run, k, frame) for run in shown]
+    _spread(points, frame)
+    return {
+        "frame": frame,
+        "xs": [{"at": frame.x(v), "value": v} for v in xs],
+        "ys": [{"at": frame.y(v), "value": v} for v in ys],
+        "points": points,
+    }
+
+
+def metric(run: Mapping[str, Any], name: str, k: int) -> Mapping[str, Any]:
+    """The interval {mean, low, high} of `name@k`, else of `name`; of nulls where the run has neither."""
+    metrics: Mapping[str, Mapping[str, Any]] = run["metrics"]
+    return metrics.get(f"{name}@{k}") or metrics.get(name) or {"mean": None, "low": None, "high": None}
+
+
+def _high(values: Mapping[str, Any]) -> float:
+    return float(values["mean"] if values["high"] is None else values["high"])
+
+
+def _point(run: Mapping[str, Any], k: int, frame: Frame) -> Row:
+    svr, upper, recall = (metric(run, name, k) for name in ("svr", "svr_upper", "recall"))
+    place = {
+        "x": frame.x(upper["mean"]),
+        "y": frame.y(recall["mean"]),
+        "name": run["name"],
+        "label": _short(run["label"]),
+    }
+    place["lower"] = place["x"] if svr["mean"] is None else frame.x(svr["mean"])
+    for axis, values, scale in (("x", upper, frame.x), ("y", recall, frame.y)):
+        for end in ("low", "high"):
+            place[f"{axis}_{end}"] = place[axis] if values[end] is None else scale(values[end])
+    return place
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
+
+
+def _spread(points: list[Row], frame: Frame) -> None:
+    """Gives every point a label beside, above or below it, none on another label or point.
+
+    Where all four places are taken the label moves down. `leader` is the line to a label that is not beside its point.
+    """
+    taken: list[Box] = [(point["x"] - 8, point["x"] + 8, point["y"] + 4) for point in points]
+    for own, point in enumerate(points):
+        others = [box for n, box in enumerate(taken) if n != own]
+        places = _places(point, LETTER * len(point["label"]), frame)
+        free = [box for box in places if box[0] >= 0 and box[1] <= frame.width and not _hits(box, others)]
+        box = free[0] if free else _down(_inside(places[0], frame), others)
+        taken.append(box)
+        near = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
+        beside = box in places[:2]
+        point["leader"] = None if beside else [point["x"], point["y"], round(near, 1), round(box[2] - 4, 1)]
+        point |= {"label_x": round(box[0], 1), "label_y": round(box[2], 1)}
+
+
+def _places(point: Row, length: float, frame: Frame) -> list[Box]:
+    """Right of, left of, above and below a point and its intervals."""
+    right, left = point["x_high"] + GAP, min(point["lower"], point["x_low"]) - GAP - length
+    middle = min(max(frame.left + 4, point["x"] - length / 2), frame.width - length - 4)
+    above, below = min(point["y_high"], point["y_low"]) - GAP, max(point["y_high"], point["y_low"]) + LINE
+    beside = [(start, start + length, point["y"] + 4) for start in (right, left)]
+    return beside + [(middle, middle + length, y) for y in (above, below)]
+
+
+def _hits(box: Box, others: Sequence[Box]) -> bool:
+    return any(abs(box[2] - y) < LINE and box[0] < end and start < box[1] for start, end, y in others)
+
+
+def _inside(box: Box, frame: Frame) -> Box:
+    start = max(0.0, min(box[0], frame.width - (box[1] - box[0])))
+    return start, start + box[1] - box[0], box[2]
+
+
+def _down(box: Box, others: Sequence[Box]) -> Box:
+    while _hits(box, others):
+        box = (box[0], box[1], box[2] + 1)
+    return box
