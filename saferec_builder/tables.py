@@ -123,7 +123,7 @@ CATALOG_ROWS = Table(
     "bulk",
     ("source", "source_id"),
     {
-        "source": (pl.String, "movielens, redial, csv, demo, ..."),
+        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's ruling on a merge"),
         "source_id": (pl.String, "the id in the source"),
         "domain": (pl.String, "film | series | game"),
         "title": (pl.String, "as the source spells it, without the year"),
@@ -144,7 +144,7 @@ WARNINGS = Table(
         "warning": (pl.String, "hash of the statement"),
         "ref": (pl.String, "the item meant: `imdb:tt...` or `title:Name (Year)`"),
         "domain": (pl.String, "film | series | game, or null"),
-        "kind": (pl.String, "topic (votes or a clear answer) | guide (severity) | esrb (descriptor) | review"),
+        "kind": (pl.String, "topic (votes or a clear answer) | guide (severity) | esrb (descriptor) | rating | review"),
         "topic": (pl.String, "the question, the guide category, the descriptor, or for `review` the trait's slug"),
         "yes": (pl.Int32, "votes for yes"),
         "no": (pl.Int32, "votes for no"),

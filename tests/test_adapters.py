@@ -236,6 +236,7 @@ def test_redial_ids_round_trip(tmp_path):
     assert read.drops["reason"].to_list() == ["wrong type"]
 
 
+@pytest.mark.slow
 def test_the_published_esrb_tables(real_data):
     from saferec_builder import catalog
     from saferec_builder.sources import together

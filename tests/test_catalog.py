@@ -211,6 +211,7 @@ def test_five_hundred_invented_titles_are_never_clear():
 # ---- the published catalogs
 
 
+@pytest.mark.slow
 def test_movielens_and_redial_together(real_data):
     from saferec_builder.sources import movielens, redial_items
 

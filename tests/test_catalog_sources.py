@@ -128,6 +128,11 @@ def test_csv_items(tmp_path):
     ]
 
 
+def test_a_description_is_a_plot(tmp_path):
+    read = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
+    assert read.rows["plot"].to_list() == ["In space."]
+
+
 def test_a_quote_that_nobody_closes_costs_one_row_and_not_the_run(tmp_path):
     text = 'domain,title,year\nfilm,Alien,1979\nfilm,"open,1980\n' + "x" * 1_100_000 + "\nfilm,Heat,1995\n"
     read = items_csv.read(file(tmp_path, "own.csv", text))
@@ -327,6 +332,7 @@ def test_invented_items_go_into_demo_workspaces(cli, demo_workspace):
     assert ran["added"] == ran["in"] == ran["items"] >= 360  # no two of them merge
 
 
+@pytest.mark.slow
 def test_real_catalogs_through_the_commands(cli, workspace, real_data):
     def add(*words):
         return cli("catalog", "add", *words, "-C", workspace.root, "--json").json

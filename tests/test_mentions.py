@@ -85,6 +85,7 @@ def test_an_empty_catalog_names_nothing():
     assert catalog.in_text(catalog.finder(items), "I love Zodiac (2007)") == []
 
 
+@pytest.mark.slow
 def test_real_turns_half_that_no_weight_was_fitted_on(real_data):
     """The figures that `make bench ONLY=linking` prints, on 7k titles: precision .90 and recall .85 at least."""
     from tests.bench import bench_linking, linking_gold

@@ -1,7 +1,8 @@
 """A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id and genres.
 
 `ids` (imdb:tt0078748 tmdb:348) are parted by white space or semicolons, `aliases` and `genres` by | or semicolons.
-Without an id of its own an item is named by the first of its ids, else by domain, title and year.
+`description` may stand for `plot`. Without an id of its own an item is named by the first of its ids, else by domain,
+title and year.
 """
 
 import re
@@ -35,7 +36,7 @@ def _one(place: str, row: dict[str, str]) -> Rows:
             refs=ids,
             aliases=_parts(row.get("aliases", "")),
             genres=_parts(row.get("genres", "")),
-            plot=row.get("plot"),
+            plot=row.get("plot") or row.get("description"),
         )
     ]
 
