@@ -61,30 +61,59 @@ def write(path: Path, rows: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> 
     return path
 
 
-def bulk(path: Path, megabytes: int, *, share: float, kind: str = "comments", seed: int = 1) -> int:
-    """About so many MB of lines of which `share` are of the subreddit that is mined; says how many lines."""
+def titles(n: int) -> list[tuple[str, int]]:
+    """(title, year) of made-up films, of one to four words that bodies are not made of."""
+    rng = random.Random(2)
+    parts = "vel dro mar tis kan lo re shu pim gor ath en wy cas tor bel ul fi nas qui".split()
+
+    def word() -> str:
+        return "".join(rng.choices(parts, k=rng.randrange(2, 4))).capitalize()
+
+    return [(" ".join(word() for _ in range(rng.randrange(1, 5))), rng.randrange(1950, 2022)) for _ in range(n)]
+
+
+def _body(rng: random.Random, named: list[tuple[str, int]]) -> str:
+    """Talk, and in every second one a film, mostly with its year; a name or an address in one of a hundred."""
+    words = rng.choices(WORDS, k=rng.randrange(5, 90))
+    if rng.random() < 0.5:
+        title, year = rng.choice(named)
+        words.insert(rng.randrange(len(words)), f"{title} ({year})" if rng.random() < 0.8 else title)
+    if rng.random() < 0.01:
+        words.append(rng.choice(("my wife Anna loves it", "mail me at jo@example.org", "ask u/somebody_else")))
+    return " ".join(words)
+
+
+def bulk(
+    path: Path, megabytes: int, *, share: float, kind: str = "comments", seed: int = 1, links: int = 100_000
+) -> int:
+    """About so many MB of lines of which `share` are of the subreddit that is mined; says how many lines.
+
+    Comments are on the submissions s0, s1, ... up to `links`; those of the subreddit have the first numbers.
+    """
     rng = random.Random(seed)
     made = submission if kind == "submissions" else comment
     empty = {"body": "@body@"} if kind == "comments" else {"title": "@title@", "selftext": "@body@"}
     template = line(made(0, "@link@") | empty if kind == "comments" else submission(0) | empty)
-    bodies = [" ".join(rng.choices(WORDS, k=rng.randrange(5, 90))) for _ in range(4_000)]
+    named = titles(7_000)
+    bodies = [_body(rng, named) for _ in range(4_000)]
     subs = [f"others{n}" for n in range(300)]
-    size = lines = 0
+    size = lines = wanted = 0
     with open(path, "w", encoding="utf-8") as file:
         while size < megabytes * 1_000_000:
             chunk = []
             for _ in range(5_000):
                 mined = rng.random() < share
-                link = rng.randrange(10**5)
+                link = rng.randrange(links)
                 text = template.replace("@link@", f"s{link}").replace("@body@", bodies[rng.randrange(4_000)])
                 text = (
                     text.replace('"c0"', f'"c{lines}"')
-                    .replace('"s0"', f'"s{lines}"')
+                    .replace('"s0"', f'"s{wanted}"' if mined else f'"o{lines}"')
                     .replace("helper0", f"h{link % 9973}")
                 )
                 text = text.replace("@title@", "Looking for a calm film")
                 chunk.append(text if mined else text.replace(ASKED, subs[rng.randrange(300)]))
                 lines += 1
+                wanted += mined
             block = "\n".join(chunk) + "\n"
             size += len(block)
             file.write(block)

@@ -180,7 +180,8 @@ def _lower_kin() -> str:
 # Cheap searches that any text with a name to find matches.
 _CAPITAL = r"[A-Z\u{c0}-\u{de}]"
 MAYBE = (
-    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?{_CAPITAL}",
+    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?{_CAPITAL}[^\W\d_'’ ]",
+    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?[A-HJ-Z]['’]",
     r" name(?:['’]?s| is| was) | (?:called|named) |[Cc]all me [A-Z]|(?:calls?|knows?) me |[Ii] go by "
     r"|(?i:name ?: ?[A-Z])",
     rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_CAPITAL}|{_CAPITAL}[\w'’-]+ here(?-u:\b)|(?:lost|miss) my [A-Z]"

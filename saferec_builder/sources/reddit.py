@@ -6,12 +6,12 @@ the place of their line. A line that is no JSON object, or whose fields are not 
 
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ahocorasick_rs
 import numpy as np
 import polars as pl
 
@@ -56,7 +56,8 @@ class Tally:
 def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[pl.DataFrame, Rows]]:
     """(rows of POSTS, drops) block by block."""
     wanted = sorted(subreddits)
-    pattern = re.compile(rb'"subreddit": ?"(?:%s)"' % b"|".join(re.escape(name).encode() for name in wanted))
+    # one automaton per name: a single needle is searched several times faster than a set with a common beginning
+    needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
     batch: list[tuple[int, bytes]] = []
     drops: Rows = []
     size = 0
@@ -65,7 +66,7 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
         odd = dumps.odd_lines(block)
         drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in odd]
         drops += [_drop(path, *fault) for fault in block.faults]
-        for n in _matching(block, pattern, set(odd)):
+        for n in _matching(block, needles, set(odd)):
             batch.append((block.first + n, block.line(n)))
             size += len(batch[-1][1])
         if size > _ENOUGH or len(drops) > 10_000:
@@ -77,10 +78,12 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
 _ENOUGH = 16 << 20  # bytes of passing lines that are parsed at once
 
 
-def _matching(block: dumps.Block, pattern: re.Pattern[bytes], odd: set[int]) -> list[int]:
+def _matching(block: dumps.Block, needles: list[Any], odd: set[int]) -> list[int]:
+    """Numbers of the lines in which a wanted name stands between quotes; what it names there is seen after parsing."""
     if not block.ends.size:
         return []
-    found = [match.start() for match in pattern.finditer(block.data, 0, int(block.ends[-1]))]
+    last = int(block.ends[-1])
+    found = [at for needle in needles for _, at, _ in needle.find_matches_as_indexes(block.data) if at < last]
     lines = np.unique(np.searchsorted(block.ends, found)).tolist()
     return [n for n in lines if n not in odd] if odd else lines
 

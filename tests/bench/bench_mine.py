@@ -18,7 +18,7 @@ from tests import reddit_dump
 from tests.bench.figures import figure
 
 ROUNDS = 3
-MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "1100"))
+MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "2200"))
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 READ = """
 import sys
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-mine-") as name:
         folder = Path(name)
         plain = folder / "RC_2022-10.ndjson"
-        reddit_dump.bulk(plain, MEGABYTES, share=0.1)
+        reddit_dump.bulk(plain, MEGABYTES, share=0.1, links=links(MEGABYTES))
         print(f"  {plain.stat().st_size / 1e9:.2f} GB of comments, one in ten passes")
         packed, wide = folder / "RC_2022-10.zst", folder / "RC_2022-11.zst"
         run(["zstd", "-q", "-3", "-T0", str(plain), "-o", str(packed)])
@@ -56,6 +56,11 @@ def main() -> None:
         growth(folder)
     joining()
     duplicates()
+
+
+def links(megabytes: int) -> int:
+    """Submissions of the subreddit in a file of a twentieth of the size: a line has about 1.3 kB, one in ten passes."""
+    return megabytes * 1_000_000 // 20 // 1_300 // 10
 
 
 def run(command: list[str]) -> tuple[float, float, float]:
@@ -92,11 +97,7 @@ def workspace(folder: Path, name: str) -> Path:
     home = folder / name
     run([TOOL, "init", str(home)])
     items = folder / "items.csv"
-    rng = random.Random(2)
-    titles = [
-        " ".join(w.capitalize() for w in rng.choices(reddit_dump.WORDS, k=rng.randrange(1, 5))) for _ in range(7_000)
-    ]
-    lines = [f"film,{title},{1950 + n % 70}" for n, title in enumerate(titles)]
+    lines = [f"film,{title},{year}" for title, year in reddit_dump.titles(7_000)]
     items.write_text("domain,title,year\n" + "\n".join(lines) + "\n")
     run([TOOL, "catalog", "add", "csv", str(items), "-C", str(home)])
     return home
@@ -106,7 +107,7 @@ def steps(folder: Path, comments: Path) -> None:
     """The whole command with a catalog of 7,000 titles, and what each of its steps costs beside reading."""
     home = workspace(folder, "steps")
     asked = folder / "RS_2022-10.ndjson"
-    reddit_dump.bulk(asked, 60, share=0.5, kind="submissions", seed=4)
+    reddit_dump.bulk(asked, MEGABYTES // 20, share=0.1, kind="submissions", seed=4)
     command = [TOOL, "mine", "reddit", str(asked), str(comments), "-C", str(home), "--workers", "1", "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
@@ -124,8 +125,8 @@ def growth(folder: Path) -> None:
     for n, megabytes in enumerate((150, 600)):
         home = workspace(folder, f"growth{n}")
         asked, said = folder / f"RS_{n}.ndjson", folder / f"RC_{n}.ndjson"
-        reddit_dump.bulk(asked, megabytes // 20, share=0.5, kind="submissions", seed=5 + n)
-        reddit_dump.bulk(said, megabytes, share=0.1, seed=7 + n)
+        reddit_dump.bulk(asked, megabytes // 20, share=0.1, kind="submissions", seed=5 + n)
+        reddit_dump.bulk(said, megabytes, share=0.1, seed=7 + n, links=links(megabytes))
         command = [TOOL, "mine", "reddit", str(asked), str(said), "-C", str(home), "--workers", "1"]
         used.append(run(command))
         asked.unlink()
