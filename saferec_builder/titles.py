@@ -75,7 +75,7 @@ def _folded(title: str) -> str:
 
 def _words(text: str) -> str:
     words = text.split() if text.replace(" ", "").isalnum() else _NOT_WORD.sub(" ", text).split()
-    return " ".join(counted(words) if not _COUNTING.isdisjoint(words) else words)
+    return " ".join(counted(words))
 
 
 def counted(words: list[str]) -> list[str]:
@@ -83,6 +83,8 @@ def counted(words: list[str]) -> list[str]:
 
     Only after another word, and I, V and X may be letters.
     """
+    if _COUNTING.isdisjoint(words):
+        return words
     return [_number(before, word) for before, word in zip(["", *words], words, strict=False)]
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from ahocorasick_rs import AhoCorasick
 
 from saferec_builder import titles
-from saferec_builder.catalog.evidence import ARTICLES, Place, Text, evidence
+from saferec_builder.catalog.evidence import ARTICLES, Place, Text, evidence, rarity
 from saferec_builder.catalog.linking import index
 
 _HERE = Path(__file__).parent
@@ -43,6 +43,7 @@ class Finder:
 
     index: titles.Index
     forms: Sequence[str]
+    small: frozenset[str]  # forms of small words alone
     articled: frozenset[str]  # forms whose titles all begin with an article: "the game", not "game"
     automaton: Any
     weights: Mapping[str, float]
@@ -59,7 +60,9 @@ def finder(items: pl.DataFrame, weighed: Mapping[str, float] | None = None) -> F
             starts = name.casefold().split(" ", 1)[0] in ARTICLES
             articled[form] = articled.get(form, True) and starts
     automaton = AhoCorasick([f" {form} " for form in forms])
-    return Finder(found, forms, frozenset(f for f, yes in articled.items() if yes), automaton, weighed or weights())
+    small = frozenset(form for form in forms if not any(map(rarity, form.split())))
+    needs = frozenset(form for form, yes in articled.items() if yes)
+    return Finder(found, forms, small, needs, automaton, weighed or weights())
 
 
 def in_text(finder: Finder, text: str) -> list[Mention]:
@@ -78,6 +81,8 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
 
 
 def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
+    if place.form in finder.small and not _marked(read, place):
+        return None
     year = _YEAR_AFTER.match(read.raw, place.end)
     match = titles.by_form(finder.index, place.form, int(year[1] or year[2]) if year else None)
     if year and match.match == "found":
@@ -88,6 +93,15 @@ def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
     if score < 0:
         return None
     return _mention(read, place, place.end, titles.by_form(finder.index, place.form))
+
+
+def _marked(read: Text, place: Place) -> bool:
+    """Small words alone ("it", "up") need a capital, a quote, a line that they begin or a number behind them."""
+    start = read.spans[place.first][0]
+    before, behind = read.raw[start - 1 : start], read.raw[place.end : place.end + 8]
+    return (
+        read.raw[start].isupper() or not before.isspace() or before == "\n" or any(c in "([0123456789" for c in behind)
+    )
 
 
 def _mention(read: Text, place: Place, end: int, match: titles.Match) -> Mention:
@@ -107,13 +121,12 @@ def _start(read: Text, place: Place) -> int:
 
 
 def as_words(text: str) -> Text:
-    spans, words = [], []
-    for found in _WORD.finditer(text):
-        plain = _plain(found[0])
-        if plain:
-            spans.append(found.span())
-            words.append(plain)
-    return Text(text, spans, titles.counted(words))
+    found = list(_WORD.finditer(text))
+    words = [_plain(word[0]) for word in found]
+    if "" in words:
+        found = [word for word, plain in zip(found, words, strict=True) if plain]
+        words = [plain for plain in words if plain]
+    return Text(text, [word.span() for word in found], titles.counted(words))
 
 
 @lru_cache(maxsize=65536)
@@ -137,12 +150,15 @@ def places(finder: Finder, read: Text) -> Iterator[Place]:
 
 
 def _found(finder: Finder, read: Text, words: list[str], owners: Mapping[int, str]) -> Iterator[Place]:
+    met = finder.automaton.find_matches_as_indexes(f" {' '.join(words)} ", overlapping=True)
+    if not met:
+        return
     starts, ends, at = {}, {}, 0
     for n, word in enumerate(words):
         starts[at] = n
         at += len(word) + 1
         ends[at + 1] = n  # a pattern begins and ends with a space
-    for pattern, start, end in finder.automaton.find_matches_as_indexes(f" {' '.join(words)} ", overlapping=True):
+    for pattern, start, end in met:
         first, last = starts.get(start), ends.get(end)
         if first is None or last is None:
             continue
