@@ -55,8 +55,10 @@ def propose(
     if dry_run:
         say(_planned(world, made, limits), as_json, noun)
         return
-    first = reading.job(world, made[0], None, limit=limit)
-    rows = len(first.todo) if len(made) == 1 else len(world.subjects)
+    leaves = any(step.server and not step.server.is_loopback for step in made)
+    rows = len(world.subjects) if leaves else 0
+    if leaves and len(made) == 1:
+        rows = len(reading.job(world, made[0], None, limit=limit).todo)
     proposers.consent(made, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[world.kind])
     say(_read(world, made, cascade, limits, as_json), as_json, "readings" if len(made) > 1 or samples else noun)
 
