@@ -228,6 +228,17 @@ def suspect(text: pl.Expr) -> pl.Expr:
     return text.str.contains(_SUSPECT)
 
 
+def check_certificates(labels: pl.DataFrame, certified: Iterable[str]) -> None:
+    """Stops where labels were given without two people (`auto`) on a trait whose audits do not carry that."""
+    loose = labels.filter((pl.col("method") == "auto") & ~pl.col("trait").is_in(list(certified)))
+    if loose.height:
+        trait, subject = loose.sort("trait", "subject").select("trait", "subject").row(0)
+        raise ReleaseError(
+            f"release: {loose.height} labels are `auto` without a certificate that holds, first {trait} on {subject}:"
+            " audit more (`saferec-build review status` says how many), or review these"
+        )
+
+
 def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
     still = rows.filter(pl.col("conversation").is_in(list(removed)))
     if still.height:

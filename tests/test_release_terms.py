@@ -141,10 +141,18 @@ def test_crisis_and_clusters_are_honoured(workspace, cli):
     store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
     twins = [{"conversation": c, "revision": 0, "cluster": "t"} for c in ("c001", "c039")]
     store.append(ws, tables.CLUSTERS, pl.DataFrame(twins, schema=tables.CLUSTERS.schema))
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c007,\n")
     ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["dropped"] == {"crisis": 1, "straddles split": 1}
+    assert ran["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}
     left = pl.concat([pl.read_parquet(p) for p in (ws.releases / "1.0.0/data/conversations").glob("*")])
-    assert not {"c005", "c001"} & set(left["conversation"]) and "c039" in set(left["conversation"])
+    assert not {"c005", "c001", "c007"} & set(left["conversation"]) and "c039" in set(left["conversation"])
+
+
+def test_a_label_without_people_needs_a_certificate_that_holds():
+    known = pl.DataFrame({"subject": ["c1", "c2"], "trait": ["gore", "needles"], "method": ["auto", "agreed"]})
+    checks.check_certificates(known, ["gore"])
+    with pytest.raises(ReleaseError, match="1 labels are `auto`.*gore on c1"):
+        checks.check_certificates(known, ["needles"])
 
 
 def test_explain_names_every_check(cli):

@@ -73,6 +73,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     silent = _silent(built["source"], wanted)
     _check(filled, base.conversations["turns"], base.out, silent)
     agreement = _agreement(base.reviews, taxonomy, withheld)
+    missed = {} if base.reviews.is_empty() else _missed(ws, known, withheld)
     released = known.filter(~pl.col("trait").is_in(withheld)).join(
         filled.select(subject="conversation"), on="subject", how="semi", maintain_order="left"
     )
@@ -81,7 +82,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
         k=k,
         rows=filled,
         turns=base.conversations["turns"],
-        labels=_labels(released, base.reviews, agreement, ws.secret),
+        labels=_labels(released, base.reviews, agreement, missed, ws.secret),
         reviews=_reviews(base.reviews, filled, withheld, ws, wanted.version),
         item_labels=base.labels.filter(kind="item_flag"),
         items=base.items,
@@ -95,7 +96,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
     facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
     facts["unreviewed"] = filled.join(known, left_on="conversation", right_on="subject", how="anti").height
-    facts |= {"agreement": agreement, "withheld": withheld}
+    facts |= {"agreement": agreement, "missed": missed, "withheld": withheld}
     made = _provenance(ws, base.conversations, base.catalog_rows, base.reviews)
     return Made(content, drops, facts, parent, made, (ws.root / path if path else traits.EMBEDDED).read_bytes())
 
@@ -155,19 +156,30 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
 
 def _out(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     """Conversations that nobody may be given: a crisis, or a removal that was asked for."""
-    from saferec_builder import release
+    from saferec_builder import mine, release
 
-    marks = tables.last(store.read(ws, tables.MARKS).filter("crisis"), "conversation", "digest")
+    marks = tables.last(store.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
     crisis = conversations.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
     out = dict.fromkeys(crisis, release.CRISIS)
     asked = ws.root / "removals.csv"
     if asked.exists():
-        from saferec_builder import mine
-
-        removals = mine.read_removals(asked)
-        gone = mine.removed(conversations, store.read(ws, tables.ORIGINS), removals, ws.secret)
+        gone = mine.gone(asked, conversations, store.read(ws, tables.ORIGINS), ws.secret)
         out |= dict.fromkeys(gone, release.REMOVED)
     return out
+
+
+def _missed(ws: Workspace, labels: pl.DataFrame, withheld: list[str]) -> dict[str, dict[str, Any]]:
+    """trait -> what its labels still miss at most, by blind audits; stops where a label claims more than they carry."""
+    from saferec_builder import bounds, checks
+    from saferec_builder.cli import adjudicate
+
+    told = adjudicate.told_bounds(adjudicate.gather(ws.root)).traits
+    checks.check_certificates(labels, [slug for slug, bound in told.items() if bound.certified])
+    return {
+        slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}
+        for slug, bound in told.items()
+        if slug not in withheld
+    }
 
 
 def _parent(ws: Workspace, version: str) -> Path | None:
@@ -246,14 +258,21 @@ def _keyed(secret: bytes, *parts: str) -> str:
     return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()
 
 
-def _labels(labels: pl.DataFrame, reviews: pl.DataFrame, agreement: dict[str, Any], secret: bytes) -> pl.DataFrame:
+def _labels(
+    labels: pl.DataFrame,
+    reviews: pl.DataFrame,
+    agreement: dict[str, Any],
+    missed: dict[str, dict[str, Any]],
+    secret: bytes,
+) -> pl.DataFrame:
     """Labels as released: `basis` names the set of reviews behind one, and tells nothing else about them."""
     who = dict(reviews.select("review", "reviewer").iter_rows())
     lists = labels["reviews"].to_list()
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
+    certified = {trait: facts["words"] for trait, facts in missed.items() if facts["certified"]}
     return labels.select("subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
-        certificate=pl.lit(None, pl.String),
+        certificate=pl.col("trait").replace_strict(certified, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
         basis=pl.Series([_keyed(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
     )
