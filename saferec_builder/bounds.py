@@ -108,3 +108,17 @@ def lowers_most(told: Told) -> str | None:
         return None
     slug = min(open_, key=lambda name: open_[name] or 0)
     return f"{open_[slug]:,} more audits certify {slug}"
+
+
+def band(proposals: pl.DataFrame, pooled: Bound) -> int:
+    """How many unread conversations are worth reading by score before more are audited; 0 where scores tell nothing.
+
+    The score of a conversation is the doubt that a proposer left on any of its traits.
+    """
+    if pooled.certified or pooled.zone <= pooled.audited:
+        return 0
+    flags = pl.col("verdict").is_in(["present", "unsure"]).any().over("subject")
+    quiet = proposals.filter(kind="sensitivity").filter(~flags).filter(pl.col("confidence").is_not_null())
+    doubt = quiet.group_by("subject").agg(doubt=(1 - pl.col("confidence")).max())["doubt"].sort(descending=True)
+    chances = [*doubt.to_list(), *[0.0] * pooled.zone][: pooled.zone]
+    return certificates.plan(pooled.found, chances) if len(doubt) else 0

@@ -22,6 +22,7 @@ STAGES = {
     "route",
     "adjudicate",
     "probes",
+    "ranking",
     "bounds",
     "release",
     "checks",

@@ -94,6 +94,16 @@ def test_every_task_is_there_once_whatever_breaks(seed):
     assert sync.Ledger.of(rows, rows.extend).there == dict(server.held)
 
 
+def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one():
+    server, rows = Fake(random.Random(0), []), []
+    server.chunk, asked = 1_000, []
+    server.keys = lambda project: asked.append("keys") or []
+    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(10_000)}
+    assert sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend)).added == 10_000
+    again = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (again.added, again.skipped, len(server.held), asked) == (0, 10_000, 10_000, [])
+
+
 def test_answered_copies_are_kept_and_the_empty_one_goes():
     server = Fake(random.Random(0), [])
     server.held = [("a", "1"), ("a", "2"), ("b", "3")]

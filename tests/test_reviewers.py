@@ -1,6 +1,7 @@
 """What the queue owes its people, and what it may know of them: opt-outs, caps, gold, decoys, work set aside."""
 
 # ruff: noqa: F811
+import random
 from collections import Counter
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 
 from saferec_builder import bounds, store, tables, traits
 from saferec_builder.probes import decoys
+from saferec_builder.ranking import closest_first, rank
 from saferec_builder.route import Plan, route, texts, void
 from tests.test_review_cli import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
@@ -222,3 +224,57 @@ def test_gold_is_told_apart_from_the_audit():
     # gore in p0 and p1 found, needles in p1 missed; of 2 * 20 - 3 absent ones none invented
     assert (told.gold["units_present"], told.gold["missed"], told.gold["units_absent"]) == (3, 1, 37)
     assert told.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))
+
+
+def test_the_model_orders_disputes_and_reviewers_and_makes_no_label():
+    rows = []
+    for n in range(60):  # ann and bo agree; di says the contrary half of the time
+        truth = "present" if n % 3 == 0 else "absent"
+        wrong = "absent" if truth == "present" else "present"
+        said = {"ann": truth, "bo": truth, "di": wrong if n % 2 else truth}
+        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in said.items()]
+    rows += [("sensitivity", "near", "gore", "ann", "present"), ("sensitivity", "near", "gore", "bo", "absent")]
+    rows += [("sensitivity", "far", "gore", "ann", "absent"), ("sensitivity", "far", "gore", "di", "present")]
+    votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
+    told = rank(votes)
+    assert told.skill["ann"] > 0.9 > told.skill["di"]
+    disputed = pl.DataFrame(
+        [("sensitivity", c, "gore") for c in ("far", "near")], schema=NO_DISPUTES.schema, orient="row"
+    )
+    assert closest_first(disputed, told)["subject"].to_list() == ["near", "far"]
+    assert rank(votes.head(0)) is None
+    assert rank(votes.filter(reviewer="ann")) is None
+    assert closest_first(disputed, None).equals(disputed)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
+def test_the_model_is_that_of_crowd_kit():
+    from crowdkit.aggregation import DawidSkene
+    from pandas import DataFrame
+
+    rng = random.Random(3)
+    truth = {f"c{n}": rng.choice(["present", "absent", "absent"]) for n in range(300)}
+    flip = {"present": "absent", "absent": "present"}
+    errs = {"ann": 0.05, "bo": 0.15, "di": 0.35}
+    rows = [
+        ("sensitivity", c, "gore", name, flip[value] if rng.random() < error else value)
+        for c, value in truth.items()
+        for name, error in errs.items()
+    ]
+    votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
+    told = rank(votes)
+    frame = DataFrame([(r[1], r[3], r[4]) for r in rows], columns=["task", "worker", "label"])
+    theirs = DawidSkene(n_iter=50).fit_predict_proba(frame).max(axis=1)
+    apart = [abs(told.sure["sensitivity", c, "gore"] - theirs[c]) for c in truth]
+    assert sum(gap > 0.05 for gap in apart) <= 6  # of 300: smoothing, and ties
+    assert min(told.skill, key=lambda name: told.skill[name]) == "di"
+
+
+def test_a_band_is_advised_where_scores_tell_something():
+    ids = [f"c{n}" for n in range(2_000)]
+    sure = pl.Series([0.6 if n < 40 else 0.9999 for n in range(2_000)])
+    props = proposals(*((c, "gore", "absent") for c in ids)).with_columns(confidence=sure)
+    start = bounds.certificates.bound(bounds.Audit(150, 2_000, ()))
+    assert 20 <= bounds.band(props, start) <= 60
+    assert bounds.band(props.head(0), start) == 0

@@ -58,7 +58,7 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
-    from saferec_builder import adjudicate, route, store, tables
+    from saferec_builder import adjudicate, ranking, route, store, tables
     from saferec_builder.cli import servers
     from saferec_builder.errors import UsageError
 
@@ -77,7 +77,10 @@ def push(
         desk = _probe(desk, gold)
         plan = replace(plan, gold=frozenset(desk.gold.select("kind", "subject").iter_rows()))
         back = route.void(desk.assignments, desk.proposals, disputed, desk.standing, plan.avoid)
-        new = route.route(desk.texts, desk.proposals, desk.assignments, disputed, plan, back)
+        queue = ranking.closest_first(
+            disputed, ranking.rank(adjudicate.by_reviewers(desk.votes)) if adjudicator else None
+        )
+        new = route.route(desk.texts, desk.proposals, desk.assignments, queue, plan, back)
         added = store.append(desk.ws, tables.ASSIGNMENTS, new)
         assignments = store.read(desk.ws, tables.ASSIGNMENTS)
         _plant(desk, assignments, decoys, plan.avoid)

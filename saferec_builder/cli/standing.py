@@ -31,6 +31,8 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         figures |= {"missed_of_all": told.pooled.__dict__, "together": told.together}
     figures |= {"on_gold": told.gold} if told.gold["units_present"] or told.gold["units_absent"] else {}
     figures |= {"next": advice} if (advice := bounds.lowers_most(told)) else {}
+    size = bounds.band(desk.proposals, told.pooled)
+    figures |= {"worth_reading_by_score": f"{size:,} conversations: `review push --band {size}`"} if size else {}
     say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
 
 
@@ -38,7 +40,7 @@ def _people(desk: Desk, disputed: "pl.DataFrame") -> dict[str, dict[str, Any]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
     import polars as pl
 
-    from saferec_builder import adjudicate, probes, route
+    from saferec_builder import adjudicate, probes, ranking, route
 
     said = adjudicate.opinions(desk.votes, disputed)
     units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
@@ -47,9 +49,12 @@ def _people(desk: Desk, disputed: "pl.DataFrame") -> dict[str, dict[str, Any]]:
     counted = desk.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     probed = probes.results(desk.votes, desk.gold, desk.decoys)
+    ranked = ranking.rank(adjudicate.by_reviewers(desk.votes))
+    skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
         name: {"tasks": n, "open": still.get(name, 0)}
         | ({"seconds": speed[name]} if speed.get(name) is not None else {})
+        | skill.get(name, {})
         | probed.get(name, {})
         for name, n in had.items()
     }
