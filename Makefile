@@ -1,7 +1,7 @@
 # Each target prepares .venv first. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := review,hub,train
+EXTRAS := review,label-studio,argilla,hub,train
 .PHONY: venv demo test quick lint test-servers bench bench-training soak clean
 
 venv: .venv/ready
@@ -37,6 +37,7 @@ bench-training: venv
 	$(BIN)/python -m tests.bench training
 
 soak: venv
+	SAFEREC_SOAK=1 $(BIN)/pytest tests/test_hub_faults.py
 	$(BIN)/pytest -s -m "slow or servers or soak" tests/test_kill.py tests/test_hub.py tests/test_propose_kill.py
 	SAFEREC_FAULTS=200 $(BIN)/pytest -s tests/test_review_faults.py
 

@@ -27,6 +27,14 @@ BLOWS = {
 }
 
 
+SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; without it, they take turns
+
+
+def blows(number: int, many: int, names: list[str]) -> list[str]:
+    """The faults for this request: `many` of them, so that neighbours get others."""
+    return names if SOAK else [names[(number + step * 5) % len(names)] for step in range(many)]
+
+
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     quick(monkeypatch)
@@ -67,8 +75,8 @@ def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path):
 
     injected = noticed = 0
     for number in range(steps(hub, run, back)):
-        for name, blow in BLOWS.items():
-            failed = disturbed(hub, run, back, number, blow)
+        for name in blows(number, 3, list(BLOWS)):
+            failed = disturbed(hub, run, back, number, BLOWS[name])
             injected, noticed = injected + 1, noticed + failed
             repo, where = hub.repos[REPO], f"request {number}, {name}"
             assert held(repo, "main") in (old, new), where
@@ -78,7 +86,7 @@ def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path):
             assert held(repo, "main") == held(repo, "v1.1.0") == new, where
             assert [c.title for c in repo.commits].count("Release 1.1.0") == 1, where
     print(f"{injected} faults injected, {noticed} noticed, 0 broken states")
-    assert injected >= 50 and noticed >= 20
+    assert injected >= 100 and noticed >= 20
 
 
 def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub, tmp_path):
@@ -93,7 +101,7 @@ def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub,
 
     injected = 0
     for number in range(steps(hub, run, back)):
-        for name in ("500", "500, done all the same", "line cut"):
+        for name in blows(number, 1, ["500", "500, done all the same", "line cut"]):
             disturbed(hub, run, back, number, BLOWS[name])
             injected += 1
             repo, where = hub.repos[REPO], f"request {number}, {name}"
@@ -104,7 +112,7 @@ def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub,
             assert held(repo, "v1.0.0") is None and held(repo, "v1.1.0") == new, where
             assert not repo.branches and len(repo.commits) == 1, where
     print(f"{injected} faults injected, 0 broken states")
-    assert injected >= 30
+    assert injected >= 20
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
