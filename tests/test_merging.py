@@ -148,3 +148,18 @@ def test_no_rows_no_items():
     assert (items.height, links.height) == (0, 0)
     oracle, risk = catalog.risks(items, links, tables.WARNINGS.empty, TAXONOMY)
     assert (len(oracle.items), risk.shape) == (0, (0, 20))
+
+
+def test_a_row_alone_becomes_the_same_item_as_one_in_company():
+    """Most rows share nothing and are made an item a column at a time; the result is that of the rows that merge."""
+    more = {"genres": ["Drama", "War"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
+    alone = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], more)
+    bare = ("csv:2", "Big", None, [], {})
+    for row in (alone, bare):
+        items, links = merged(row)
+        twin = (f"demo:{row[0][-1]}", row[1], row[2], row[3] or ["tmdb:9"], {})
+        both, _ = merged((*row[:3], row[3] or ["tmdb:9"], row[4]), twin)
+        assert both.height == 1
+        assert items.drop("refs").equals(both.drop("refs"))
+        assert items["refs"].to_list() == [[row[0], *row[3]]]
+        assert links.height == 2 + len(row[3])
