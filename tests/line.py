@@ -31,6 +31,7 @@ def steps(folder: Path) -> Iterator[Step]:
     yield ["catalog", "add", "demo", str(world.FOLDER / "films.jsonl"), str(world.FOLDER / "games.jsonl")]
     yield ["catalog", "add", "warnings", str(folder / "input" / "warnings.csv")]
     yield ["propose"]
+    yield ["propose", "--items"]
     yield PUSH
     yield REVIEWERS
     yield ["review", "pull", "--tool", "files", *review]

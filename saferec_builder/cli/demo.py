@@ -13,7 +13,7 @@ VERSION = "1.0.0"
 
 def demo(
     to: Annotated[Path, typer.Option(help="Folder of the demo.")] = Path("saferec-demo"),
-    generated: Annotated[int, typer.Option(help="Generated conversations beside the 260 hand-written ones.")] = 7700,
+    generated: Annotated[int, typer.Option(help="Generated conversations beside the 260 hand-written ones.")] = 13700,
     training: Annotated[bool, typer.Option(help="Also train and evaluate three models (about ten minutes).")] = True,
 ) -> None:
     """Run the whole line on invented conversations with simulated reviewers.
@@ -34,6 +34,9 @@ def demo(
     line("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
     line("catalog", "add", "warnings", given / "warnings.csv")
     line("propose")
+    line("propose", "--items")  # sixty items have no warnings: what their plots say goes to people too
+    line("propose-score", "--gold", "demo")
+    line("propose-score", "--items", "--gold", "demo")
     who = [word for name in REVIEWERS for word in ("--reviewer", name)]
     push = ["review", "push", "--tool", "files", *who, "--adjudicator", ADJUDICATOR, "--all"]
     _pull(line, to, (*REVIEWERS, ADJUDICATOR))  # of a run that was interrupted before its pull
@@ -69,12 +72,14 @@ def _runner(folder: Path) -> Callable[..., None]:
 def _answer(folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None:
     """The simulated reviewers fill in their files; `truth` is by conversation."""
     from annotation.answers import task_id
-    from saferec_builder import store, tables
-    from saferec_builder.demo import people
+    from saferec_builder import catalog, store, tables, traits
+    from saferec_builder.demo import flags, people
 
     ws = store.open_workspace(folder)
     assigned = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
-    by_task = {task_id(*row): truth[row[1]] for row in assigned.iter_rows() if row[0] == "sensitivity"}
+    items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    known = truth | flags.truth(items, traits.load())
+    by_task = {task_id(*row): known[row[1]] for row in assigned.iter_rows()}
     for name in names:
         path = folder / "review" / f"{name}.csv"
         rows = people.fill(path, by_task, adjudicator=name == ADJUDICATOR)

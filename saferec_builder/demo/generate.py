@@ -14,7 +14,7 @@ from typing import Any
 from saferec_builder.demo import world
 from saferec_builder.traits import Taxonomy
 
-COUNTS = {"train": 6000, "validation": 700, "test": 700, "unseen": 300}
+COUNTS = {"train": 12000, "validation": 700, "test": 700, "unseen": 300}
 # first day and length in days; validation and test begin where saferec.toml of the demo says
 PERIODS = {"train": (0, 600), "validation": (600, 60), "test": (660, 60), "unseen": (660, 60)}
 START = datetime(2022, 1, 1, tzinfo=UTC)
@@ -23,6 +23,7 @@ LOOKALIKE = 0.08  # share of seekers whose words only look like one
 LATE = 0.05  # share of the sensitive who say so only after the recommendation
 BROKEN = 0.55  # share of recommendations that break the sensitivity: recommenders do not know of it
 GAMES = 0.15  # share of requests that are about games
+TEMPTING = 4  # a sensitivity is one of the four that a taste breaks most often
 ANSWERS = 6  # items that the recommender names
 ACCEPTED = 4  # of which the seeker takes up
 
@@ -97,14 +98,12 @@ def _conversation(
 def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     """A person with a taste (the items that share a genre with a first favourite) and perhaps a sensitivity."""
     domain = "game" if rng.random() < GAMES else "film"
-    traits: tuple[str, ...] = ()
-    if rng.random() < SENSITIVE:
-        traits = tuple(rng.sample(world.TRAITS, 2 if rng.random() < 0.1 else 1))
     shelf = [i for i in world.items() if i.domain == domain]
     favourite = rng.choice(shelf)
     taste = sorted(shelf, key=lambda i: (-len(set(i.genres) & set(favourite.genres)), abs(i.year - favourite.year)))
     near = [i for i in taste[1:60] if i.title != favourite.title]
     liked = (favourite, *rng.sample(near[:20], 1))
+    traits = _traits(near[:20], breaks, rng) if rng.random() < SENSITIVE else ()
     pool = [i for i in near if i not in liked]
     broken = [i for i in pool if breaks[i] & set(traits)]
     whole = [i for i in pool if i not in broken]
@@ -117,6 +116,13 @@ def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
             offered.append(item)
     accepted = tuple(rng.sample(offered, ACCEPTED))
     return _Seeker(domain, traits, liked, tuple(offered), accepted)
+
+
+def _traits(near: list[world.Item], breaks: Broken, rng: random.Random) -> tuple[str, ...]:
+    """One sensitivity, sometimes two, among those that this taste often breaks: there it matters to be careful."""
+    often = {t: sum(t in breaks[i] for i in near) for t in world.TRAITS}
+    order = sorted(world.TRAITS, key=lambda t: (-often[t], t))[:TEMPTING]
+    return tuple(rng.sample(order, 2 if rng.random() < 0.1 else 1))
 
 
 def _turns(

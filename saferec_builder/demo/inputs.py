@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.demo import generate, people, world
+from saferec_builder.demo import flags, generate, people, world
 from saferec_builder.tables import digest
 from saferec_builder.traits import Taxonomy
 
@@ -48,7 +48,7 @@ def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int
     conversations = made(taxonomy, generated)
     _lines(folder / "conversations.jsonl", (c.row for c in conversations), replacing)
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy), replacing)
-    rows = world.warnings(taxonomy)
+    rows = flags.told(world.warnings(taxonomy))
     with replacing(folder / "warnings.csv") as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, list(rows[0]))
         out.writeheader()

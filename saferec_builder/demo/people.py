@@ -23,7 +23,7 @@ Row = dict[str, str]
 
 
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:
-    """Answers every row of a pushed file and says how many. `truth` is by task; an item's task has none here."""
+    """Answers every row of a pushed file and says how many. `truth` is by task."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     tasks: dict[str, list[Row]] = {}
