@@ -90,15 +90,16 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
         raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
     probe = f".probe-{os.urandom(8).hex()}"
     (folder / probe).touch()
-    cpus = {"num_cpus": how.workers or os.cpu_count()} if how.address == "local" else {}
-    ray.init(address=how.address, include_dashboard=False, log_to_driver=False, **cpus)
+    cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its own
+    ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:
         task = ray.remote(max_retries=_TRIES, num_cpus=1)(_shard)
         waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
         for done in _as_ready(ray, waiting):
             ray.get(done)
     except ray.exceptions.RayTaskError as fault:
-        raise fault.as_instanceof_cause() from None
+        cause: Exception = fault.as_instanceof_cause()
+        raise cause from None
     finally:
         ray.shutdown()
         (folder / probe).unlink(missing_ok=True)

@@ -16,7 +16,6 @@ from saferec_builder import store
 from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
 
-
 pytest_plugins = ["tests.servers.fixtures"]
 
 
