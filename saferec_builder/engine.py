@@ -98,7 +98,7 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
         for done in _as_ready(ray, waiting):
             ray.get(done)
     except ray.exceptions.RayTaskError as fault:
-        cause: Exception = fault.as_instanceof_cause()
+        cause: Exception = fault.cause  # what the shard itself raised
         raise cause from None
     finally:
         ray.shutdown()
