@@ -1,0 +1,102 @@
+"""The masks: only items, none twice, none that was seen, exactly k, then the end; and log-probabilities under them."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.errors import TrainingError
+from training.decoding import (
+    Catalogue,
+    closed,
+    load,
+    log_probabilities,
+    mask,
+    named_in,
+    permitted,
+    permitted_along,
+    save,
+)
+
+torch = pytest.importorskip("torch")
+
+# tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
+CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)
+SIZE = 7
+
+
+def allowed(rows: object) -> list[list[int]]:
+    return [[token for token in range(SIZE) if row[token]] for row in rows]  # type: ignore[attr-defined]
+
+
+def test_only_unseen_items_then_the_end() -> None:
+    shut = closed(CATALOGUE, [["b"], []], SIZE)
+    assert allowed(permitted(CATALOGUE, shut, 0)) == [[3, 5, 6], [3, 4, 5, 6]]
+    assert allowed(permitted(CATALOGUE, shut, 2)) == [[1], [1]]
+
+
+def test_nothing_twice() -> None:
+    # after c (5), c is out; the third place is the end's
+    shut = closed(CATALOGUE, [["b"]], SIZE)
+    steps = permitted_along(CATALOGUE, shut, torch.tensor([[5, 3, 1]]))
+    assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
+
+
+def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
+    shut = closed(CATALOGUE, [["a", "b", "c"]], SIZE)
+    steps = permitted_along(CATALOGUE, shut, torch.tensor([[6, 1, 1]]))
+    assert allowed(steps[0]) == [[6], [1], [1]]
+
+
+def test_an_item_of_another_catalogue_closes_nothing() -> None:
+    assert allowed(~closed(CATALOGUE, [["zzz"]], SIZE)) == [[3, 4, 5, 6]]
+
+
+def test_what_the_prompt_names_is_out_and_its_words_change_nothing() -> None:
+    shut = named_in(CATALOGUE, torch.tensor([[0, 2, 4, 2]]), SIZE)
+    assert allowed(~shut) == [[3, 5, 6]]
+
+
+def test_log_probabilities_by_hand() -> None:
+    # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0
+    shut = closed(CATALOGUE, [["b"]], SIZE)
+    logs, entropy = log_probabilities(CATALOGUE, shut, torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
+    assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0], abs=1e-6)
+    assert entropy[0].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
+
+
+def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
+    logits = torch.zeros(1, 4, SIZE, requires_grad=True)
+    logs, _ = log_probabilities(
+        CATALOGUE, closed(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits
+    )
+    assert logs[0, 3].item() == 0.0
+    logs.sum().backward()
+    assert torch.isfinite(logits.grad).all() and logits.grad[0, 2:].abs().max() == 0
+
+
+def test_sampling_and_log_probabilities_allow_the_same() -> None:
+    # what may be drawn at each place is what has a probability there, whatever the prompt before it
+    shut = closed(CATALOGUE, [["b"], ["d"]], SIZE)
+    answers = torch.tensor([[5, 3, 1], [4, 5, 1]])
+    along = permitted_along(CATALOGUE, shut, answers)
+    prompt = torch.full((2, 3), 2)
+    for place in range(3):
+        scores = mask(CATALOGUE, shut, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
+        assert torch.equal(scores.isfinite(), along[:, place])
+
+
+def test_items_come_back_in_order_without_words() -> None:
+    assert CATALOGUE.items([5, 2, 3, 1]) == ["c", "a"]
+    # two items of one written name share a token: the first is meant
+    assert Catalogue({"x": 9, "y": 9}, 2, 1).items([9]) == ["x"]
+
+
+def test_the_table_survives_saving_and_a_broken_one_says_so(tmp_path: Path) -> None:
+    assert load(tmp_path) is None
+    save(tmp_path, CATALOGUE)
+    assert load(tmp_path) == CATALOGUE
+    (tmp_path / "items.json").write_text(json.dumps({"k": 2}))
+    with pytest.raises(TrainingError, match=r"items\.json: not a table of item tokens"):
+        load(tmp_path)

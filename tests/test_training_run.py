@@ -1,0 +1,86 @@
+"""The command as a person types it: one run from release to report, again for nothing, mistakes in a line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import small_release
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.training
+SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "training.safecrs", *map(str, words)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(line, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("run")
+    small_release.write(root / "release")
+    gold = [{"conversation": "u7", "traits": ["gore"]}, {"item": "Item D (2004)", "violated": ["gore"]}]
+    (root / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
+    return root
+
+
+def whole(folder: Path) -> subprocess.CompletedProcess[str]:
+    changes = [word for change in SHORT for word in ("--set", change)]
+    fixed = ("--release", folder / "release", "--model", "tiny", "--gold", folder / "gold.jsonl")
+    return command("run", *fixed, "--output", folder / "runs", *changes)
+
+
+def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path) -> None:
+    first = whole(folder)
+    assert first.returncode == 0, first.stderr
+    report = json.loads((folder / "runs" / "report.json").read_text())
+    assert [run["name"] for run in report["runs"]] == ["sft", "safe_sft", "safe_gdpo", "oracle_filter", "popularity"]
+    metrics = report["runs"][0]["metrics"]
+    wanted = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
+    assert wanted <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
+    assert report["chosen"] in ("safe_sft", "safe_gdpo") and report["gold"] is True
+    # the masks hold: four distinct items, none that was seen
+    assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
+    again = whole(folder)
+    assert again.returncode == 0 and again.stdout.count("finished before") == 4, again.stdout
+    assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
+
+
+def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    answers = folder / "runs" / "safe_sft" / "answers-test.jsonl"
+    fixed = ("--release", folder / "release", "--gold", folder / "gold.jsonl")
+    ran = command("evaluate", *fixed, "--predictions", answers, "--output", folder / "again")
+    assert ran.returncode == 0, ran.stderr
+    before = {r["name"]: r["metrics"] for r in json.loads((folder / "runs" / "report.json").read_text())["runs"]}
+    after = json.loads((folder / "again" / "report.json").read_text())["runs"][0]["metrics"]
+    assert after == before["safe_sft"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--release", "nowhere", "--model", "tiny"), "no manifest.json"),
+        (("--release", "RELEASE"), "--model is missing"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "both.no_such_argument=1"), "no_such_argument"),
+        (("--release", "RELEASE", "--model", "tiny", "--gold", "nowhere.jsonl"), "cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
+    given = [str(folder / "release") if word == "RELEASE" else word for word in words]
+    ran = command("run", *given, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys, runpy; sys.argv = ['x', '--help']; sys.modules['torch'] = sys.modules['trl'] = None\n"
+    code += "runpy.run_module('training.safecrs', run_name='__main__')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0 and "evaluate" in ran.stdout

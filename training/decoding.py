@@ -1,0 +1,107 @@
+"""Which token may come next when an answer is a list of catalogue items, one token each.
+
+Only items, none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the
+catalogue has no more to give. `permitted` is the one place that says so: sampling, greedy answers and the
+log-probabilities of GDPO all call it, because training on probabilities of tokens that could not be drawn drifts away.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import TrainingError
+
+FILE = "items.json"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The item tokens of a model: {item id: token}, the length of a list, the token that ends it."""
+
+    tokens: Mapping[str, int]
+    k: int
+    end: int
+
+    def items(self, ids: Sequence[int]) -> list[str]:
+        """The items that a completion names, in order; where two share one written name, the first."""
+        named = {token: item for item, token in reversed(list(self.tokens.items()))}
+        return [named[i] for i in ids if i in named]
+
+
+def save(folder: Path, catalogue: Catalogue) -> None:
+    facts = {"k": catalogue.k, "end": catalogue.end, "tokens": dict(catalogue.tokens)}
+    (folder / FILE).write_text(json.dumps(facts, indent=0))
+
+
+def load(folder: str | Path) -> Catalogue | None:
+    """The catalogue of the model in `folder`; None for a model without item tokens, which decodes freely."""
+    path = Path(folder) / FILE
+    if not path.is_file():
+        return None
+    try:
+        facts = json.loads(path.read_text())
+        return Catalogue({str(i): int(t) for i, t in facts["tokens"].items()}, int(facts["k"]), int(facts["end"]))
+    except (ValueError, KeyError, AttributeError, TypeError) as fault:
+        raise TrainingError(f"{path}: not a table of item tokens ({fault!r}): train the model again") from None
+
+
+def closed(catalogue: Catalogue, seen: Sequence[Sequence[str]], vocabulary: int) -> Any:
+    """(rows, vocabulary) bool: tokens that are out from the start: words, and each row's seen items."""
+    import torch
+
+    rows = torch.ones(len(seen), vocabulary, dtype=torch.bool)
+    rows[:, list(set(catalogue.tokens.values()))] = False
+    for row, items in zip(rows, seen, strict=True):
+        row[[catalogue.tokens[item] for item in items if item in catalogue.tokens]] = True
+    return rows
+
+
+def named_in(catalogue: Catalogue, prompts: Any, vocabulary: int) -> Any:
+    """`closed` for prompts (rows, length) of tokens: an item that the prompt names is not to be named again."""
+    import torch
+
+    items = torch.ones(vocabulary, dtype=torch.bool, device=prompts.device)
+    items[list(set(catalogue.tokens.values()))] = False
+    return items.repeat(len(prompts), 1).scatter(1, prompts, True)
+
+
+def permitted(catalogue: Catalogue, taken: Any, position: int) -> Any:
+    """(rows, vocabulary) bool: what may stand at `position` of the answer; taken = closed plus what was named."""
+    free = ~taken if position < catalogue.k else taken.new_zeros(taken.shape)
+    full = ~free.any(dim=1)
+    free[full, catalogue.end] = True
+    return free
+
+
+def permitted_along(catalogue: Catalogue, closed: Any, completions: Any) -> Any:
+    """(rows, length, vocabulary) bool: `permitted` at each position of finished completions (rows, length)."""
+    import torch
+
+    taken, steps = closed.clone(), []
+    for position in range(completions.size(1)):
+        steps.append(permitted(catalogue, taken, position))
+        taken.scatter_(1, completions[:, position : position + 1], True)
+    return torch.stack(steps, dim=1)
+
+
+def log_probabilities(catalogue: Catalogue, closed: Any, completions: Any, logits: Any) -> tuple[Any, Any]:
+    """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
+    ok = permitted_along(catalogue, closed, completions)
+    logs = logits.masked_fill(~ok, float("-inf")).log_softmax(dim=-1)
+    chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
+    entropy = -(logs.exp() * logs.masked_fill(~ok, 0.0)).sum(dim=-1)
+    return chosen.masked_fill(chosen.isinf(), 0.0), entropy
+
+
+def mask(catalogue: Catalogue, closed: Any, prompt_length: int) -> Any:
+    """A transformers LogitsProcessor for `generate` over prompts that are padded on the left to one length."""
+
+    def process(ids: Any, scores: Any) -> Any:
+        taken = closed.scatter(1, ids[:, prompt_length:], True)
+        return scores.masked_fill(~permitted(catalogue, taken, ids.size(1) - prompt_length), float("-inf"))
+
+    from transformers import LogitsProcessor, LogitsProcessorList
+
+    return LogitsProcessorList([type("Mask", (LogitsProcessor,), {"__call__": lambda self, *a: process(*a)})()])

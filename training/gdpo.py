@@ -1,0 +1,99 @@
+"""Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
+
+`multi_objective_aggregation="normalize_then_sum"` is GDPO (arXiv 2601.05242, eq. 4-6); "sum_then_normalize" is GRPO.
+For a model with item tokens, rollouts and their log-probabilities go through the masks of training/decoding.py alike.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from training import rewards
+from training import settings as config
+from training.best import Score, keeper
+from training.data import Release, Row
+from training.decoding import log_probabilities, named_in
+from training.generate import Speaker, draw
+from training.sft import every, finish
+
+COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
+
+
+def train(
+    speaker: Speaker,
+    rows: Sequence[Row],
+    release: Release,
+    settings: dict[str, Any],
+    folder: Path,
+    score: Score,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Trains from the speaker's weights; the checkpoint that is best on validation stays in `folder`.
+
+    settings as settings.read gives them: arguments of trl.GRPOConfig, and ours. The policy that was given is also the
+    reference of a KL term (beta > 0).
+    """
+    from datasets import Dataset
+    from trl import GRPOConfig  # type: ignore[attr-defined]
+
+    data = Dataset.from_list([{c: row[c] for c in COLUMNS} for row in rows])
+    ours = settings["saferec"]
+    weights = rewards.Weights(ours["lam"], ours["rho"])
+    trainer = _trainer(speaker)(
+        model=speaker.model,
+        args=config.trl(GRPOConfig, settings, folder / "trainer", seed),
+        train_dataset=data,
+        processing_class=speaker.tokenizer,
+        reward_funcs=rewards.functions(_reader(speaker, release), release.oracle, release.k, weights),
+    )
+    best = keeper(folder, score, every(trainer, ours["checks"]))
+    best.check(0, speaker.model)  # where it starts from is a candidate too: GDPO must earn its place
+    return finish(trainer, best, speaker, folder)
+
+
+def _reader(speaker: Speaker, release: Release) -> rewards.Read:
+    if speaker.catalogue is None:
+        return rewards.reader(release.find)
+    catalogue = speaker.catalogue
+
+    def read(completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **_: Any) -> list[list[str]]:
+        return [catalogue.items(ids) for ids in completion_ids]
+
+    return read
+
+
+def _trainer(speaker: Speaker) -> type:
+    """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
+    from trl import GRPOTrainer  # type: ignore[attr-defined]
+
+    catalogue = speaker.catalogue
+    if catalogue is None:
+        return GRPOTrainer
+
+    items = catalogue
+
+    class Masked(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> tuple[list[list[int]], None]:
+            shut = [items.items(ids) for ids in prompt_ids]
+            model = self.accelerator.unwrap_model(self.model)
+            voice = Speaker(model, speaker.tokenizer, items)
+            return draw(voice, prompt_ids, shut, do_sample=True, temperature=self.temperature, top_k=0), None
+
+        def _get_per_token_logps_and_entropies(
+            self,
+            model: Any,
+            input_ids: Any,
+            attention_mask: Any,
+            logits_to_keep: int,
+            *_: Any,
+            compute_entropy: bool = False,
+            **__: Any,
+        ) -> tuple[Any, Any, None]:
+            kept = logits_to_keep + 1  # the token before the answer foretells its first
+            logits = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept).logits
+            logits = logits[:, :-1] / self.temperature
+            shut = named_in(items, input_ids[:, :-logits_to_keep], logits.size(-1))
+            chosen, entropy = log_probabilities(items, shut, input_ids[:, -logits_to_keep:], logits)
+            return chosen, entropy if compute_entropy else None, None
+
+    return Masked

@@ -1,0 +1,104 @@
+"""Answers of a model for rows of a split: ranked items where items are tokens, text where the model decodes freely."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training.decoding import Catalogue, closed, mask
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A model that answers, its tokenizer, and its item tokens if it has any."""
+
+    model: Any
+    tokenizer: Any
+    catalogue: Catalogue | None
+    batch: int = 256
+    new_tokens: int = 256  # at most, where decoding is free
+
+
+def load(name: str, **settings: Any) -> Speaker:
+    """The model in a folder or of a name that transformers knows; item tokens are found beside its weights."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from saferec_builder.errors import TrainingError
+    from training.decoding import load as catalogue
+
+    try:
+        words = AutoTokenizer.from_pretrained(name, padding_side="left")
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
+    except (OSError, ValueError) as fault:
+        first = str(fault).strip().splitlines()[0]
+        raise TrainingError(
+            f"model {name}: cannot be loaded ({first}): wanted `tiny`, a model folder or a name"
+        ) from None
+    if words.chat_template is None:
+        raise TrainingError(f"model {name}: its tokenizer has no chat template: wanted a chat (instruct) model")
+    if words.pad_token is None:
+        words.pad_token = words.eos_token
+    return Speaker(model, words, catalogue(name), **settings)
+
+
+def items(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Per row the items of the greedy answer, exactly k, none of `shut`; for a speaker with item tokens."""
+    assert speaker.catalogue is not None
+    found: list[list[str]] = [[] for _ in rows]
+    for picked, ids in _batches(speaker, rows):
+        for n, answer in zip(picked, draw(speaker, ids, [shut[n] for n in picked]), strict=True):
+            found[n] = speaker.catalogue.items(answer)
+    return found
+
+
+def texts(speaker: Speaker, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Per row the greedy answer as written, for any model."""
+    found = [""] * len(rows)
+    for picked, ids in _batches(speaker, rows):
+        answers = speaker.tokenizer.batch_decode(draw(speaker, ids, None), skip_special_tokens=True)
+        for n, answer in zip(picked, answers, strict=True):
+            found[n] = answer
+    return found
+
+
+def draw(
+    speaker: Speaker, ids: Sequence[Sequence[int]], shut: Sequence[Sequence[str]] | None, **sampling: Any
+) -> list[list[int]]:
+    """Token ids of one answer per prompt, up to and without the end; masked where `shut` is given."""
+    import torch
+
+    model, words = speaker.model, speaker.tokenizer
+    width = max(map(len, ids))
+    padded = torch.tensor([[words.pad_token_id] * (width - len(i)) + list(i) for i in ids], device=model.device)
+    attention = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in ids], device=model.device)
+    extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens}
+    if shut is not None:
+        assert speaker.catalogue is not None
+        rows = closed(speaker.catalogue, shut, model.config.vocab_size).to(model.device)
+        extra = {"max_new_tokens": speaker.catalogue.k, "logits_processor": mask(speaker.catalogue, rows, width)}
+    if not sampling:
+        extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        out = model.generate(padded, attention_mask=attention, pad_token_id=words.pad_token_id, **extra, **sampling)[
+            :, width:
+        ].tolist()
+    model.train(training)
+    ends = _ends(model, words)
+    return [next((row[:n] for n, i in enumerate(row) if i in ends), row) for row in out]
+
+
+def _ends(model: Any, words: Any) -> set[int]:
+    ends = model.generation_config.eos_token_id
+    return {words.eos_token_id, words.pad_token_id, *(ends if isinstance(ends, list) else [ends])}
+
+
+def _batches(speaker: Speaker, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[list[int], list[list[int]]]]:
+    """(row numbers, prompt ids), rows of like length together: less padding, same answers."""
+    prompts = speaker.tokenizer.apply_chat_template(
+        [row["prompt"] for row in rows], add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
+    order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
+    for start in range(0, len(order), speaker.batch):
+        picked = order[start : start + speaker.batch]
+        yield picked, [prompts[n] for n in picked]

@@ -1,0 +1,63 @@
+"""A model's answers for rows of a release, what they are worth on validation, and the filter that knows everything."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from saferec_builder.errors import TrainingError
+from saferec_builder.violations import CLEAR, worst
+from training import generate
+from training.best import Score
+from training.data import Release, Row
+from training.evaluate import ranked
+from training.generate import Speaker
+from training.metrics import columns, judge, per_user
+
+Answers = dict[str, str | Sequence[str | None]]
+
+PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
+    "raw": lambda found, k, caution: found[f"recall_raw@{k}"],
+    "safe": lambda found, k, caution: found[f"recall@{k}"] - caution * found[f"svr_upper@{k}"],
+}
+
+
+def answers(speaker: Speaker, table: Sequence[Row], shut: Sequence[Sequence[str]] | None = None) -> Answers:
+    """By conversation: items of a model with item tokens, none of `shut` (or of what was seen); texts of others."""
+    if speaker.catalogue is None:
+        found: Sequence[Any] = generate.texts(speaker, table)
+    else:
+        found = generate.items(speaker, table, shut or [row["seen"] for row in table])
+    return {row["conversation"]: answer for row, answer in zip(table, found, strict=True)}
+
+
+def scorer(speaker: Speaker, table: Sequence[Row], release: Release, prefer: str, caution: float) -> Score:
+    """A model -> its figures on these rows of the validation split, by the release's own labels."""
+    if prefer not in PREFER:
+        raise TrainingError(f"saferec.prefer = {prefer!r}: wanted one of {', '.join(PREFER)}")
+    k, users = release.k, columns(table)
+
+    def score(model: Any) -> dict[str, float]:
+        given = answers(replace(speaker, model=model), table)
+        values = per_user(judge(ranked(given, table, release.find), users, release.oracle, k))
+        names = (f"recall@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
+        found = {name: _mean(values[name]) for name in names}
+        return {"score": PREFER[prefer](found, k, caution), **found}
+
+    return score
+
+
+def _mean(values: Any) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if len(there) else 0.0
+
+
+def unsafe(release: Release, table: Sequence[Row]) -> list[list[str]]:
+    """Per row every item that is not clear for the user's traits, and every item that was seen."""
+    oracle, items = release.oracle, list(release.items)
+    found = []
+    for row in table:
+        codes = worst(oracle.codes[: len(items), [oracle.column(t) for t in row["traits"]]])
+        found.append([*row["seen"], *(i for i, code in zip(items, codes, strict=True) if code != CLEAR)])
+    return found

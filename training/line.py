@@ -1,0 +1,133 @@
+"""The runs that training/safecrs.py offers: one stage, or the whole line from an unsafe model to a report."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from training import evaluate, gdpo, generate, sft, tiny
+from training.generate import Speaker
+from training.judging import PREFER, Answers, answers, scorer, unsafe
+from training.runs import Run, write
+
+Settings = dict[str, Any]
+
+
+def start(run: Run, model: str) -> str:
+    """The name of the model to start from; `tiny` is made first, from this release."""
+    if model != "tiny":
+        return model
+
+    def make(folder: Path) -> dict[str, Any]:
+        names = {item.id: item.name for item in run.release.items.values()}
+        table = run.rows("grpo", "train")
+        tiny.make(folder, names, (m["content"] for row in table for m in row["prompt"]), run.release.k, run.seed)
+        return {}
+
+    return str(run.stage("start", {"tiny": tiny.SHAPE}, make, "tiny"))
+
+
+def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
+    """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
+
+    def work(folder: Path) -> dict[str, Any]:
+        speaker = _speaker(model, settings)
+        table = run.rows(settings["saferec"]["rows"], "train")
+        return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), run.seed)
+
+    return run.stage(name, settings, work, _stage_of(run, model))
+
+
+def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
+    """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
+
+    def work(folder: Path) -> dict[str, Any]:
+        speaker, table = _speaker(model, settings), run.rows("grpo", "train")
+        return gdpo.train(speaker, table, run.release, settings, folder, _score(run, speaker, settings), run.seed)
+
+    return run.stage(name, settings, work, _stage_of(run, model))
+
+
+def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_gdpo: Settings) -> dict[str, Any]:
+    """sft, safe_sft and safe_gdpo from it; all judged on the test split beside the baselines. Returns the report.
+
+    chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
+    """
+    first = start(run, model)
+    folders = {"sft": train_sft(run, "sft", first, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", first, safe_sft)}
+    folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
+    chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))
+    return report(run, {name: str(folder) for name, folder in folders.items()}, chosen, safe_sft)
+
+
+def report(run: Run, models: dict[str, str], chosen: str | None, settings: Settings) -> dict[str, Any]:
+    """Test-split figures of the models, of the first one behind a filter that knows all, and of popularity."""
+    release, table = run.release, run.rows("grpo", "test")
+    made = []
+    for n, (name, model) in enumerate(models.items()):
+        speaker = _speaker(model, settings)
+        given = answers(speaker, table)
+        save_answers(run.output / name / "answers-test.jsonl", given, run)
+        made.append(_judged(run, name, given, table))
+        if n == 0:
+            made += _baselines(run, speaker, given, table)
+    order = [*models, "oracle_filter", "popularity"]
+    made.sort(key=lambda one: order.index(one["name"]))
+    seconds = {name: card["seconds"] for name, card in run.cards.items()}
+    text = evaluate.show(made, release.k) + (f"\nchosen on validation: {chosen}" if chosen else "")
+    run.say("\n" + text)
+    (run.output / "table.txt").write_text(text + "\n", "utf-8")
+    write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
+    return evaluate.write_report(run.output, release, made, gold=run.gold is not None, chosen=chosen, seconds=seconds)
+
+
+def save_answers(path: Path, given: Answers, run: Run) -> None:
+    """Answers as a predictions file: scored again at any time by `evaluate --predictions`."""
+    import json
+
+    items = run.release.items
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for name, answer in given.items():
+            if isinstance(answer, str):
+                row: dict[str, Any] = {"id": name, "text": answer}
+            else:
+                named = [items[i] for i in answer if i is not None and i in items]
+                row = {"id": name, "items": [{"title": i.title, "year": i.year} for i in named]}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _judged(run: Run, name: str, given: Answers, table: Sequence[Any]) -> evaluate.Run:
+    scored = evaluate.score(given, table, run.release.oracle, run.release.k, run.gold, find=run.release.find)
+    return evaluate.run(name, "test", scored)
+
+
+def _baselines(run: Run, speaker: Speaker, given: Answers, table: Sequence[Any]) -> list[evaluate.Run]:
+    """A filter in front of the model's choice where items are tokens, behind its answer where it writes freely."""
+    release = run.release
+    popular = evaluate.popularity(run.rows("grpo", "train"), release.items, table, release.k)
+    if speaker.catalogue:
+        kept: Answers = answers(speaker, table, unsafe(release, table))
+    else:
+        kept = dict(evaluate.oracle_filter(given, table, release.oracle, release.k, release.find))
+    return [_judged(run, "oracle_filter", kept, table), _judged(run, "popularity", dict(popular), table)]
+
+
+def _speaker(model: str, settings: Settings) -> Speaker:
+    ours = settings["saferec"]
+    return generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"])
+
+
+def _score(run: Run, speaker: Speaker, settings: Settings) -> Any:
+    ours = settings["saferec"]
+    table = run.rows("grpo", "validation", ours["validate"])
+    return scorer(speaker, table, run.release, ours["prefer"], ours["caution"])
+
+
+def _preferred(run: Run, name: str, settings: Settings) -> float:
+    ours, found = settings["saferec"], run.cards[name]["validation"]
+    return PREFER[ours["prefer"]](found, run.release.k, ours["caution"])
+
+
+def _stage_of(run: Run, model: str) -> str:
+    """The stage whose folder this is, so that its key counts; else the model's name."""
+    return next((name for name in run.cards if str(run.output / name) == model), model)

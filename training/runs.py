@@ -1,0 +1,93 @@
+"""Stages of a training run, each in a folder of its own that is finished once its run.json stands there.
+
+run.json is the run card: what was trained on which release with which settings, versions and seed, how long it took,
+and what validation said. A stage whose card has the same key is not done again; any other is done from the start.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.data import Gold, Release, rows
+from training.settings import key
+
+CARD = "run.json"
+
+
+@dataclass
+class Run:
+    """What all stages of one command share."""
+
+    release: Release
+    output: Path
+    seed: int = 0
+    gold: Gold | None = None
+    say: Callable[[str], None] = print
+    cards: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def stage(self, name: str, settings: dict[str, Any], work: Callable[[Path], dict[str, Any]], *before: str) -> Path:
+        """The folder of a finished stage; `work` fills it, unless a card of the same key shows that it did before.
+
+        before = the stages or models that this one starts from: when one of them changes, so does the key.
+        """
+        folder = self.output / name
+        mark = key(self.release.digest, settings, self.seed, [self.cards.get(b, {}).get("key", b) for b in before])
+        card = read_card(folder)
+        if card.get("key") == mark:
+            self.say(f"{name}: finished before ({folder})")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            self.say(f"{name}:")
+            start, cpu = time.perf_counter(), time.process_time()
+            done = work(folder)
+            shutil.rmtree(folder / "trainer", ignore_errors=True)
+            took = {
+                "seconds": round(time.perf_counter() - start, 1),
+                "cpu_seconds": round(time.process_time() - cpu, 1),
+            }
+            card = self.card(name, settings) | {"key": mark, "from": list(before)} | took | done
+            write(folder / CARD, card)
+        self.cards[name] = card
+        return folder
+
+    def card(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        named = {k: self.release.manifest[k] for k in ("name", "version")} | {"digest": self.release.digest}
+        return {"stage": name, "release": named, "settings": settings, "seed": self.seed, "versions": versions()}
+
+    def rows(self, config: str, split: str, most: int | None = None) -> list[dict[str, Any]]:
+        return rows(self.release.folder, config, split)[:most]
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a finished stage; nothing where there is none, or where it is not whole."""
+    try:
+        found = json.loads((folder / CARD).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write(path: Path, found: Any) -> None:
+    """A JSON file, whole or not at all."""
+    half = path.with_name(f".{path.name}.half")
+    half.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(half, path)
+
+
+def versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+    from platform import python_version
+
+    found = {"python": python_version()}
+    for name in ("saferec-builder", "torch", "transformers", "trl", "datasets", "accelerate", "tokenizers", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,153 @@
+"""python -m training.safecrs sft | gdpo | evaluate | run: Safe-SFT and Safe-GDPO on a release, and their worth."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from saferec_builder.errors import SafeRecError, TrainingError
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; nothing heavy is imported to show it."""
+    whole = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
+    verbs = whole.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run")
+    for verb, what in (
+        ("sft", "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up"),
+        ("gdpo", "go on from a Safe-SFT model with three rewards: relevance, safety, count"),
+        ("run", "sft without safety, Safe-SFT, Safe-GDPO, all evaluated on the test split"),
+        ("evaluate", "score a model, or a file of answers, on the test split"),
+    ):
+        one = verbs.add_parser(verb, help=what, description=what)
+        one.add_argument("--release", required=True, metavar="DIR", help="folder that `saferec-build release` wrote")
+        one.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for models and report.json")
+        one.add_argument("--model", metavar="tiny|NAME|PATH", help="`tiny` is made from the release and needs no GPU")
+        one.add_argument("--seed", type=int, default=0)
+        _settings(one, verb)
+        if verb in ("run", "evaluate"):
+            one.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
+        if verb == "evaluate":
+            one.add_argument(
+                "--predictions", metavar="FILE", help='JSONL of {"id", "text" | "items"}, instead of --model'
+            )
+    return whole
+
+
+def _settings(one: argparse.ArgumentParser, verb: str) -> None:
+    change = "change one setting, for example learning_rate=1e-4 or saferec.lam=2"
+    if verb == "run":
+        for stage in ("sft-raw", "sft", "gdpo"):
+            one.add_argument(f"--{stage}", default=stage.replace("-", "_"), metavar="CONFIG", help=f"config of {stage}")
+        change = "as above, after sft_raw. / sft. / gdpo., or for both SFTs after both.: both.num_train_epochs=2"
+    else:
+        default = "gdpo" if verb == "gdpo" else "sft"
+        one.add_argument(
+            "--config", default=default, metavar="CONFIG", help="a YAML file, or a name in training/configs"
+        )
+    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 done; 1 the person's mistake, in one line; 2 usage."""
+    given = parser().parse_args(words)
+    quiet(given.model)
+    try:
+        VERBS[given.verb](given)
+    except SafeRecError as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def quiet(model: str | None) -> None:
+    """No telemetry, no thread storms, no progress bars; and no look at the Hub for a model that lies here."""
+    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
+    os.environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
+    if model is None or model == "tiny" or Path(model).exists():
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def _sft(given: argparse.Namespace) -> None:
+    from training import line, settings
+
+    run = _run(given)
+    line.train_sft(run, given.output.name, line.start(run, _model(given)), settings.read(given.config, given.changes))
+
+
+def _gdpo(given: argparse.Namespace) -> None:
+    from training import line, settings
+
+    run = _run(given)
+    line.train_gdpo(run, given.output.name, _model(given), settings.read(given.config, given.changes))
+
+
+def _whole(given: argparse.Namespace) -> None:
+    from training import line, settings
+
+    files = {"sft_raw": given.sft_raw, "sft": given.sft, "gdpo": given.gdpo}
+    changes: dict[str, list[str]] = {name: [] for name in files}
+    for change in given.changes:
+        place, dot, rest = change.partition(".")
+        if not dot or place not in (*files, "both"):
+            raise TrainingError(
+                f"--set {change}: wanted it after {', '.join(files)} or both, as in sft.learning_rate=1e-3"
+            )
+        for name in ("sft_raw", "sft") if place == "both" else (place,):
+            changes[name].append(rest)
+    found = [settings.read(files[name], changes[name]) for name in files]
+    if found[0].get("num_train_epochs") != found[1].get("num_train_epochs"):
+        raise TrainingError("sft_raw and sft have different num_train_epochs: a comparison wants them equal")
+    line.whole(_run(given), _model(given), *found)
+
+
+def _evaluate(given: argparse.Namespace) -> None:
+    from training import evaluate, settings
+
+    if (given.model is None) == (given.predictions is None):
+        raise TrainingError("evaluate: wanted either --model or --predictions")
+    if given.predictions:
+        evaluate.evaluate(given.release, given.predictions, given.output, gold=given.gold)
+        return
+    from training import line
+
+    line.report(_run(given), {"model": given.model}, None, settings.read(given.config, given.changes))
+
+
+def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
+    """What the stages share; the packages that training needs are looked for first."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("torch", "transformers", "trl", "datasets") if find_spec(name) is None]
+    if missing:
+        raise TrainingError(f"training needs {missing[0]}: pip install 'saferec-builder[train]'")
+    from training.data import open_release, read_gold
+    from training.runs import Run
+
+    release = open_release(given.release)
+    gold = read_gold(given.gold, release) if getattr(given, "gold", None) else None
+    _calm(given.model)
+    output = given.output if given.verb in ("run", "evaluate") else given.output.parent
+    return Run(release, output, given.seed, gold)
+
+
+def _calm(model: str | None) -> None:
+    import torch
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if model == "tiny" and not torch.cuda.is_available():
+        torch.set_num_threads(1)  # so small a model loses by a second one
+
+
+def _model(given: argparse.Namespace) -> str:
+    if given.model is None:
+        raise TrainingError(f"{given.verb}: --model is missing: wanted tiny, a folder or a name")
+    return str(given.model)
+
+
+VERBS = {"sft": _sft, "gdpo": _gdpo, "run": _whole, "evaluate": _evaluate}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""A YAML file of TRL's own arguments, a `saferec` block of ours, and what --set changes in either."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import TrainingError
+
+CONFIGS = Path(__file__).with_name("configs")
+OURS = {  # what may stand under `saferec`, and what it is where nothing is said
+    "rows": "sft",  # config of the release to learn lists from
+    "prefer": "safe",  # which checkpoint is best on validation: see training/judging.py
+    "caution": 3.0,  # what one point of svr_upper costs in points of recall, where `safe` is preferred
+    "checks": 2,  # how often validation is asked during training
+    "validate": 700,  # rows of the validation split that are asked
+    "thin": 0.0,  # share of prompt words hidden from a model with item tokens
+    "lam": 1.0,  # rewards.Weights
+    "rho": 1.0,
+    "new_tokens": 256,  # length of an answer where decoding is free
+    "batch": 256,  # prompts that are answered at once
+}
+
+
+def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings in a file, or in training/configs/NAME.yaml, with each "key=value" or "saferec.key=value" put in."""
+    import yaml
+
+    path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
+    try:
+        found = yaml.safe_load(path.read_text("utf-8")) or {}
+    except FileNotFoundError:
+        there = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
+        raise TrainingError(f"{path}: no such config: wanted a YAML file, or one of {there}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("saferec", {}), dict):
+        raise TrainingError(f"{path}: wanted TRL arguments as `name: value`, and ours under `saferec:`")
+    found["saferec"] = {**OURS, **found.get("saferec", {})}
+    for change in changes:
+        _change(found, change)
+    strange = [key for key in found["saferec"] if key not in OURS]
+    if strange:
+        raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
+    return found
+
+
+def _change(settings: dict[str, Any], change: str) -> None:
+    import yaml
+
+    key, equals, value = change.partition("=")
+    if not equals or not key.strip():
+        raise TrainingError(f"--set {change}: wanted key=value, for example --set learning_rate=1e-4")
+    place, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
+    place[name] = _value(yaml.safe_load(value))
+
+
+def _value(found: Any) -> Any:
+    """YAML 1.1 reads 1e-4 as a text: a number was meant."""
+    try:
+        return float(found) if isinstance(found, str) else found
+    except ValueError:
+        return found
+
+
+def trl(kind: type, settings: dict[str, Any], output: Path, seed: int) -> Any:
+    """An SFTConfig or GRPOConfig of these settings; an argument that it does not know is an error of one line."""
+    import dataclasses
+    import warnings
+
+    named = {key: _value(value) for key, value in settings.items() if key != "saferec"}
+    strange = [key for key in named if key not in {f.name for f in dataclasses.fields(kind)}]
+    if strange:
+        raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: see its documentation")
+    with warnings.catch_warnings():
+        # the older name works in every version that we support, the newer one does not
+        warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
+        try:
+            return kind(**{"output_dir": str(output), "seed": seed, **named})
+        except (TypeError, ValueError) as fault:
+            raise TrainingError(f"trl.{kind.__name__}: {' '.join(str(fault).split())}") from None
+
+
+def key(*parts: Any) -> str:
+    """16 hex digits that change with any of the parts."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
