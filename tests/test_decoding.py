@@ -68,9 +68,7 @@ def test_log_probabilities_by_hand() -> None:
 
 def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
     logits = torch.zeros(1, 4, SIZE, requires_grad=True)
-    logs, _ = log_probabilities(
-        CATALOGUE, closed(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits
-    )
+    logs, _ = log_probabilities(CATALOGUE, closed(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits)
     assert logs[0, 3].item() == 0.0
     logs.sum().backward()
     assert torch.isfinite(logits.grad).all() and logits.grad[0, 2:].abs().max() == 0
