@@ -86,6 +86,31 @@ def test_a_timeout_is_a_reply_with_its_reason(stub: Stub) -> None:
     assert [r.reason for r in ask(stub, "slow", "quick", timeout=0.3, retries=0)] == ["timeout", None]
 
 
+def test_an_answer_that_only_drips_is_a_timeout(stub: Stub) -> None:
+    def drip(h: Handler) -> None:
+        h.send_response(200)
+        h.send_header("Content-Length", "100")
+        h.end_headers()
+        for _ in range(10):  # 10 x 0.1 s: no single read takes 0.3 s
+            h.wfile.write(b" ")
+            time.sleep(0.1)
+
+    stub.scripts["drip"] = [drip]
+    assert ask(stub, "drip", timeout=0.3, retries=0)[0].reason == "timeout"
+
+
+def test_openais_client_asks_with_the_key_and_retries_as_often_as_agreed(stub: Stub) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def busy(h: Handler) -> None:
+        seen.append((h.headers["User-Agent"].split("/")[0], h.headers["Authorization"]))
+        BUSY(h)
+
+    stub.scripts["a"] = [busy]
+    assert ask(stub, "a", retries=3)[0].reason == "rate limited"
+    assert seen == [("AsyncOpenAI", f"Bearer {KEY}")] * (1 + 3)
+
+
 def test_what_the_server_said_is_kept(stub: Stub) -> None:
     stub.scripts = {"page": [status(200, "<p>log in</p>")], "cut": [says("fine, b", "length")]}
     page, cut = ask(stub, "page", "cut")
@@ -231,7 +256,7 @@ def test_an_overloaded_server_gets_every_answer_out(stub: Stub) -> None:
     def crowded(h: Handler) -> None:
         # more than 6 at once is too many for this server
         too_many = stub.now > 6
-        time.sleep(0.01)
+        time.sleep(0.05)
         (BUSY if too_many else says("fine"))(h)
 
     texts = [f"t{n}" for n in range(120)]

@@ -9,7 +9,7 @@ import pytest
 from saferec_builder import store, tables
 from saferec_builder.llm import batch as stage
 from tests.conftest import Ran
-from tests.servers.batch_stub import Batches, running
+from tests.servers.batch_stub import Batches, _Handler, running
 from tests.servers.llm_stub import completion
 from tests.test_propose_cli import answer, claim, fill
 
@@ -103,6 +103,18 @@ def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(
     ran = ask()
     assert ran.code == 1 and "run the command again" in ran.err and ran.err.count("\n") == 1
     assert ask().json["added"] == 5 and len(double.batches) == 1
+
+
+@pytest.mark.parametrize("page", [b"<p>log in</p>", b"[1]", b"{}", b'"text"'])
+def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, page: bytes
+) -> None:
+    fill(workspace, *TEXTS)
+    say = _Handler._say
+    monkeypatch.setattr(_Handler, "_say", lambda handler, told: say(handler, page))
+    ran = ask()
+    assert ran.code == 1 and "cannot upload a batch" in ran.err and ran.err.count("\n") == 1
+    assert store.read(workspace, tables.BATCHES).height == 0
 
 
 def test_files_are_cut_at_their_limits(

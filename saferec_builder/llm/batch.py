@@ -7,9 +7,9 @@ batch carries on the server, so nothing is submitted twice.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from saferec_builder.errors import ProposerError
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
@@ -21,6 +21,7 @@ from saferec_builder.tables import digest
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one file
 OVER = ("completed", "failed", "expired", "cancelled")
 MARK = "saferec_batch"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -107,29 +108,26 @@ class _Desk:
 
     def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply, int], None]) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
+        self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
         self.sent: dict[str, int] = {}
 
     async def submit(self, part: dict[str, bytes]) -> Entry:
-        import aiohttp
-
         self.sent |= {request: len(line) for request, line in part.items()}
         name = digest("batch", sorted(part))
-        form = aiohttp.FormData({"purpose": "batch"})
-        form.add_field("file", b"".join(part.values()), filename=f"{name}.jsonl", content_type="application/jsonl")
-        file = self._said("upload", await self.wire.once("/files", data=form))["id"]
-        entry = Entry(name, "uploaded", str(file), len(part))
+        lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
+        file = (await self._said("upload", self.once.files.create(file=lines, purpose="batch"))).id
+        entry = Entry(name, "uploaded", file, len(part))
         self.note(entry)
         return await self._start(entry)
 
     async def _start(self, entry: Entry) -> Entry:
-        asked = {
-            "input_file_id": entry.remote,
-            "endpoint": "/v1/chat/completions",
-            "completion_window": "24h",
-            "metadata": {MARK: f"{entry.batch}-{entry.remote}"},
-        }
-        made = self._said("submit", await self.wire.once("/batches", json=asked))
-        return self._noted(replace(entry, state="submitted", remote=str(made["id"])))
+        start = self.once.batches.create(
+            input_file_id=entry.remote,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata={MARK: f"{entry.batch}-{entry.remote}"},
+        )
+        return self._noted(replace(entry, state="submitted", remote=(await self._said("submit", start)).id))
 
     def _noted(self, entry: Entry) -> Entry:
         self.note(entry)
@@ -139,33 +137,27 @@ class _Desk:
         """Waits for these batches and takes what is in them; one that was uploaded only is looked for, or started."""
         for entry in entries:
             if entry.state == "uploaded":
-                entry = await self._found(entry) or await self._start(entry)
+                found: Entry | None = await self._said("list", self._found(entry), "")
+                entry = self._noted(found) if found else await self._start(entry)
             while True:
-                told = self._said("ask for", await self.wire.get(f"/batches/{entry.remote}"))
-                if told.get("status") in OVER:
+                told = await self._said("ask for", self.client.batches.retrieve(entry.remote))
+                if told.status in OVER:
                     break
                 await asyncio.sleep(poll)
-            for part in ("output_file_id", "error_file_id"):
-                if told.get(part):
-                    await self._fetch(str(told[part]))
+            for file in filter(None, (told.output_file_id, told.error_file_id)):
+                await self._fetch(file)
             self.note(replace(entry, state="done"))
 
     async def _found(self, entry: Entry) -> Entry | None:
         """The batch on the server that carries this entry's mark: its submission was not noted."""
-        after = ""
-        while True:
-            page = self._said("list", await self.wire.get(f"/batches?limit=100{after}"))
-            for batch in page.get("data") or []:
-                if (batch.get("metadata") or {}).get(MARK) == f"{entry.batch}-{entry.remote}":
-                    return self._noted(replace(entry, state="submitted", remote=str(batch["id"])))
-            if not page.get("has_more") or not page.get("data"):
-                return None
-            after = f"&after={page['data'][-1]['id']}"
+        async for batch in self.client.batches.list(limit=100):
+            if (batch.metadata or {}).get(MARK) == f"{entry.batch}-{entry.remote}":
+                return replace(entry, state="submitted", remote=batch.id)
+        return None
 
     async def _fetch(self, file: str) -> None:
-        error, text = await self.wire.get(f"/files/{file}/content")
-        if error is not None:
-            raise ProposerError(f"{self.server.base_url}: cannot fetch file {file}: {error}: run it again")
+        told = await self._said("fetch", self.client.files.content(file), "response")
+        text = self.wire.text(told.response)
         for line in text.splitlines():
             if reply := self._reply(line):
                 self.take(reply, self.sent.get(reply.request, 0))
@@ -188,14 +180,19 @@ class _Desk:
         said = (told.get("error") or {}).get("code") or "no reason given"
         return Reply(request, self.server.model, error=f"not answered: {said}", body=line)
 
-    def _said(self, verb: str, answer: tuple[str | None, str]) -> dict[str, Any]:
-        error, text = answer
+    async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
+        """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
+        import openai
+
+        error = "an answer of another shape"
         try:
-            told = json.loads(text) if error is None else None
-        except ValueError:
-            told, error = None, f"no JSON: {text[:100]!r}"
-        if not isinstance(told, dict):
-            raise ProposerError(
-                f"{self.server.base_url}: cannot {verb} a batch: {error}: nothing is lost, run the command again"
-            )
-        return told
+            told = await call
+            if not wanted or getattr(told, wanted, None):
+                return told
+        except (openai.OpenAIError, ValueError) as fault:
+            error = self.wire.failure(fault)[0]
+        except AttributeError:  # in a page of a list
+            pass
+        raise ProposerError(
+            f"{self.server.base_url}: cannot {verb} a batch: {error}: nothing is lost, run the command again"
+        )
