@@ -10,6 +10,7 @@ from saferec_builder.cli import (
     catalog,
     demo,
     diff,
+    doctor,
     mine,
     propose,
     propose_score,
@@ -50,6 +51,7 @@ app.command("diff")(diff.diff)
 app.command("withdraw")(withdraw.withdraw)
 app.command("report")(report.report)
 app.command("status")(workspace.status)
+app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 
 

@@ -1,0 +1,33 @@
+"""doctor: what this machine and this workspace have, what is missing, and the one line that helps."""
+
+from pathlib import Path
+
+import typer
+
+from saferec_builder.cli.say import Folder, Json
+
+
+def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Look at versions, extras, servers, keys, disk and memory; exit 1 where saferec.toml asks for what is missing.
+
+    Keys are never printed. Servers that saferec.toml names are asked whether they answer; no conversation is sent.
+    """
+    import json
+
+    from saferec_builder import config, store
+    from saferec_builder.cli import health
+
+    found = list(health.machine(folder))
+    if (folder / config.FILE).exists():
+        found += health.asked(store.open_workspace(folder))
+    else:
+        found.append(health.Finding("workspace", health.NOTE, "none here", "saferec-build init DIR, then cd DIR"))
+    missing = [one for one in found if one.state == health.MISSING]
+    if as_json:
+        typer.echo(json.dumps({"command": "doctor", "missing": len(missing), "checks": [vars(one) for one in found]}))
+    else:
+        for one in found:
+            typer.echo(f"{one.state:<8}{one.what}: {one.found}{f' -> {one.remedy}' if one.remedy else ''}")
+        typer.echo(f"doctor: {len(found)} checks, {len(missing)} missing")
+    if missing:
+        raise typer.Exit(1)

@@ -1,0 +1,157 @@
+"""doctor says what is missing and what helps, exits 1 only for what saferec.toml asks for, and shows no key."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from saferec_builder import store
+from saferec_builder.cli import health
+from tests.conftest import Ran
+
+Cli = Callable[..., Ran]
+KEY = "canary-5f1e-key"
+
+
+class Models(BaseHTTPRequestHandler):
+    """A server that knows one key."""
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, self.headers.get("Authorization")))  # type: ignore[attr-defined]
+        self.send_response(401 if self.headers.get("Authorization") == "Bearer wrong" else 200)
+        self.end_headers()
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Models)
+    made.seen = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        thread.join()
+        made.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY", "SAFEREC_REVIEW_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def asks(ws: store.Workspace, text: str) -> None:
+    (ws.root / "saferec.toml").write_text(text)
+
+
+def checks(ran: Ran) -> dict[str, dict[str, str]]:
+    return {one["what"]: one for one in ran.json["checks"]}
+
+
+def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli) -> None:
+    ran = cli("doctor", "-C", workspace.root)
+    assert ran.code == 0, ran.out
+    assert "0 missing" in ran.out.splitlines()[-1]
+    assert {"python", "disk", "memory", "database"} <= set(checks(cli("doctor", "-C", workspace.root, "--json")))
+
+
+def test_without_a_workspace_it_looks_at_the_machine(tmp_path: Any, cli: Cli) -> None:
+    ran = cli("doctor", "-C", tmp_path)
+    assert ran.code == 0 and "saferec-build init" in ran.out
+
+
+def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store.Workspace, cli: Cli) -> None:
+    asks(
+        workspace,
+        """
+        [taxonomy]
+        path = "nowhere.toml"
+        [propose]
+        prompt = "no.md"
+        jury = ["local:none.gguf", "openai:big"]
+        [propose.models.big]
+        base_url = "http://192.0.2.1:1/v1"
+        key_env = "NO_SUCH_KEY"
+        [store]
+        url = "sqlite:////nowhere/at/all.db"
+        """,
+    )
+    health_seconds, health.SECONDS = health.SECONDS, 0.2
+    try:
+        ran = cli("doctor", "-C", workspace.root, "--json")
+    finally:
+        health.SECONDS = health_seconds
+    assert ran.code == 1
+    missing = {what: one for what, one in checks(ran).items() if one["state"] == "missing"}
+    wanted = {"taxonomy", "prompt", "model local:none.gguf", "key NO_SUCH_KEY of openai:big", "database"}
+    assert set(missing) == wanted | {"server of openai:big"}
+    assert all(one["remedy"] for one in missing.values())
+    assert ran.json["missing"] == 6
+
+
+def test_a_key_is_tried_and_never_shown(
+    workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://someone:{KEY}@127.0.0.1:{server.server_port}/v1"
+    asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("DDD_API_KEY", KEY)
+    for way in ((), ("--json",)):
+        ran = cli("doctor", "-C", workspace.root, *way)
+        assert ran.code == 0, ran.out
+        assert KEY not in ran.out + ran.err
+    assert server.seen[0][0] == "/v1/models"
+    assert KEY not in server.seen[0][0]
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url.replace(f"someone:{KEY}@", "")}"\n')
+    refused = checks(cli("doctor", "-C", workspace.root, "--json"))["server of openai"]
+    assert refused["state"] == "missing" and "refuses the key (401)" in refused["found"]
+
+
+def test_no_key_leaves_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    from saferec_builder import llm
+
+    asked: list[tuple[str, str]] = []
+    fine = health.Finding("x", health.OK, "y")
+    monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": asked.append((url, key)) or fine)
+    remote = llm.Server("m", "https://models.example/v1", KEY)
+    for allowed in (False, True):
+        list(health._model("openai:m", remote, None, allowed))
+    assert asked == [("https://models.example/v1/models", ""), ("https://models.example/v1/models", KEY)]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("polars>=1.0", None),
+        ("openai[aiohttp]>=1.0", None),
+        ("polars>=999.1", "wanted 999.1"),
+        ("no-such-package>=1", "no-such-package is not installed"),
+    ],
+)
+def test_versions_are_compared_as_numbers(line: str, fault: str | None) -> None:
+    found = health._fault(line)
+    assert found is None if fault is None else fault in (found or "")
+    assert health._numbers("2.13.0+cpu") >= health._numbers("2.9")
+
+
+def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.metadata, "requires", lambda name: ["polars>=1", 'no-such-thing>=1; extra == "ray"'])
+    told = {one.what: one for one in health.packages()}
+    assert told["saferec-builder"].state == "ok"
+    assert told["extra ray"].state == "note" and 'pip install "saferec-builder[ray]"' in told["extra ray"].remedy
+    monkeypatch.setattr(health.metadata, "requires", lambda name: ["no-such-thing>=1"])
+    assert next(iter(health.packages())).state == "missing"
+
+
+def test_the_words_of_a_finding_are_one_json_object_per_check(workspace: store.Workspace, cli: Cli) -> None:
+    found = json.loads(cli("doctor", "-C", workspace.root, "--json").out)
+    assert all(set(one) == {"what", "state", "found", "remedy"} for one in found["checks"])
