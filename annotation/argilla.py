@@ -2,19 +2,26 @@
 
 record_of   sheet -> record with suggestions
 said_of     record with responses -> what each person said of it
-Server      the few calls that are needed, by REST: the SDK cannot read a discarded response
+Server      the few calls that are needed, through Argilla's library
 """
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from annotation import GUIDELINES, sync
-from annotation.http import Client, Missing
+from annotation import GUIDELINES, failures, sync
 from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, points, units16
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
+
+if TYPE_CHECKING:
+    from argilla import Argilla
+    from argilla._api._client import ArgillaAPI
 
 TOOL = "argilla"
 BETWEEN = "\n\n"
@@ -125,103 +132,152 @@ def _inward(span: dict[str, Any], text: str, places: Places, said: Said) -> None
 # ---- the server
 
 
+def needed() -> None:
+    """Raises where the library is not installed."""
+    try:
+        with warnings.catch_warnings():  # it is written for an older pydantic, and says so
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import argilla  # noqa: F401
+    except ModuleNotFoundError:
+        raise ReviewError("Argilla needs its library: pip install 'saferec-builder[argilla]'") from None
+
+
 class Server:
-    """What the toolkit asks of Argilla. A reviewer sees their own workspace only; its data set carries our mark."""
+    """What the toolkit asks of Argilla. A reviewer sees their own workspace only; its name carries our mark.
+
+    Through the library's `client.api`, one request a call: `Dataset.create` and `records.log` above it make several,
+    hide which of them failed, draw progress bars and give no ids of records.
+    """
 
     tool = TOOL
     chunk = 100
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
-        self.call = Client(url, {"X-Argilla-Api-Key": token}, timeout)
-        self.url = self.call.url
-        self._questions: dict[str, dict[str, str]] = {}
+        needed()
+        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
+        self._questions: dict[UUID, dict[str, UUID]] = {}
 
-    def projects(self, mark: str) -> list[dict[str, Any]]:
-        sets = self.call("GET", "/api/v1/me/datasets")["items"]
-        named = [s | {"description": (s.get("metadata") or {}).get("saferec") or ""} for s in sets]
-        ours = [s for s in named if s["description"].startswith(mark) and s["status"] == "ready"]
-        return sorted(ours, key=lambda s: s["inserted_at"])
+    @cached_property
+    def client(self) -> "Argilla":
+        """Asks who we are as it is made. No connection is kept: a kept one breaks when the server restarts."""
+        import httpx
+        from argilla import Argilla
 
-    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> dict[str, Any]:
+        fresh = httpx.Limits(max_keepalive_connections=0)
+        return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=fresh)
+
+    @contextmanager
+    def _asked(self, doing: str) -> Iterator["ArgillaAPI"]:
+        from argilla._exceptions import ArgillaCredentialsError, ArgillaError
+
+        with failures.told(self.url, doing, ArgillaError):
+            try:
+                yield self.client.api
+            except ArgillaCredentialsError as fault:
+                fault.status_code = 401  # the only one of its errors that does not say so
+                raise
+
+    def projects(self, mark: str) -> list[sync.Project]:
+        """The published data sets in workspaces whose name begins with the mark, oldest first."""
+        with self._asked("list the data sets") as api:
+            rooms = {room.id: room.name for room in api.workspaces.list()}
+            sets = [found for found in api.datasets.list() if found.status == "ready"]
+        ours = [found for found in sets if rooms.get(found.workspace_id, "").startswith(_slug(mark))]
+        ours.sort(key=lambda found: str(found.inserted_at))
+        return [sync.Project(s.id, s.name, rooms[s.workspace_id], s.workspace_id) for s in ours]
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
         """The reviewer's data set, made where there is none, in a workspace that they can enter."""
-        people = [u for u in self.call("GET", "/api/v1/users")["items"] if u["username"] == account]
+        with self._asked("list the users") as api:
+            people = [user.id for user in api.users.list() if user.username == account]
         if not people:
             hint = "make one, or name theirs under [review] accounts in saferec.toml"
             raise ReviewError(f"{self.url} has no user {account!r} for reviewer {name}: {hint}")
-        found = sync.project(self.projects, lambda word: self._make(word, mark, taxonomy), mark)
-        place = f"/api/v1/workspaces/{found['workspace_id']}/users"
-        if people[0]["id"] not in [u["id"] for u in self.call("GET", place)["items"]]:
-            self.call("POST", place, {"user_id": people[0]["id"]})
+        found = sync.project(self.projects, lambda word: self._make(_slug(word), taxonomy), mark)
+        with self._asked(f"let {account} into their workspace") as api:
+            if people[0] not in [user.id for user in api.users.list_by_workspace_id(found.setup)]:
+                api.users.add_to_workspace(found.setup, people[0])
         return found
 
-    def _make(self, word: str, mark: str, taxonomy: Taxonomy) -> dict[str, Any]:
-        title = "saferec-" + word.split()[-1]
-        there = [w for w in self.call("GET", "/api/v1/me/workspaces")["items"] if w["name"] == title]
-        room = there[0] if there else self.call("POST", "/api/v1/workspaces", {"name": title})
-        page = GUIDELINES.read_text(encoding="utf-8")
-        body = {"name": title, "workspace_id": room["id"], "guidelines": page, "metadata": {"saferec": word}}
-        made = self.call("POST", "/api/v1/datasets", body)
-        path = f"/api/v1/datasets/{made['id']}"
-        for name, named in (("ask", "What is asked"), ("dialogue", "Conversation")):
-            settings = {"type": "text", "use_markdown": False}
-            self.call("POST", f"{path}/fields", {"name": name, "title": named, "required": True, "settings": settings})
-        for question in questions(taxonomy):
-            self.call("POST", f"{path}/questions", question)
-        self.call("PUT", f"{path}/publish")
-        return dict(made | {"description": word})
+    def _make(self, place: str, taxonomy: Taxonomy) -> sync.Project:
+        """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
+        from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
+
+        page, name = GUIDELINES.read_text(encoding="utf-8"), "saferec-" + place.split("-")[-1]
+        with self._asked("make a data set") as api:
+            room = api.workspaces.create(WorkspaceModel(name=place))
+            made = api.datasets.create(DatasetModel(name=name, workspace_id=room.id, guidelines=page))
+            for field, title in (("ask", "What is asked"), ("dialogue", "Conversation")):
+                settings = {"type": "text", "use_markdown": False}
+                api.fields.create(FieldModel(name=field, title=title, settings=settings, dataset_id=made.id))
+            for question in questions(taxonomy):
+                api.questions.create(QuestionModel(**question, dataset_id=made.id))
+            api.datasets.publish(made.id)
+        return sync.Project(made.id, name, place, room.id)
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
         return record_of(sheet, guideline, taxonomy)
 
-    def count(self, project: str) -> int:
-        return int(self.call("GET", f"/api/v1/datasets/{project}/progress").get("total", 0))
+    def count(self, project: UUID) -> int:
+        with self._asked(f"count the records of data set {project}") as api:
+            return int(api.datasets.get_progress(project).total)
 
-    def send(self, project: str, tasks: list[dict[str, Any]]) -> list[str]:
+    def send(self, project: UUID, tasks: list[dict[str, Any]]) -> list[str]:
         """By external id: the server itself replaces what it has, so that sending again makes no second record."""
-        names = self._names(project)
-        items = [
-            task | {"suggestions": [{"question_id": names[q], "value": v} for q, v in task["suggestions"].items()]}
-            for task in tasks
-        ]
-        reply = self.call("PUT", f"/api/v1/datasets/{project}/records/bulk", {"items": items})
-        return [str(row["id"]) for row in reply["items"]]
+        from argilla._models import RecordModel, SuggestionModel
 
-    def _names(self, project: str) -> dict[str, str]:
+        ids = self._ids(project)
+        shown = [[SuggestionModel(value=v, question_id=ids[q]) for q, v in t["suggestions"].items()] for t in tasks]
+        records = [RecordModel(**t | {"suggestions": s}) for t, s in zip(tasks, shown, strict=True)]
+        with self._asked(f"send {len(tasks)} records to data set {project}") as api:
+            there, _ = api.records.bulk_upsert(project, records)
+        return [str(record.id) for record in there]
+
+    def _ids(self, project: UUID) -> dict[str, UUID]:
+        """The data set's questions by name."""
         if project not in self._questions:
-            rows = self.call("GET", f"/api/v1/datasets/{project}/questions")["items"]
-            self._questions[project] = {row["name"]: row["id"] for row in rows}
+            with self._asked(f"list the questions of data set {project}") as api:
+                self._questions[project] = {question.name: question.id for question in api.questions.list(project)}
         return self._questions[project]
 
-    def _records(self, project: str) -> Iterator[dict[str, Any]]:
+    def records(self, project: UUID) -> Iterator[dict[str, Any]]:
+        """With their responses, by plain requests: the library cannot read a discarded response, whose values are
+        null, and crashes on the whole page."""
         offset, page = 0, 200
         while True:
-            reply = self.call(
-                "GET", f"/api/v1/datasets/{project}/records", include="responses", offset=offset, limit=page
-            )
-            yield from reply["items"]
+            asked = {"include": "responses", "offset": offset, "limit": page}
+            with self._asked(f"list the records of data set {project}"):
+                reply = self.client.http_client.get(f"/api/v1/datasets/{project}/records", params=asked)
+                found = reply.raise_for_status().json()
+            yield from found["items"]
             offset += page
-            if offset >= reply["total"]:
+            if offset >= found["total"]:
                 break
 
-    def keys(self, project: str) -> list[tuple[str, str, bool]]:
-        rows = self._records(project)
-        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in rows]
+    def keys(self, project: UUID) -> list[tuple[str, str, bool]]:
+        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project)]
 
-    def delete(self, project: str, task: str) -> None:
-        self.call("DELETE", f"/api/v1/records/{task}")
+    def delete(self, project: UUID, task: str) -> None:
+        with self._asked(f"delete record {task}") as api:
+            api.records.delete(UUID(task))
 
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         """user id -> reviewer."""
         wanted = {accounts.get(name, name): name for name in names}
-        users = self.call("GET", "/api/v1/users")["items"]
-        return {u["id"]: wanted.get(u["username"], u["username"]) for u in users}
+        with self._asked("list the users") as api:
+            return {str(user.id): wanted.get(user.username, user.username) for user in api.users.list()}
 
-    def said(self, project: dict[str, Any], people: dict[str, str]) -> Iterator[Said]:
+    def said(self, project: sync.Project, people: dict[str, str]) -> Iterator[Said]:
         try:
-            for record in self._records(project["id"]):
-                yield from said_of(record, people, project["name"])
-        except Missing:
+            for record in self.records(project.id):
+                yield from said_of(record, people, project.name)
+        except failures.Missing:
             return  # deleted between the list and now
+
+
+def _slug(mark: str) -> str:
+    """The name of a workspace holds no blanks."""
+    return mark.replace(" ", "-")
 
 
 def questions(taxonomy: Taxonomy) -> list[dict[str, Any]]:

@@ -2,20 +2,25 @@
 
 task_of     sheet -> task with its prediction, as the import takes it
 said_of     exported task -> what each person said of it
-Server      the few calls that are needed, each made once
+Server      the few calls that are needed, each made once, through label-studio-sdk
 """
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property, lru_cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from annotation import sync
-from annotation.http import Client, Missing
+from annotation import failures, sync
 from annotation.sheets import Said, Sheet, Span, points, units16
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
+
+if TYPE_CHECKING:
+    from label_studio_sdk import LabelStudio
 
 INTERFACE = Path(__file__).with_name("interface.xml")
 CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "present": "choices", "unsure": "choices"}
@@ -48,9 +53,9 @@ def task_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
     }
     data |= {"guideline": guideline, "taxonomy": taxonomy.digest}
     data["shown"] = {trait: spans for trait, (_, _, spans) in sheet.suggested.items()}
-    result = list(_result(sheet))
-    _check(result, sheet, taxonomy)
-    return {"data": data, "predictions": [{"model_version": "proposal", "result": result}] if result else []}
+    prediction = {"model_version": "proposal", "result": list(_result(sheet))}
+    _check(prediction, sheet, taxonomy)
+    return {"data": data, "predictions": [prediction] if prediction["result"] else []}
 
 
 def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:
@@ -77,18 +82,22 @@ def _place(span: Span, text: str) -> dict[str, Any]:
     return {"start": turn, "end": turn, "startOffset": start, "endOffset": end, "text": span["quote"]}
 
 
-def _check(result: list[dict[str, Any]], sheet: Sheet, taxonomy: Taxonomy) -> None:
-    """The server takes anything; so every label is looked up and every place read back here."""
-    for row in result:
-        value = row["value"]
-        names = value.get(row["type"], [])
-        known = ("explicit", "implicit") if row["from_name"] == "form" else taxonomy.slugs
-        if not names or any(name not in known for name in names):
-            raise ReviewError(f"{sheet.key}: {row['from_name']} {names}: not in the taxonomy: propose again")
-        if "start" in value:
-            text = sheet.turns[int(value["start"])]["text"]
-            if text[points(text, value["startOffset"]) : points(text, value["endOffset"])] != value["text"]:
-                raise ReviewError(f"{sheet.key}: the quote {value['text'][:60]!r} is not in its turn: propose again")
+def _check(prediction: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> None:
+    """The server takes any prediction; so the library holds it against the interface, and we read every place back."""
+    faults = _schema(interface(taxonomy)).validate_prediction(prediction, return_errors=True) or []
+    if isinstance(faults, list) and faults:
+        raise ReviewError(f"{sheet.key}: {faults[0][:300]}: propose again")
+    for value in (row["value"] for row in prediction["result"] if "start" in row["value"]):
+        text = sheet.turns[int(value["start"])]["text"]
+        if text[points(text, value["startOffset"]) : points(text, value["endOffset"])] != value["text"]:
+            raise ReviewError(f"{sheet.key}: the quote {value['text'][:60]!r} is not in its turn: propose again")
+
+
+@lru_cache(maxsize=4)
+def _schema(config: str) -> Any:
+    from label_studio_sdk.label_interface.interface import LabelInterface
+
+    return LabelInterface(config)
 
 
 # ---- in
@@ -175,6 +184,16 @@ def _bare(text: str) -> str:
 # ---- the server
 
 
+def needed() -> None:
+    """Raises where the library is not installed."""
+    try:
+        import label_studio_sdk  # noqa: F401
+    except ModuleNotFoundError:
+        raise ReviewError(
+            "--tool label-studio needs its library: pip install 'saferec-builder[label-studio]'"
+        ) from None
+
+
 class Server:
     """What the toolkit asks of Label Studio. Projects are found by the mark in their description."""
 
@@ -182,22 +201,36 @@ class Server:
     chunk = 1_000
 
     def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
-        self.call = Client(url, {"Authorization": f"Token {token}"}, timeout)
-        self.url = self.call.url
+        needed()
+        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
 
-    def projects(self, mark: str) -> list[dict[str, Any]]:
+    @cached_property
+    def client(self) -> "LabelStudio":
+        """Never retries by itself, since a repeated import is a second task; and no connection is kept, since a kept
+        one breaks when the server restarts."""
+        import httpx
+        from label_studio_sdk import LabelStudio
+
+        fresh = httpx.Limits(max_keepalive_connections=0)
+        web = httpx.Client(timeout=self.timeout, limits=fresh, follow_redirects=True)
+        to = {"base_url": self.url, "api_key": self.token, "timeout": self.timeout}
+        return LabelStudio(**to, max_retries=0, httpx_client=web)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _asked(self, doing: str) -> Iterator["LabelStudio"]:
+        from label_studio_sdk.core.api_error import ApiError
+        from label_studio_sdk.core.parse_error import ParsingError
+
+        with failures.told(self.url, doing, ApiError, ParsingError):
+            yield self.client
+
+    def projects(self, mark: str) -> list[sync.Project]:
         """Those whose description begins with the mark, oldest first."""
-        found: list[dict[str, Any]] = []
-        page = 1
-        while True:
-            reply = self.call("GET", "/api/projects", page=page, page_size=100)
-            found += reply["results"]
-            if not reply.get("next"):
-                break
-            page += 1
-        return sorted((p for p in found if (p.get("description") or "").startswith(mark)), key=lambda p: int(p["id"]))
+        with self._asked("list the projects") as client:
+            found = [_project(p) for p in client.projects.list(page_size=100)]  # type: ignore[var-annotated]
+        return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: p.id)
 
-    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> dict[str, Any]:
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
         """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
         config = interface(taxonomy)
         found = sync.project(self.projects, lambda word: self.make(f"SafeRec {name}", word, config), mark)
@@ -210,59 +243,70 @@ class Server:
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
         return names_of(self.people(), accounts, names)
 
-    def said(self, project: dict[str, Any], people: dict[int, str]) -> Iterator[Said]:
-        for task in self.answered(project["id"]):
-            yield from said_of(task, people, project["id"])
+    def said(self, project: sync.Project, people: dict[int, str]) -> Iterator[Said]:
+        for task in self.answered(project.id):
+            yield from said_of(task, people, project.id)
 
     def invite(self) -> str:
         """Path of the page on which a new reviewer signs up."""
-        return str(self.call("GET", "/api/invite")["invite_url"])
+        with self._asked("ask for the sign-up page") as client:
+            return str(client.organizations.invites.get_invite_link().invite_url)
 
-    def make(self, title: str, description: str, config: str) -> dict[str, Any]:
-        body: dict[str, Any] = {"title": title[:50], "description": description, "label_config": config}
-        body |= {"maximum_annotations": 1, "show_collab_predictions": True, "enable_empty_annotation": True}
-        return dict(self.call("POST", "/api/projects", body))
+    def make(self, title: str, description: str, config: str) -> sync.Project:
+        with self._asked("make a project") as client:
+            made = client.projects.create(
+                title=title[:50],
+                description=description,
+                label_config=config,
+                maximum_annotations=1,
+                show_collab_predictions=True,
+                enable_empty_annotation=True,
+            )
+        return _project(made)
 
-    def mend(self, project: dict[str, Any], config: str) -> bool:
+    def mend(self, project: sync.Project, config: str) -> bool:
         """Puts our interface back where somebody edited it; says whether it was needed."""
-        if (project.get("label_config") or "").strip() == config.strip():
+        if str(project.setup or "").strip() == config.strip():
             return False
-        self.call("PATCH", f"/api/projects/{project['id']}", {"label_config": config})
+        with self._asked(f"put the interface of project {project.id} back") as client:
+            client.projects.update(project.id, label_config=config)
         return True
 
     def count(self, project: int) -> int:
-        return int(self.call("GET", f"/api/projects/{project}")["task_number"])
+        with self._asked(f"count the tasks of project {project}") as client:
+            return int(client.projects.get(project).task_number or 0)
 
     def send(self, project: int, tasks: list[dict[str, Any]]) -> list[str]:
-        reply = self.call("POST", f"/api/projects/{project}/import", tasks, return_task_ids="true")
-        return [str(n) for n in reply.get("task_ids") or []]
+        with self._asked(f"import {len(tasks)} tasks into project {project}") as client:
+            reply = client.projects.import_tasks(project, request=tasks, return_task_ids=True)  # type: ignore[arg-type]
+        return [str(n) for n in getattr(reply, "task_ids", None) or []]  # the library does not list this field
 
     def keys(self, project: int) -> list[tuple[str, str, bool]]:
         """(key, task id, whether anybody has answered it) of every task there."""
-        found: list[tuple[str, str, bool]] = []
-        page = 1
-        while True:
-            try:
-                reply = self.call("GET", "/api/tasks", project=project, page=page, page_size=500, fields="task_only")
-            except Missing:
-                break  # a page past the end
-            rows = reply["tasks"] if isinstance(reply, dict) else reply
-            found += [(str(r["data"].get("key")), str(r["id"]), bool(r.get("total_annotations"))) for r in rows]
-            if len(found) >= int(reply.get("total", 0)) or not rows:
-                break
-            page += 1
-        return found
+        with self._asked(f"list the tasks of project {project}") as client:
+            rows: list[Any] = list(client.tasks.list(project=project, page_size=500, fields="task_only"))
+        return [(str((row.data or {}).get("key")), str(row.id), bool(row.total_annotations)) for row in rows]
 
     def delete(self, project: int, task: str) -> None:
-        self.call("DELETE", f"/api/tasks/{task}")
+        with self._asked(f"delete task {task}") as client:
+            client.tasks.delete(task)
 
     def answered(self, project: int) -> list[dict[str, Any]]:
-        return list(self.call("GET", f"/api/projects/{project}/export", exportType="JSON") or [])
+        """Every task with an annotation. By the plain export: a snapshot (`exports.as_json`) takes four requests and
+        stays on the server."""
+        with self._asked(f"export project {project}") as client:
+            return list(json.loads(b"".join(client.projects.exports.download_sync(project, export_type="JSON"))))
 
     def people(self) -> dict[int, tuple[str, ...]]:
         """user id -> what may name that person: e-mail, its part before the @, user name."""
-        users = self.call("GET", "/api/users")
-        return {int(u["id"]): (u["email"], u["email"].split("@")[0], u.get("username") or "") for u in users}
+        with self._asked("list the users") as client:
+            users = client.users.list()
+        return {int(u.id): (u.email, u.email.split("@")[0], u.username or "") for u in users}
+
+
+def _project(found: Any) -> sync.Project:
+    place = str(found.description or "").split("\n")[0]
+    return sync.Project(int(found.id), str(found.title), place, found.label_config)
 
 
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:

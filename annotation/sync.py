@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from annotation.http import Broken, Unsure
+from annotation.failures import Broken, Unsure
 from saferec_builder.errors import ReviewError
 
 ATTEMPTS = 4
@@ -157,12 +157,20 @@ def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger) -> in
     return len(gone)
 
 
-def project(
-    find: Callable[[str], list[dict[str, Any]]], make: Callable[[str], dict[str, Any]], mark: str
-) -> dict[str, Any]:
-    """The project whose description begins with `mark`, made where there is none; the oldest where there are several.
+@dataclass(frozen=True)
+class Project:
+    """A reviewer's place on the server. `place` is the mark and a random word: what names it in the ledger."""
 
-    Its description ends with a random word, so that a server that was wiped is never taken for the one before.
+    id: Any
+    name: str
+    place: str
+    setup: Any = None  # what its tool needs to know of it besides
+
+
+def project(find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str) -> Project:
+    """The project whose place begins with `mark`, made where there is none; the oldest where there are several.
+
+    It ends with a random word, so that a server that was wiped is never taken for the one before.
     """
     for attempt in range(ATTEMPTS):
         if found := find(mark):
@@ -174,8 +182,3 @@ def project(
         else:
             return made
     raise ReviewError("the server could not make a project: see its log, and run the command again")
-
-
-def place(found: dict[str, Any]) -> str:
-    """What names the project in the ledger."""
-    return str(found["description"]).split("\n")[0]

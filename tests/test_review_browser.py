@@ -124,7 +124,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     log_in(page, studio, "ann")
     project = studio.project("ann")
     task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
-    page.goto(f"{studio.facts['url']}/projects/{project['id']}/data?task={task['id']}")
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
     page.get_by_text("I faint when I see").first.wait_for()
     page.get_by_role("button", name="Submit").wait_for()
     # the proposal is there before anybody clicks: its tick, and its words marked
@@ -159,7 +159,7 @@ def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
     assert sent["sent"]["ann"]["taken_back"] == 1
     log_in(page, studio, "ann")
     project = studio.project("ann")
-    page.goto(f"{studio.facts['url']}/projects/{project['id']}/data")
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data")
     page.get_by_text("After the crash").or_(page.get_by_text("Does this person")).first.wait_for()
     page.screenshot(path=SCREENS / "label-studio-list.png")
     assert "blood" not in page.content()
@@ -183,7 +183,7 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
 
     (project,) = tool.server.projects(_mark(ws, "ann"))
     for number in (1, 2):  # two tasks are open: the one with the emoji
-        page.goto(f"{argilla_server.url}/dataset/{project['id']}/annotation-mode?page={number}&status=pending")
+        page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
         page.get_by_text("Conversation", exact=True).wait_for()
         page.locator(FIELD).first.wait_for()
         if "I faint" in page.locator(FIELD).first.inner_text():

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from annotation import sync
-from annotation.http import Broken, Unsure
+from annotation.failures import Broken, Unsure
 from annotation.label_studio import Server
 from saferec_builder import store, tables
 from saferec_builder.errors import ReviewError
@@ -166,7 +166,7 @@ def forget(ws: store.Workspace, tool: review_world.LabelStudio) -> None:
     """The server is wiped: every project of this workspace is gone."""
     for name in ("ann", "bo"):
         while project := tool.project(name):
-            tool.server.call("DELETE", f"/api/projects/{project['id']}")
+            tool.rest("DELETE", f"/api/projects/{project.id}")
 
 
 @pytest.mark.servers
@@ -223,8 +223,8 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
     assert cli(*push).code == 0
     project = tool.project("ann")
-    config = project["label_config"].replace('value="needles"', 'value="nedles"')
-    tool.server.call("PATCH", f"/api/projects/{project['id']}", {"label_config": config})
+    config = project.setup.replace('value="needles"', 'value="nedles"')
+    tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config})
     tasks = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
 
     def say(who: str, subject: str, result: list[dict[str, Any]], **more: Any) -> None:
@@ -250,4 +250,4 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     last = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1"), "trait")
     assert dict(last.select("trait", "verdict").iter_rows())["gore"] == "present"
     assert cli(*push).code == 0
-    assert "nedles" not in tool.project("ann")["label_config"]
+    assert "nedles" not in tool.project("ann").setup

@@ -72,11 +72,11 @@ def push(
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
-        ledger = _ledger(desk.ws, server.tool, sync.place(project))
+        ledger = _ledger(desk.ws, server.tool, project.place)
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
-        done = sync.push(server, project["id"], tasks, ledger)
+        done = sync.push(server, project.id, tasks, ledger)
         hidden = [key for key, t in keys.items() if (t.kind, t.subject, name) in gone and t.reviewer == name]
-        done.taken_back = sync.withdraw(server, project["id"], set(hidden) - tasks.keys(), ledger)
+        done.taken_back = sync.withdraw(server, project.id, set(hidden) - tasks.keys(), ledger)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     return told
 

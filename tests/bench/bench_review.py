@@ -58,15 +58,15 @@ def measure(home: Path, facts: dict[str, Any]) -> None:
     ours = bare = 0.0
     for turn in range(2):
         project = server.make(f"sdk {turn}", "bench", label_studio.interface(taxonomy))
-        words = [python, "-c", SDK, facts["url"], facts["token"], project["id"], payload, server.chunk]
+        words = [python, "-c", SDK, facts["url"], facts["token"], project.id, payload, server.chunk]
         bare += float(subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout)
         project = server.make(f"ours {turn}", f"bench {turn}", label_studio.interface(taxonomy))
         ws = store.open_workspace(home / "ws")
         start = time.perf_counter()
-        done = sync.push(server, project["id"], made, _ledger(ws, server.tool, f"bench {turn}"))
+        done = sync.push(server, project.id, made, _ledger(ws, server.tool, f"bench {turn}"))
         ours += time.perf_counter() - start
-        assert done.added == server.count(project["id"]) == TASKS
-        again = sync.push(server, project["id"], made, _ledger(ws, server.tool, f"bench {turn}"))
+        assert done.added == server.count(project.id) == TASKS
+        again = sync.push(server, project.id, made, _ledger(ws, server.tool, f"bench {turn}"))
         assert (again.added, again.skipped) == (0, TASKS)
         assert store.read(ws, tables.SENT).filter(pl.col("state") == "there").height == TASKS * (turn + 1)
     figure("review.push_over_sdk", bare / ours, "ratio", ">= 0.7")

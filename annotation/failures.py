@@ -1,0 +1,55 @@
+"""Every way in which a review server can fail us is one of three, whichever library found it out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from saferec_builder.errors import ReviewError
+
+
+class Unsure(ReviewError):
+    """The server may or may not have done it: a timeout, a broken connection, a 5xx. Look before sending again."""
+
+
+class Broken(Unsure):
+    """The server answered that it failed: whatever it was doing is over."""
+
+
+class Missing(ReviewError):
+    """404: what the ledger remembers is not there any more."""
+
+
+@contextmanager
+def told(url: str, doing: str, *refusals: type[Exception]) -> Iterator[None]:
+    """What httpx and a library's own errors (`refusals`, with a status_code) mean to a person and to the ledger."""
+    from json import JSONDecodeError
+
+    import httpx
+    from pydantic import ValidationError
+
+    where = f"{url}: {doing}"
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        raise ReviewError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
+    except httpx.ConnectError:
+        raise ReviewError(f"{url} does not answer: start it (`saferec-build review up`) or check --url") from None
+    except httpx.HTTPStatusError as fault:
+        raise _of_status(fault.response.status_code, fault.response.text, where) from None
+    except httpx.HTTPError as fault:
+        raise Unsure(f"{where}: {type(fault).__name__}: run the command again") from None
+    except refusals as fault:
+        raise _of_status(getattr(fault, "status_code", None), getattr(fault, "body", fault), where) from None
+    except (JSONDecodeError, ValidationError):
+        raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
+
+
+def _of_status(status: int | None, said: object, where: str) -> ReviewError:
+    if status is None or 200 <= status < 300:
+        return ReviewError(f"{where}: the answer was not understood: is this address really the review server?")
+    if status >= 500 or status in (408, 429):
+        return Broken(f"{where}: {status}: run the command again")
+    if status == 404:
+        return Missing(f"{where}: 404: it is not there (any more)")
+    if status in (401, 403):
+        return ReviewError(f"{where}: {status}: the token was refused: give a valid one with --token")
+    return ReviewError(f"{where}: {status}: {str(said)[:300]}")
