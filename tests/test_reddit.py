@@ -1,9 +1,12 @@
 """Reddit dumps: from lines to conversations, what every line became, and what no line may do."""
 
+import itertools
 import json
 import os
 import random
+import re
 import threading
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -175,6 +178,20 @@ def test_what_no_line_may_do(cli, workspace, tmp_path, monkeypatch):
     assert {("odd.ndjson:3", "not JSON"), ("odd.ndjson:15", "line too long"), ("odd.ndjson:20", "not UTF-8")} <= places
     texts = [t["text"] for t in current(workspace)["turns"][0]]
     assert "😀" in texts and not any("\x00" in text for text in texts)
+
+
+def test_escaped_characters_are_read_as_json_means_them():
+    # every run of up to three of: both halves of a pair in either case, a backslash, a plain escape, a letter
+    parts = (r"\ud83d", r"\uDE00", r"\uD83D", "\\\\", r"\u0041", "d")
+    bodies = ["".join(run) for n in range(1, 4) for run in itertools.product(parts, repeat=n)]
+    for n, body in enumerate(bodies):  # each alone: one fault in a batch sends all its lines the slow way
+        batch = reddit._Batch(Path("RC"), [n], [line(comment(n, "s1", body="@")).replace("@", body).encode()])
+        frame, drops = reddit._parsed(batch)
+        meant = json.loads(f'"{body}"')
+        if re.search("[\ud800-\udfff]", meant):
+            assert [drop["reason"] for drop in drops] == ["lone surrogate"], body
+        else:
+            assert (frame["body"].to_list(), drops) == ([meant], []), body
 
 
 def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before(cli, workspace, tmp_path):

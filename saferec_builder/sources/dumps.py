@@ -28,8 +28,11 @@ class Block:
     ends: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # (line, reason, detail)
 
-    def line(self, n: int) -> bytes:
-        return self.data[self.ends[n - 1] + 1 if n else 0 : self.ends[n]]
+    def lines(self, which: NDArray[np.int64]) -> list[bytes]:
+        """The lines of these numbers, without their ends."""
+        last, data = self.ends[which].tolist(), self.data
+        first = np.where(which > 0, self.ends[which - 1] + 1, 0).tolist()
+        return [data[a:b] for a, b in zip(first, last, strict=True)]
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -51,7 +54,7 @@ def odd_lines(block: Block) -> list[int]:
     starts = np.concatenate([[0], ends[:-1] + 1])
     fine = (codes[starts] == ord("{")) & (codes[ends - 1] == ord("}")) & (ends > starts)
     maybe = np.flatnonzero(~fine)
-    return [int(n) for n in maybe if not _is_object(block.line(int(n)))]
+    return [n for n, line in zip(maybe.tolist(), block.lines(maybe), strict=True) if not _is_object(line)]
 
 
 def _is_object(line: bytes) -> bool:

@@ -4,16 +4,17 @@ Only lines of the wanted subreddits are parsed. What passes: posts (id, link, pa
 the place of their line. A line that is no JSON object, or whose fields are not what they should be, is a row of drops.
 """
 
-import io
 import json
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ahocorasick_rs
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from saferec_builder import sources
 from saferec_builder.sources import Left, Rows, dumps
@@ -58,40 +59,48 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
     wanted = sorted(subreddits)
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
     needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
-    batch: list[tuple[int, bytes]] = []
-    drops: Rows = []
-    size = 0
+    batch, drops, size = _Batch(path), [], 0
     for block in dumps.blocks(path):
         tally.lines += block.ends.size
         odd = dumps.odd_lines(block)
         drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in odd]
         drops += [_drop(path, *fault) for fault in block.faults]
-        for n in _matching(block, needles, set(odd)):
-            batch.append((block.first + n, block.line(n)))
-            size += len(batch[-1][1])
+        size += batch.add(block, _matching(block, needles, odd))
         if size > _ENOUGH or len(drops) > 10_000:
-            yield _posts(path, batch, drops, wanted, tally)
-            batch, drops, size = [], [], 0
-    yield _posts(path, batch, drops, wanted, tally)
+            yield _posts(batch, drops, wanted, tally)
+            batch, drops, size = _Batch(path), [], 0
+    yield _posts(batch, drops, wanted, tally)
 
 
 _ENOUGH = 16 << 20  # bytes of passing lines that are parsed at once
 
 
-def _matching(block: dumps.Block, needles: list[Any], odd: set[int]) -> list[int]:
+@dataclass
+class _Batch:
+    """Lines that pass, and their numbers in the file."""
+
+    path: Path
+    numbers: list[int] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+
+    def add(self, block: dumps.Block, which: NDArray[np.int64]) -> int:
+        """Copies these lines of the block; says how many bytes that were."""
+        found = block.lines(which)
+        self.numbers += (block.first + which).tolist()
+        self.lines += found
+        return sum(map(len, found))
+
+
+def _matching(block: dumps.Block, needles: list[Any], odd: list[int]) -> NDArray[np.int64]:
     """Numbers of the lines in which a wanted name stands between quotes; what it names there is seen after parsing."""
-    if not block.ends.size:
-        return []
-    last = int(block.ends[-1])
-    found = [at for needle in needles for _, at, _ in needle.find_matches_as_indexes(block.data) if at < last]
-    lines = np.unique(np.searchsorted(block.ends, found)).tolist()
-    return [n for n in lines if n not in odd] if odd else lines
+    found = [at for needle in needles for _, at, _ in needle.find_matches_as_indexes(block.data)]
+    lines = np.unique(np.searchsorted(block.ends, found))
+    lines = lines[lines < block.ends.size]  # what comes after the last end is no line
+    return np.setdiff1d(lines, odd) if odd else lines
 
 
-def _posts(
-    path: Path, batch: list[tuple[int, bytes]], drops: Rows, wanted: list[str], tally: Tally
-) -> tuple[pl.DataFrame, Rows]:
-    frame, rejects = _parsed(path, batch)
+def _posts(batch: _Batch, drops: Rows, wanted: list[str], tally: Tally) -> tuple[pl.DataFrame, Rows]:
+    frame, rejects = _parsed(batch)
     drops = drops + rejects
     # the name may stand in a nested object only, as in a cross-post
     frame = frame.filter(pl.col("subreddit").is_in(wanted))
@@ -144,21 +153,39 @@ def _whole(values: pl.Series) -> pl.Series:
     return values.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
 
 
-def _parsed(path: Path, batch: list[tuple[int, bytes]]) -> tuple[pl.DataFrame, Rows]:
+def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
     """(FIELDS as strings and place, drops): all at once where every line is plain, else line by line."""
-    # polars reads half a surrogate pair as a zero character: lines with such escapes go one by one
-    plain = [(n, line) for n, line in batch if b"\\ud" not in line and b"\\uD" not in line]
-    rest = [(n, line) for n, line in batch if b"\\ud" in line or b"\\uD" in line]
+    text = b"\n".join(batch.lines)
+    odd = _half_pairs(text, batch.lines)
+    lines = [line for n, line in enumerate(batch.lines) if n not in odd] if odd else batch.lines
     try:
-        frame = pl.read_ndjson(io.BytesIO(b"\n".join(line for _, line in plain)), schema=_STRINGS) if plain else None
+        frame = pl.read_ndjson(b"\n".join(lines) if odd else text, schema=_STRINGS) if lines else None
     except pl.exceptions.PolarsError:
         frame = None
-    if frame is None or frame.height != len(plain):
-        plain, rest, frame = [], batch, pl.DataFrame(schema=_STRINGS)
-    places = pl.Series("place", [f"{path.name}:{n}" for n, _ in plain], dtype=pl.String)
-    rows, drops = sources.each("mine", SOURCE, ((f"{path.name}:{n}", line) for n, line in rest), _one)
-    slow = pl.DataFrame(rows, schema={**_STRINGS, "place": pl.String})
-    return pl.concat([frame.with_columns(places), slow]), drops
+    if frame is None or frame.height != len(lines):
+        frame, odd = pl.DataFrame(schema=_STRINGS), set(range(len(batch.lines)))
+    name = batch.path.name
+    numbers = pl.Series("place", [number for n, number in enumerate(batch.numbers) if n not in odd], dtype=pl.Int64)
+    fast = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
+    rest = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
+    rows, drops = sources.each("mine", SOURCE, rest, _one)
+    return pl.concat([fast, pl.DataFrame(rows, schema=fast.schema)]), drops
+
+
+# polars reads the first half of a surrogate pair alone as a zero character: what is not a whole pair goes line by line
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPES = ahocorasick_rs.BytesAhoCorasick([b"\\ud", b"\\uD"])
+
+
+def _half_pairs(text: bytes, lines: list[bytes]) -> set[int]:
+    """Numbers of the lines, joined in `text`, that may hold half of a surrogate pair."""
+    found = [at for _, at, _ in _ESCAPES.find_matches_as_indexes(text)]
+    if not found:
+        return set()
+    ends = np.cumsum([len(line) + 1 for line in lines])
+    escaped = np.unique(np.searchsorted(ends, found)).tolist()
+    return {n for n in escaped if _HALF.search(_PAIR.sub(b"", lines[n]))}
 
 
 def _one(place: str, line: bytes) -> Rows:
