@@ -39,7 +39,7 @@ bench-training: venv
 soak: venv
 	SAFEREC_SOAK=1 $(BIN)/pytest tests/test_hub_faults.py
 	$(BIN)/pytest -s -m "slow or servers or soak" tests/test_kill.py tests/test_hub.py tests/test_propose_kill.py
-	SAFEREC_FAULTS=200 $(BIN)/pytest -s tests/test_review_faults.py
+	SAFEREC_FAULTS=200 $(BIN)/pytest -s tests/test_review_campaign.py
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,20 +1,39 @@
-"""A proxy that breaks: before a real server it loses requests, answers and time, one planned fault after another."""
+"""A proxy that breaks: before a real server it loses requests, answers and time, one planned fault after another.
 
+refuse        the connection is cut, nothing was passed on
+fail          500, nothing was passed on
+done_but_500  passed on, and 500 all the same
+done_but_cut  passed on, and the connection is cut instead of an answer
+late          passed on when the client has given up already
+slow          passed on at once, the answer comes when the client has given up
+lock          somebody else holds the write lock of the server's database until after the client has given up
+kill          passed on, and the client is killed instead of an answer
+"""
+
+import os
+import signal
+import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late")
-PAUSE = 0.6  # seconds that a late request waits before it is passed on; the client gives up earlier
+FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late", "slow", "lock")
+MORE = 0.4  # seconds beyond the client's patience
 
 
 class Proxy:
-    """`faults` are met by the next requests whose method is in `methods`; an empty plan passes everything on."""
+    """`faults` are met by the next requests whose method is in `methods`; an empty plan passes everything on.
 
-    def __init__(self, target: str) -> None:
-        self.target, self.faults, self.methods, self.met = target, deque[str](), ("POST", "PUT"), 0
+    `patience`: the client's timeout; `database`: the server's SQLite file; `victim`: the client's process.
+    """
+
+    def __init__(self, target: str, database: Path, patience: float) -> None:
+        self.target, self.database, self.patience = target, database, patience
+        self.faults, self.methods, self.met, self.victim = deque[str](), ("POST", "PUT"), Counter[str](), 0
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -23,6 +42,22 @@ class Proxy:
         self.server.shutdown()
         self.server.server_close()
 
+    def lock(self) -> threading.Thread:
+        """Holds the database's write lock from when it returns until the client has lost its patience."""
+        held = threading.Event()
+
+        def hold() -> None:
+            with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as there:
+                there.execute("BEGIN IMMEDIATE")
+                held.set()
+                time.sleep(self.patience + MORE)
+                there.execute("ROLLBACK")
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(60)
+        return thread
+
 
 def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -30,12 +65,11 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             pass
 
         def _any(self) -> None:
-            import httpx2
-
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = ""
             if proxy.faults and self.command in proxy.methods:
-                fault, proxy.met = proxy.faults.popleft(), proxy.met + 1
+                fault = proxy.faults.popleft()
+                proxy.met[fault] += 1
             if fault == "refuse":
                 self.close_connection = True
                 return
@@ -43,24 +77,37 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 self._reply(500, b"broken on purpose")
                 return
             if fault == "late":
-                time.sleep(PAUSE)
-            headers = {
-                k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection", "content-length")
-            }
-            told = httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)
-            if fault == "done_but_500":
-                self._reply(500, b"done, and broken on purpose")
-            elif fault in ("done_but_cut", "late"):
+                time.sleep(proxy.patience + MORE)
+            lock = proxy.lock() if fault == "lock" else None
+            told = self._pass_on(body)
+            if lock:
+                lock.join()
+            if fault == "slow":
+                time.sleep(proxy.patience + MORE)
+            if fault == "kill":
+                with suppress(ProcessLookupError):
+                    os.kill(proxy.victim, signal.SIGKILL)
+            if fault in ("done_but_cut", "late", "kill"):
                 self.close_connection = True
+            elif fault == "done_but_500":
+                self._reply(500, b"done, and broken on purpose")
             else:
                 self._reply(told.status_code, told.content, told.headers.get("content-type", "application/json"))
 
+        def _pass_on(self, body: bytes) -> Any:
+            import httpx2
+
+            ours = ("host", "connection", "content-length")
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in ours}
+            return httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)
+
         def _reply(self, status: int, content: bytes, kind: str = "text/plain") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # nobody waits for it any more
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any
 
