@@ -8,6 +8,7 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.errors import ProposerError
+from saferec_builder.llm.wire import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, half, probe, reset, running, says, slow, status
 
 KEY = "sk-a-secret-of-the-user"
@@ -109,6 +110,37 @@ def test_openais_client_asks_with_the_key_and_retries_as_often_as_agreed(stub: S
     stub.scripts["a"] = [busy]
     assert ask(stub, "a", retries=3)[0].reason == "rate limited"
     assert seen == [("AsyncOpenAI", f"Bearer {KEY}")] * (1 + 3)
+
+
+def test_what_the_environment_says_of_a_person_reaches_openai_alone(stub: Stub, monkeypatch) -> None:
+    for name in ("ORG_ID", "PROJECT_ID", "ADMIN_KEY", "API_KEY", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", "mine-alone")
+    own = "authorization: Bearer mine-alone\nX-Team: mine-alone\nopenai-organization: mine-alone"
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", own)
+    seen: list[str] = []
+
+    def look(h: Handler) -> None:
+        seen.append(str(h.headers))
+        says("fine")(h)
+
+    stub.scripts["a"] = [look]
+    assert ask(stub, "a")[0].content == "fine"
+    server = llm.Server("m", stub.url, key=KEY)
+    asked = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+
+    async def copied() -> None:  # as the Batch API is asked
+        async with Wire(server) as wire:
+            await wire.client.with_options(max_retries=0).chat.completions.create(**asked)
+
+    llm.run(copied())
+    assert len(seen) == 2
+    assert all("mine-alone" not in headers and f"Bearer {KEY}" in headers for headers in seen)
+
+    async def to_openai() -> str:
+        async with Wire(llm.Server("m", key=KEY)) as wire:
+            return wire.client.default_headers["OpenAI-Organization"]
+
+    assert llm.run(to_openai()) == "mine-alone"
 
 
 def test_what_the_server_said_is_kept(stub: Stub) -> None:

@@ -38,6 +38,11 @@ class Server:
             return False
 
     @property
+    def is_openai(self) -> bool:
+        """OpenAI itself, in any of its regions."""
+        return f".{self.host}".endswith(".api.openai.com")
+
+    @property
     def longest_answer(self) -> int:
         """Tokens that an answer may have."""
         return int(dict(self.sampling).get("max_completion_tokens", 2_000))

@@ -4,6 +4,7 @@ Bytes go in and the raw response comes out (client.post), at a third of the CPU 
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,15 @@ class Wire:
         import httpx2
         import openai
 
-        base, key, retries = self.server.base_url, self.server.key, self.server.retries
+        base = self.server.base_url
         try:
             self.client = openai.AsyncOpenAI(
-                api_key=key, base_url=base, max_retries=retries, timeout=None, http_client=_pool(self.server, self.slow)
+                api_key=self.server.key,
+                base_url=base,
+                max_retries=self.server.retries,
+                timeout=None,
+                default_headers=_headers(self.server),
+                http_client=_pool(self.server, self.slow),
             )
         except httpx2.InvalidURL as fault:
             raise ProposerError(f"{base}: bad request: {fault}: check the address") from fault
@@ -70,6 +76,18 @@ class Wire:
         """A body without the key, should the server repeat it."""
         text = response.content.decode("utf-8", "replace")
         return text.replace(self.server.key, "***") if len(self.server.key) > 8 else text
+
+
+def _headers(server: Server) -> Any:
+    """What the environment tells openai's client of a person (organisation, project, headers of their own) is for
+    OpenAI: any other server is told none of it, and gets the key that it was given."""
+    import openai
+
+    if server.is_openai:
+        return {}
+    told = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    named = ["OpenAI-Organization", "OpenAI-Project", *(line.split(":")[0].strip() for line in told if ":" in line)]
+    return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"}
 
 
 def _pool(server: Server, slow: Callable[[], None]) -> "httpx2.AsyncClient":
