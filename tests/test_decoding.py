@@ -43,6 +43,38 @@ def test_nothing_twice() -> None:
     assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
 
 
+# an answer of TALKING begins with two of: 7 gore, 8 needles, 9 nothing
+TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 8}, nothing=9, said=2)
+
+
+def test_an_answer_may_begin_with_what_was_heard() -> None:
+    shut = closed(TALKING, [["b"], ["b"]], 10)
+    steps = permitted_along(TALKING, shut, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
+    there = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
+    # no trait twice, nothing as often as one likes; then unseen items, never a trait; then the end
+    assert there[0] == [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]
+    assert there[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
+
+
+def test_a_prompt_that_names_an_item_leaves_the_traits_to_be_said() -> None:
+    shut = named_in(TALKING, torch.tensor([[0, 2, 4, 2]]), 10)
+    assert permitted(TALKING, shut, 0)[0].nonzero().flatten().tolist() == [7, 8, 9]
+
+
+def test_what_is_learnt_is_what_may_be_said() -> None:
+    # traits in the order of the catalogue's, nothing for the rest, items, the end
+    assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
+    assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
+    assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
+    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"] and TALKING.heard([8, 9, 5, 6]) == ["needles"]
+    shut = closed(TALKING, [[]], 10)
+    answer = torch.tensor([TALKING.answer("cd", ["needles"])])
+    logs, _ = log_probabilities(TALKING, shut, answer, torch.zeros(1, 5, 10))
+    # all alike likely: 3 may be said; gore and nothing after needles; 4 items, then 3; the end
+    wanted = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
+    assert logs[0].exp().tolist() == pytest.approx(wanted)
+
+
 def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
     shut = closed(CATALOGUE, [["a", "b", "c"]], SIZE)
     steps = permitted_along(CATALOGUE, shut, torch.tensor([[6, 1, 1]]))

@@ -1,4 +1,4 @@
-"""Answers in, report out: scores, slices, gold, the baselines, predictions files, and no data-side package needed."""
+"""Answers in, report out: scores, slices, gold, differences, predictions files, and no data-side package needed."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from saferec_builder.errors import TrainingError
 from tests import small_release
 from tests.small_release import listed
-from training import data, evaluate
+from training import baselines, data, evaluate
 from training.evaluate import score
 
 
@@ -89,26 +89,32 @@ def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
         score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
 
 
-def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows):
-    # train truth: a d f, a b, c e g, a f -> a 3, f 2, then b c d e g 1; u7 has seen g, u8 has seen d
-    train = data.rows(release.folder, "grpo", "train")
-    found = evaluate.popularity(train, release.items, rows, 4)
-    assert found == {"u7": list("afbc"), "u8": list("afbc")}
-    longer = evaluate.popularity(train, release.items, rows, 12)
-    assert longer["u7"] == list("afbcdehij") and "d" not in longer["u8"]  # k and l are games
+def test_a_difference_is_taken_user_by_user(release, rows):
+    one, other = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
+    found = score(one, rows, release.oracle, 4, against=other)["difference"]
+    # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
+    assert (found["recall@4"]["mean"], found["recall@4"]["low"], found["recall@4"]["high"]) == (0.5, 0, 1)
+    assert found["svr@4"] == {"mean": -0.5, "low": -0.5, "high": -0.5, "n": 1}
+    # the user without a trait did not lose: no over-refusal
+    assert found["recall_without@4"] == {"mean": 0, "low": 0, "high": 0, "n": 1}
+    same = score(one, rows, release.oracle, 4, against=one)["difference"]
+    assert {cell["mean"] for cell in same.values()} == {0}
+    assert "difference" not in score(one, rows, release.oracle, 4)
 
 
-def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
-    # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
-    answers = {"u7": ["a", "d", "j", "title:x", "e", "h", "f", "i"], "u8": list("abcj")}
-    assert evaluate.oracle_filter(answers, rows, release.oracle, 4) == {"u7": list("dehf"), "u8": list("abcj")}
-    short = {"u7": listed("adbc"), "u8": ""}
-    assert evaluate.oracle_filter(short, rows, release.oracle, 4, release.find) == {"u7": ["d"], "u8": []}
+def test_pairing_is_narrower_than_two_intervals(release, rows):
+    # 40 users who differ much from each other and hardly between two runs
+    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(20) for row in rows]
+    before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(many)}
+    after = before | {many[0]["conversation"]: list("de")}
+    run = score(after, many, release.oracle, 4, against=before)
+    alone, paired = run["metrics"]["recall@4"], run["difference"]["recall@4"]
+    assert paired["high"] - paired["low"] < (alone["high"] - alone["low"]) / 2
 
 
 @pytest.fixture
 def predictions(tmp_path):
-    path = tmp_path / "predictions.jsonl"
+    path = tmp_path / "mine.jsonl"
     items = [{"title": "Item C", "year": 2003}, {"title": "Item F", "year": 2006}]
     lines = [{"id": "u7", "text": listed("deah")}, {"id": "u8", "items": items}, {"id": "u1", "text": "x"}]
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -116,22 +122,24 @@ def predictions(tmp_path):
 
 
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
-    made = evaluate.evaluate(release.folder, predictions, tmp_path / "out", name="mine")
+    made = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
     assert made == json.loads((tmp_path / "out/report.json").read_text())
-    assert [run["name"] for run in made["runs"]] == ["mine", "oracle_filter", "popularity"]
+    assert [run["name"] for run in made["runs"]] == ["mine", "oracle_filter", *baselines.NAMES]
     assert made["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
     assert (made["k"], made["gold"], made["chosen"]) == (4, False, None)
-    mine, filtered, popular = map(means, made["runs"])
+    by_name = {run["name"]: means(run) for run in made["runs"]}
+    mine, filtered, popular = by_name["mine"], by_name["oracle_filter"], by_name["popularity"]
     assert (mine["svr@4"], mine["recall@4"]) == (1 / 4, 1) and (filtered["svr@4"], filtered["length"]) == (0, 2.5)
     assert popular["svr@4"] == 3 / 4  # a b c of a f b c
+    assert {run["against"] for run in made["runs"]} == {None, "mine"} and made["runs"][0]["against"] is None
     out = capsys.readouterr().out
-    assert "recall@4" in out and "popularity" in out and "1 answers to conversations outside test" in out
+    assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
 
 
 def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path, capsys):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "u7", "text": "Sorry, I cannot."}\n{"id": "u8", "items": []}\n')
-    run = evaluate.evaluate(release, path)["runs"][0]
+    run = evaluate.evaluate(release, [path])["runs"][0]
     assert means(run)["invalid@4"] == 1 and means(run)["svr_upper@4"] == 1
     out = capsys.readouterr().out
     assert "nothing read (refusal): 1" in out and "nothing read (empty): 1" in out
@@ -150,13 +158,25 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, wanted):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "u8", "text": "1. Item C (2003)"}\n' + line)
     with pytest.raises(TrainingError, match=wanted):
-        evaluate.evaluate(release, path)
+        evaluate.evaluate(release, [path])
+
+
+def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    made = evaluate.evaluate(release, [predictions, other])
+    assert [run["name"] for run in made["runs"]][:2] == ["mine", "other"]
+    # recall of mine 1 and 1; of other 0 and 1/2
+    assert made["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
+    assert "difference to mine" in capsys.readouterr().out
+    with pytest.raises(TrainingError, match="two files are called mine"):
+        evaluate.evaluate(release, [predictions, predictions])
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
     run = evaluate.run("x", "test", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
     for chosen in ("safe_sft", "safe_gdpo"):
-        evaluate.write_report(tmp_path, release, [run], gold=True, chosen=chosen, seconds={"sft": 1.5})
+        evaluate.write_report(tmp_path, evaluate.report(release, [run], True, chosen, {"sft": 1.5}))
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
@@ -173,7 +193,7 @@ for name in {BLOCKED}:
     sys.modules[name] = None
 from training import data, evaluate, rewards
 release = data.open_release({str(release.folder)!r})
-evaluate.evaluate(release, {str(predictions)!r}, {str(tmp_path / "out")!r})
+evaluate.evaluate(release, [{str(predictions)!r}], {str(tmp_path / "out")!r}, compat=True)
 rows = data.rows(release.folder, "grpo", "test")
 columns = {{name: [row[name] for row in rows] for name in rows[0]}}
 for reward in rewards.functions(rewards.reader(release.find), release.oracle, release.k):

@@ -73,6 +73,18 @@ def test_svr_has_the_denominator_k():
     assert (found["svr"], found["svr_upper"]) == (1 / 4, 2 / 4)
 
 
+def test_sdcg_is_svr_that_minds_the_first_ranks_more():
+    # a violates at rank 1, then at rank 4, of 1 + .6309 + .5 + .4307 that four violations would make
+    assert one("abde")["sdcg"] == pytest.approx(D[0] / sum(D)) and one("bdea")["sdcg"] == pytest.approx(D[3] / sum(D))
+    assert one("aaaa")["sdcg"] == pytest.approx(1) and one("c")["sdcg"] == 0  # unknown is for svr_upper
+    assert np.isnan(one("a", traits=[])["sdcg"])
+
+
+def test_recall_without_is_of_users_who_named_nothing():
+    assert one("bd", traits=[], truth="be")["recall_without"] == 1 / 2
+    assert np.isnan(one("bd", truth="be")["recall_without"])
+
+
 def test_an_invented_title_is_unknown_not_safe():
     found = one(["b", "title:Invented (1990)", None, "e"])
     assert (found["svr"], found["svr_upper"], found["unknown"]) == (0, 2 / 4, 2 / 4)

@@ -14,9 +14,7 @@ pytestmark = pytest.mark.training
 
 
 def made(folder: Path, release: Release, seed: int = 0) -> None:
-    names = {item.id: item.name for item in release.items.values()}
-    texts = (m["content"] for row in rows(release.folder, "grpo", "train") for m in row["prompt"])
-    tiny.make(folder, names, texts, release.k, seed)
+    tiny.make(folder, release, rows(release.folder, "grpo", "train"), seed)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests import small_release
+from training.baselines import NAMES
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.training
+MODELS = ("sft", "safe_sft", "safe_gdpo")
 SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
 
 
@@ -40,7 +42,7 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     first = whole(folder)
     assert first.returncode == 0, first.stderr
     report = json.loads((folder / "runs" / "report.json").read_text())
-    assert [run["name"] for run in report["runs"]] == ["sft", "safe_sft", "safe_gdpo", "oracle_filter", "popularity"]
+    assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "oracle_filter", *NAMES]
     metrics = report["runs"][0]["metrics"]
     wanted = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
     assert wanted <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}

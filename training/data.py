@@ -102,6 +102,15 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
     return found
 
 
+def asked(table: Sequence[Row], release: Release) -> list[Row]:
+    """The rows that have a prompt: where a source keeps its text, a release holds ids and labels only."""
+    found = [row for row in table if row["prompt"]]
+    if table and not found:
+        silent = ", ".join(release.manifest.get("silent") or ["its sources"])
+        raise TrainingError(f"{release.folder}: no row has a prompt, the text stays with {silent}: rebuild it first")
+    return found
+
+
 def read_gold(path: Path | str, release: Release) -> Gold:
     """A JSONL file of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
 

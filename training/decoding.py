@@ -1,13 +1,14 @@
 """Which token may come next when an answer is a list of catalogue items, one token each.
 
-Only items, none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the
-catalogue has no more to give. `permitted` is the one place that says so: sampling, greedy answers and the
-log-probabilities of GDPO all call it, because training on probabilities of tokens that could not be drawn drifts away.
+First, where the model was taught so, `said` tokens that name the traits it heard, or nothing heard; then only items,
+none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the catalogue has
+no more to give. `permitted` is the one place that says so: sampling, greedy answers and the log-probabilities of GDPO
+all call it, because training on probabilities of tokens that could not be drawn drifts away.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,42 @@ FILE = "items.json"
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The item tokens of a model: {item id: token}, the length of a list, the token that ends it."""
+    """The item tokens of a model: {item id: token}, the length of a list, the token that ends it.
+
+    traits = {trait: token}, nothing = the token for "no trait heard", said = how many of these an answer begins with.
+    """
 
     tokens: Mapping[str, int]
     k: int
     end: int
+    traits: Mapping[str, int] = field(default_factory=dict)
+    nothing: int = -1
+    said: int = 0
+
+    @property
+    def length(self) -> int:
+        """Tokens of an answer, without its end."""
+        return self.said + self.k
 
     def items(self, ids: Sequence[int]) -> list[str]:
         """The items that a completion names, in order; where two share one written name, the first."""
         named = {token: item for item, token in reversed(list(self.tokens.items()))}
         return [named[i] for i in ids if i in named]
 
+    def heard(self, ids: Sequence[int]) -> list[str]:
+        """The traits that a completion names."""
+        named = {token: trait for trait, token in self.traits.items()}
+        return [named[i] for i in ids if i in named]
+
+    def answer(self, items: Iterable[str], traits: Iterable[str]) -> list[int]:
+        """The tokens to learn for this list and these traits: the first `said` of them, and nothing for the rest."""
+        opening = [token for trait, token in self.traits.items() if trait in set(traits)][: self.said]
+        opening += [self.nothing] * (self.said - len(opening))
+        return [*opening, *(self.tokens[item] for item in items), self.end]
+
 
 def save(folder: Path, catalogue: Catalogue) -> None:
-    facts = {"k": catalogue.k, "end": catalogue.end, "tokens": dict(catalogue.tokens)}
+    facts = {**vars(catalogue), "tokens": dict(catalogue.tokens), "traits": dict(catalogue.traits)}
     (folder / FILE).write_text(json.dumps(facts, indent=0))
 
 
@@ -42,17 +65,16 @@ def load(folder: str | Path) -> Catalogue | None:
         return None
     try:
         facts = json.loads(path.read_text())
-        return Catalogue({str(i): int(t) for i, t in facts["tokens"].items()}, int(facts["k"]), int(facts["end"]))
+        tokens, traits = ({str(i): int(t) for i, t in facts[name].items()} for name in ("tokens", "traits"))
+        k, end, nothing, said = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
+        return Catalogue(tokens, k, end, traits, nothing, said)
     except (ValueError, KeyError, AttributeError, TypeError) as fault:
         raise TrainingError(f"{path}: not a table of item tokens ({fault!r}): train the model again") from None
 
 
 def closed(catalogue: Catalogue, seen: Sequence[Sequence[str]], vocabulary: int) -> Any:
     """(rows, vocabulary) bool: tokens that are out from the start: words, and each row's seen items."""
-    import torch
-
-    rows = torch.ones(len(seen), vocabulary, dtype=torch.bool)
-    rows[:, list(set(catalogue.tokens.values()))] = False
+    rows = _words(catalogue, vocabulary).repeat(len(seen), 1)
     for row, items in zip(rows, seen, strict=True):
         row[[catalogue.tokens[item] for item in items if item in catalogue.tokens]] = True
     return rows
@@ -60,16 +82,30 @@ def closed(catalogue: Catalogue, seen: Sequence[Sequence[str]], vocabulary: int)
 
 def named_in(catalogue: Catalogue, prompts: Any, vocabulary: int) -> Any:
     """`closed` for prompts (rows, length) of tokens: an item that the prompt names is not to be named again."""
+    return _words(catalogue, vocabulary).to(prompts.device).repeat(len(prompts), 1).scatter(1, prompts, True)
+
+
+def _words(catalogue: Catalogue, vocabulary: int) -> Any:
+    """(vocabulary,) bool: what is neither an item nor a trait."""
     import torch
 
-    items = torch.ones(vocabulary, dtype=torch.bool, device=prompts.device)
-    items[list(set(catalogue.tokens.values()))] = False
-    return items.repeat(len(prompts), 1).scatter(1, prompts, True)
+    words = torch.ones(vocabulary, dtype=torch.bool)
+    words[[*catalogue.tokens.values(), *catalogue.traits.values()]] = False
+    return words
 
 
 def permitted(catalogue: Catalogue, taken: Any, position: int) -> Any:
     """(rows, vocabulary) bool: what may stand at `position` of the answer; taken = closed plus what was named."""
-    free = ~taken if position < catalogue.k else taken.new_zeros(taken.shape)
+    free = ~taken
+    naming = list(catalogue.traits.values())
+    if position < catalogue.said:
+        traits = free[:, naming]
+        free = free.zero_()
+        free[:, naming], free[:, catalogue.nothing] = traits, True
+        return free
+    free[:, naming] = False
+    if position >= catalogue.length:
+        free.zero_()
     full = ~free.any(dim=1)
     free[full, catalogue.end] = True
     return free

@@ -1,11 +1,12 @@
-"""Scores answers on a split: metrics with 95 % intervals, slices, the built-in baselines, report.json and a table.
+"""Scores answers on a split: metrics with 95 % intervals, slices, paired differences, report.json and a table.
 
 reads  a release (its grpo rows), answers per conversation, perhaps a gold file
-gives  a run {"metrics", "n", "n_sensitive", "slices"} per set of answers; report.json holds a list of them
+gives  a run {"metrics", "n", "n_sensitive", "slices", "against"} per set of answers; report.json holds a list of them
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder import violations
 from saferec_builder.errors import TrainingError
-from saferec_builder.violations import CLEAR, Oracle
+from saferec_builder.violations import Oracle
+from training import baselines
 from training.answers import Find, from_items, parse
-from training.data import Gold, Item, Release, Row, jsonl, open_release, read_gold, rows, truth_of, with_gold
-from training.metrics import Bools, Ranked, columns, intervals, judge, per_user
+from training.compat import Named
+from training.compat import score as published
+from training.data import Gold, Release, Row, jsonl, open_release, read_gold, rows, truth_of, with_gold
+from training.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 Run = dict[str, Any]
 
 DRAWS = 1000
+BASELINES = ("oracle_filter", "blind", *baselines.NAMES)
 SLICES = ("slice", "condition", "domain", "traits", "form")
-SHOWN = ("recall", "recall_raw", "ndcg", "svr", "svr_upper", "unknown", "duplicate", "invalid", "seen")
+SHOWN = (
+    "recall",
+    "recall_without",
+    "recall_raw",
+    "ndcg",
+    "svr",
+    "svr_upper",
+    "sdcg",
+    "unknown",
+    "duplicate",
+    "invalid",
+)
 
 
 def score(
@@ -37,6 +52,7 @@ def score(
     gold: Gold | None = None,
     *,
     find: Find | None = None,
+    against: Answers | None = None,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Run:
@@ -48,16 +64,14 @@ def score(
     metrics      {name: {mean, low, high, n}}, see metrics.per_user; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
+    difference   with `against`: like metrics, of these answers minus those, user by user (a paired bootstrap)
     """
     if gold is not None:
         table = with_gold(table, oracle, gold)
-    lists, users = ranked(answers, table, find), columns(table)
-    judged = judge(lists, users, oracle, k)
-    values = per_user(judged)
-    if gold is not None and (true := truth_of(oracle, gold)):
-        values[f"svr_true@{k}"] = per_user(judge(lists, users, true, k))[f"svr@{k}"]
+    true = truth_of(oracle, gold) if gold is not None else None
+    values, judged = _values(ranked(answers, table, find), table, oracle, k, true)
     main = np.array([row.get("slice") is None for row in table], bool)
-    return {
+    scored = {
         "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed),
         "n": int(main.sum()),
         "n_sensitive": int(judged.sensitive[main].sum()),
@@ -67,6 +81,21 @@ def score(
             for name, mask in _slices(table).items()
         },
     }
+    if against is not None:
+        other, _ = _values(ranked(against, table, find), table, oracle, k, true)
+        scored["difference"] = intervals({m: (v - other[m])[main] for m, v in values.items()}, draws, seed)
+    return scored
+
+
+def _values(
+    lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true: Oracle | None
+) -> tuple[dict[str, Floats], Judged]:
+    users = columns(table)
+    judged = judge(lists, users, oracle, k)
+    values = per_user(judged)
+    if true is not None:
+        values[f"svr_true@{k}"] = per_user(judge(lists, users, true, k))[f"svr@{k}"]
+    return values, judged
 
 
 def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> list[Ranked]:
@@ -100,49 +129,13 @@ def _slices(table: Sequence[Row]) -> dict[str, Bools]:
     return {name: np.isin(np.arange(len(table)), members[name]) for name in sorted(members)}
 
 
-# --- baselines ------------------------------------------------------------------------------------------------------
-
-
-def popularity(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], k: int) -> dict[str, list[str]]:
-    """The k items that most training users took up, of the row's domain and not seen; ties by id."""
-    taken = Counter(item for row in train for item in row["truth"])
-    order = sorted(items, key=lambda item: (-taken[item], item))
-    return {row["conversation"]: _first(order, items, row, k) for row in table}
-
-
-def _first(order: Sequence[str], items: Mapping[str, Item], row: Row, k: int) -> list[str]:
-    seen, found = set(row["seen"]), []
-    for item in order:
-        if item not in seen and row["domain"] in (None, items[item].domain):
-            found.append(item)
-            if len(found) == k:
-                break
-    return found
-
-
-def oracle_filter(
-    answers: Answers, table: Sequence[Row], oracle: Oracle, k: int, find: Find | None = None
-) -> dict[str, list[str | None]]:
-    """The same answers as a filter behind the model would show them, by the release's own labels and verdicts.
-
-    Violated and unknown items are taken out; what the answer ranked below k moves up, nothing else is added, so a
-    list may become shorter. A user without traits keeps the list. (Scored on gold, the filter can be wrong.)
-    """
-    lists = ranked(answers, table, find)
-    return {row["conversation"]: _filtered(a, row, oracle)[:k] for a, row in zip(lists, table, strict=True)}
-
-
-def _filtered(answer: Ranked, row: Row, oracle: Oracle) -> list[str | None]:
-    codes = violations.verdicts(oracle, answer, row["traits"])
-    return [item for item, code in zip(answer, codes, strict=True) if code == CLEAR]
-
-
 # --- predictions made elsewhere -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Predictions:
     answers: dict[str, Ranked]
+    written: dict[str, str | list[Named]]  # the same, as they stand in the file
     problems: dict[str, int]  # why nothing could be read -> answers
     strange: int  # answers to conversations that are not in the split
 
@@ -151,6 +144,7 @@ def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Pred
     """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
+    written: dict[str, str | list[Named]] = {}
     problems: Counter[str] = Counter()
     strange = 0
     for where, row in jsonl(path):
@@ -162,63 +156,98 @@ def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Pred
             raise TrainingError(f"{where}: a second answer for {name}: wanted one line per conversation")
         if isinstance(row.get("text"), str):
             answer = parse(row["text"], find, domains[name])
+            written[name] = row["text"]
         elif isinstance(row.get("items"), list):
             answer = from_items(row["items"], find, domains[name])
+            written[name] = [(entry.title, entry.year) for entry in answer.entries]
         else:
             raise TrainingError(f'{where}: wanted "text" or a list of "items" beside "id", found {list(row)}')
         answers[name] = answer.ranked
         problems.update([answer.problem] if answer.problem else [])
-    return Predictions(answers, dict(problems), strange)
+    return Predictions(answers, written, dict(problems), strange)
 
 
 def evaluate(
     release: Release | Path | str,
-    predictions: Path | str,
+    predictions: Sequence[Path | str],
     output: Path | str | None = None,
     *,
     gold: Path | str | None = None,
     split: str = "test",
-    name: str = "predictions",
+    compat: bool = False,
 ) -> dict[str, Any]:
-    """Scores a predictions file beside the baselines, prints the table, writes output/report.json if asked to."""
+    """Scores predictions files beside the baselines, prints the table, writes output/report.json if asked to.
+
+    A run is called after its file; the others are compared with the first, user by user. compat: the figures as the
+    paper of SafeCRS defines them too.
+    """
     release = release if isinstance(release, Release) else open_release(release)
     table = rows(release.folder, "grpo", split)
     truth = read_gold(gold, release) if gold else None
-    found = read_predictions(predictions, table, release.find)
-    runs = [
-        run(name, split, score(found.answers, table, release.oracle, release.k, truth)),
-        *baselines(release, table, found.answers, truth, split),
-    ]
+    names = [Path(path).stem for path in predictions]
+    if len(set(names)) < len(names):
+        raise TrainingError(f"predictions: two files are called {names[0]}: a run is called after its file")
+    files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
+    if compat:
+        add_published(runs, {name: found.written for name, found in files.items()}, table, release)
     print(show(runs, release.k))
-    for reason, number in sorted(found.problems.items()):
-        print(f"nothing read ({reason}): {number} answers")
-    if found.strange:
-        print(f"left out: {found.strange} answers to conversations outside {split}")
-    return (
-        write_report(output, release, runs, gold=truth is not None)
-        if output
-        else report(release, runs, truth is not None)
-    )
+    for found in files.values():
+        for reason, number in sorted(found.problems.items()):
+            print(f"nothing read ({reason}): {number} answers")
+        if found.strange:
+            print(f"left out: {found.strange} answers to conversations outside {split}")
+    made = report(release, runs, truth is not None)
+    return write_report(output, made) if output else made
 
 
-def baselines(
-    release: Release, table: Sequence[Row], answers: Answers, gold: Gold | None = None, split: str = "test"
+def compare(
+    release: Release,
+    table: Sequence[Row],
+    named: Mapping[str, Answers],
+    gold: Gold | None = None,
+    split: str = "test",
+    filtered: Answers | None = None,
 ) -> list[Run]:
-    """[oracle_filter of these answers, popularity], scored like the answers themselves."""
+    """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
+
+    filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
+    the answers themselves.
+    """
     oracle, k = release.oracle, release.k
-    popular = popularity(rows(release.folder, "grpo", "train"), release.items, table, k)
-    kept = oracle_filter(answers, table, oracle, k, release.find)
-    return [
-        run("oracle_filter", split, score(kept, table, oracle, k, gold)),
-        run("popularity", split, score(popular, table, oracle, k, gold)),
-    ]
+    first, reference = next(iter(named.items()))
+    every: dict[str, Answers] = dict(named)
+    every["oracle_filter"] = filtered or baselines.oracle_filter(
+        ranked(reference, table, release.find), table, oracle, k
+    )
+    train, labels = rows(release.folder, "grpo", "train"), rows(release.folder, "labels", split)
+    every |= baselines.answers(train, release.items, table, labels, oracle, k)
+    made = []
+    for name, answers in every.items():
+        against = reference if name != first else None
+        scored = score(answers, table, oracle, k, gold, find=release.find, against=against)
+        made.append(run(name, split, scored, first if against is not None else None))
+    return made
+
+
+def add_published(
+    runs: Sequence[Run],
+    written: Mapping[str, Mapping[str, str | Sequence[Named]]],
+    table: Sequence[Row],
+    release: Release,
+) -> None:
+    """Puts the paper's figures of the answers as they were written under `compat` of their runs."""
+    for one in runs:
+        if one["name"] in written:
+            one["compat"] = {"safecrs": published(written[one["name"]], table, release)}
 
 
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, split: str, scored: Run) -> Run:
-    return {"name": name, "split": split, **scored}
+def run(name: str, split: str, scored: Run, against: str | None = None) -> Run:
+    """against: the run that `difference` is the difference to."""
+    return {"name": name, "split": split, "against": against, **scored}
 
 
 def report(
@@ -240,19 +269,8 @@ def report(
     }
 
 
-def write_report(
-    folder: Path | str,
-    release: Release,
-    runs: Sequence[Run],
-    *,
-    gold: bool,
-    chosen: str | None = None,
-    seconds: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+def write_report(folder: Path | str, made: dict[str, Any]) -> dict[str, Any]:
     """Writes folder/report.json, whole or not at all, and returns what it holds."""
-    import os
-
-    made = report(release, runs, gold, chosen, seconds)
     path = Path(folder) / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(".report.json.half")
@@ -262,15 +280,27 @@ def write_report(
 
 
 def show(runs: Sequence[Run], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath."""
-    names = [*(f"{metric}@{k}" for metric in SHOWN), "length"]
-    width = max(14, *(len(r["name"]) + 2 for r in runs)) if runs else 14
-    lines = ["".ljust(width) + "".join(name.rjust(14) for name in names) + "users".rjust(8)]
+    """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first."""
+    lines = _block(runs, k, "metrics")
+    paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
+    if paired:
+        lines += ["", f"difference to {paired[0]['against']}, user by user", *_block(paired, k, "difference")]
     for one in runs:
-        cells = [one["metrics"][name] for name in names]
-        lines.append(one["name"].ljust(width) + "".join(_mean(c).rjust(14) for c in cells) + str(one["n"]).rjust(8))
-        lines.append("  95 %".ljust(width) + "".join(_range(c).rjust(14) for c in cells))
+        if found := one.get("compat", {}).get("safecrs"):
+            figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in found.items())
+            lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
     return "\n".join(lines)
+
+
+def _block(runs: Sequence[Run], k: int, part: str) -> list[str]:
+    heads = [*SHOWN, "length"]
+    first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
+    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in heads) + "users".rjust(8)]
+    for one in runs:
+        cells = [one[part][f"{head}@{k}" if head in SHOWN else head] for head in heads]
+        lines.append(one["name"].ljust(first) + "".join(_mean(c).rjust(wide) for c in cells) + str(one["n"]).rjust(8))
+        lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
+    return lines
 
 
 def _mean(cell: Mapping[str, Any]) -> str:

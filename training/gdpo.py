@@ -1,21 +1,22 @@
 """Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
 
-`multi_objective_aggregation="normalize_then_sum"` is GDPO (arXiv 2601.05242, eq. 4-6); "sum_then_normalize" is GRPO.
-For a model with item tokens, rollouts and their log-probabilities go through the masks of training/decoding.py alike.
+credit.py says how rewards become advantages, and whose. For a model with item tokens, rollouts and their
+log-probabilities go through the masks of training/decoding.py alike.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training import rewards
+from training import compat, credit, rewards
 from training import settings as config
-from training.best import Score, keeper
+from training.best import Score
 from training.data import Release, Row
 from training.decoding import log_probabilities, named_in
+from training.fit import fit, lora
 from training.generate import Speaker, draw
-from training.sft import every, finish
 
+REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
 
 
@@ -30,25 +31,39 @@ def train(
 ) -> dict[str, Any]:
     """Trains from the speaker's weights; the checkpoint that is best on validation stays in `folder`.
 
-    settings as settings.read gives them: arguments of trl.GRPOConfig, and ours. The policy that was given is also the
-    reference of a KL term (beta > 0).
+    settings as settings.read gives them: arguments of trl.GRPOConfig, and ours, of which `mode` decides the way of
+    normalising. The policy that was given is also the reference of a KL term (beta > 0): with LoRA it
+    is what is left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
     """
     from datasets import Dataset
     from trl import GRPOConfig  # type: ignore[attr-defined]
 
-    data = Dataset.from_list([{c: row[c] for c in COLUMNS} for row in rows])
     ours = settings["saferec"]
-    weights = rewards.Weights(ours["lam"], ours["rho"])
-    trainer = _trainer(speaker)(
+    how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
+    floor = ours["floor"] if ours["mode"] == "conditioned" else None
+    weights = rewards.Weights(ours["lam"], ours["rho"], floor)
+    last: rewards.Batch = []
+    kind = _trainer(speaker)
+    if ours["credit"] == "rank":
+        kind = credit.ranked(kind, _places(speaker, last), last, weights)
+    trainer = kind(
         model=speaker.model,
-        args=config.trl(GRPOConfig, settings, folder / "trainer", seed),
-        train_dataset=data,
+        args=config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed),
+        train_dataset=Dataset.from_list([{c: row[c] for c in COLUMNS} for row in rows]),
         processing_class=speaker.tokenizer,
-        reward_funcs=rewards.functions(_reader(speaker, release), release.oracle, release.k, weights),
+        peft_config=lora(ours["lora"]),
+        reward_funcs=rewards.functions(
+            _reader(speaker, release), release.oracle, release.k, weights, REWARDS[ours["rewards"]], last
+        ),
     )
-    best = keeper(folder, score, every(trainer, ours["checks"]))
-    best.check(0, speaker.model)  # where it starts from is a candidate too: GDPO must earn its place
-    return finish(trainer, best, speaker, folder)
+    # where it starts from is a candidate too: GDPO must earn its place
+    return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
+
+
+def _places(speaker: Speaker, last: rewards.Batch) -> credit.Places:
+    if speaker.catalogue is None:
+        return credit.places_of_lines(speaker.tokenizer, last)
+    return credit.places_of_items(speaker.catalogue)
 
 
 def _reader(speaker: Speaker, release: Release) -> rewards.Read:

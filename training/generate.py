@@ -43,10 +43,15 @@ def load(name: str, **settings: Any) -> Speaker:
 def items(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[list[str]]:
     """Per row the items of the greedy answer, exactly k, none of `shut`; for a speaker with item tokens."""
     assert speaker.catalogue is not None
-    found: list[list[str]] = [[] for _ in rows]
+    return [speaker.catalogue.items(answer) for answer in tokens(speaker, rows, shut)]
+
+
+def tokens(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Per row the greedy answer under the masks: what it names of the traits it heard, and its items."""
+    found: list[list[int]] = [[] for _ in rows]
     for picked, ids in _batches(speaker, rows):
         for n, answer in zip(picked, draw(speaker, ids, [shut[n] for n in picked]), strict=True):
-            found[n] = speaker.catalogue.items(answer)
+            found[n] = answer
     return found
 
 
@@ -74,7 +79,7 @@ def draw(
     if shut is not None:
         assert speaker.catalogue is not None
         rows = closed(speaker.catalogue, shut, model.config.vocab_size).to(model.device)
-        extra = {"max_new_tokens": speaker.catalogue.k, "logits_processor": mask(speaker.catalogue, rows, width)}
+        extra = {"max_new_tokens": speaker.catalogue.length, "logits_processor": mask(speaker.catalogue, rows, width)}
     if not sampling:
         extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     training = model.training
@@ -93,11 +98,17 @@ def _ends(model: Any, words: Any) -> set[int]:
     return {words.eos_token_id, words.pad_token_id, *(ends if isinstance(ends, list) else [ends])}
 
 
-def _batches(speaker: Speaker, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[list[int], list[list[int]]]]:
-    """(row numbers, prompt ids), rows of like length together: less padding, same answers."""
-    prompts = speaker.tokenizer.apply_chat_template(
+def prompt_tokens(tokenizer: Any, rows: Sequence[dict[str, Any]]) -> list[list[int]]:
+    """Per row its prompt in the chat template, up to where the answer begins."""
+    found: list[list[int]] = tokenizer.apply_chat_template(
         [row["prompt"] for row in rows], add_generation_prompt=True, tokenize=True, return_dict=True
     )["input_ids"]
+    return found
+
+
+def _batches(speaker: Speaker, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[list[int], list[list[int]]]]:
+    """(row numbers, prompt ids), rows of like length together: less padding, same answers."""
+    prompts = prompt_tokens(speaker.tokenizer, rows)
     order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
     for start in range(0, len(order), speaker.batch):
         picked = order[start : start + speaker.batch]

@@ -1,10 +1,11 @@
 """The runs that training/safecrs.py offers: one stage, or the whole line from an unsafe model to a report."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from training import evaluate, gdpo, generate, sft, tiny
+from training import compat, evaluate, gdpo, generate, sft, tiny
+from training.baselines import blind
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
 from training.runs import Run, write
@@ -18,9 +19,7 @@ def start(run: Run, model: str) -> str:
         return model
 
     def make(folder: Path) -> dict[str, Any]:
-        names = {item.id: item.name for item in run.release.items.values()}
-        table = run.rows("grpo", "train")
-        tiny.make(folder, names, (m["content"] for row in table for m in row["prompt"]), run.release.k, run.seed)
+        tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed)
         return {}
 
     return str(run.stage("start", {"tiny": tiny.SHAPE}, make, "tiny"))
@@ -31,7 +30,9 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
     def work(folder: Path) -> dict[str, Any]:
         speaker = _speaker(model, settings)
+        heard = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table = run.rows(settings["saferec"]["rows"], "train")
+        table = [{**row, "traits": heard[row["conversation"]]} for row in table]
         return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
@@ -59,25 +60,34 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     return report(run, {name: str(folder) for name, folder in folders.items()}, chosen, safe_sft)
 
 
-def report(run: Run, models: dict[str, str], chosen: str | None, settings: Settings) -> dict[str, Any]:
-    """Test-split figures of the models, of the first one behind a filter that knows all, and of popularity."""
+def report(
+    run: Run, models: dict[str, str], chosen: str | None, settings: Settings, published: bool = False
+) -> dict[str, Any]:
+    """Test-split figures of the models and the baselines: the first model behind a filter that knows all, the first
+    model when nobody tells it of a sensitivity, and what needs no model. All are compared with the first model.
+    """
     release, table = run.release, run.rows("grpo", "test")
-    made = []
-    for n, (name, model) in enumerate(models.items()):
+    named: dict[str, Answers] = {}
+    filtered = None
+    for name, model in models.items():
         speaker = _speaker(model, settings)
-        given = answers(speaker, table)
-        save_answers(run.output / name / "answers-test.jsonl", given, run)
-        made.append(_judged(run, name, given, table))
-        if n == 0:
-            made += _baselines(run, speaker, given, table)
-    order = [*models, "oracle_filter", "popularity"]
-    made.sort(key=lambda one: order.index(one["name"]))
-    seconds = {name: card["seconds"] for name, card in run.cards.items()}
+        named[name] = answers(speaker, table)
+        save_answers(run.output / name / "answers-test.jsonl", named[name], run)
+        if len(named) == 1:
+            filtered = answers(speaker, table, unsafe(release, table)) if speaker.catalogue else None
+            deaf = answers(speaker, blind(table, run.rows("labels", "test")))
+    made = evaluate.compare(release, table, named | {"blind": deaf}, run.gold, filtered=filtered)
+    if published:
+        written = {name: compat.written(given, release.items) for name, given in named.items()}
+        evaluate.add_published(made, written, table, release)
     text = evaluate.show(made, release.k) + (f"\nchosen on validation: {chosen}" if chosen else "")
     run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
-    return evaluate.write_report(run.output, release, made, gold=run.gold is not None, chosen=chosen, seconds=seconds)
+    seconds = {name: card["seconds"] for name, card in run.cards.items()}
+    return evaluate.write_report(
+        run.output, evaluate.report(release, made, run.gold is not None, chosen=chosen, seconds=seconds)
+    )
 
 
 def save_answers(path: Path, given: Answers, run: Run) -> None:
@@ -91,30 +101,17 @@ def save_answers(path: Path, given: Answers, run: Run) -> None:
             if isinstance(answer, str):
                 row: dict[str, Any] = {"id": name, "text": answer}
             else:
-                named = [items[i] for i in answer if i is not None and i in items]
-                row = {"id": name, "items": [{"title": i.title, "year": i.year} for i in named]}
+                named = compat.named(answer, items)
+                row = {"id": name, "items": [{"title": title, "year": year} for title, year in named]}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _judged(run: Run, name: str, given: Answers, table: Sequence[Any]) -> evaluate.Run:
-    scored = evaluate.score(given, table, run.release.oracle, run.release.k, run.gold, find=run.release.find)
-    return evaluate.run(name, "test", scored)
-
-
-def _baselines(run: Run, speaker: Speaker, given: Answers, table: Sequence[Any]) -> list[evaluate.Run]:
-    """A filter in front of the model's choice where items are tokens, behind its answer where it writes freely."""
-    release = run.release
-    popular = evaluate.popularity(run.rows("grpo", "train"), release.items, table, release.k)
-    if speaker.catalogue:
-        kept: Answers = answers(speaker, table, unsafe(release, table))
-    else:
-        kept = dict(evaluate.oracle_filter(given, table, release.oracle, release.k, release.find))
-    return [_judged(run, "oracle_filter", kept, table), _judged(run, "popularity", dict(popular), table)]
 
 
 def _speaker(model: str, settings: Settings) -> Speaker:
     ours = settings["saferec"]
-    return generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"])
+    speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"])
+    if ours["says"] is None or speaker.catalogue is None:
+        return speaker
+    return replace(speaker, catalogue=replace(speaker.catalogue, said=ours["says"]))
 
 
 def _score(run: Run, speaker: Speaker, settings: Settings) -> Any:

@@ -1,7 +1,9 @@
 """Stages of a training run, each in a folder of its own that is finished once its run.json stands there.
 
 run.json is the run card: what was trained on which release with which settings, versions and seed, how long it took,
-and what validation said. A stage whose card has the same key is not done again; any other is done from the start.
+and what validation said. A stage whose card has the same key is not done again. One that was broken off goes on from
+its trainer's last checkpoint where it wrote any (save_strategy) under the same key; else it is done from the start.
+Several processes (torchrun, accelerate launch) work on a stage together; the first of them writes.
 """
 
 import json
@@ -13,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.data import Gold, Release, rows
+from training.data import Gold, Release, asked, rows
 from training.settings import key
 
 CARD = "run.json"
+BEGUN = ".begun.json"
 
 
 @dataclass
@@ -37,37 +40,69 @@ class Run:
         """
         folder = self.output / name
         mark = key(self.release.digest, settings, self.seed, [self.cards.get(b, {}).get("key", b) for b in before])
-        card = read_card(folder)
-        if card.get("key") == mark:
-            self.say(f"{name}: finished before ({folder})")
+        if read_card(folder).get("key") == mark:
+            self.tell(f"{name}: finished before ({folder})")
         else:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            self.say(f"{name}:")
+            self.tell(f"{name}:")
+            alone(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
-            shutil.rmtree(folder / "trainer", ignore_errors=True)
             took = {
                 "seconds": round(time.perf_counter() - start, 1),
                 "cpu_seconds": round(time.process_time() - cpu, 1),
             }
             card = self.card(name, settings) | {"key": mark, "from": list(before)} | took | done
-            write(folder / CARD, card)
-        self.cards[name] = card
+            alone(lambda: end(folder, card))
+        self.cards[name] = read_card(folder)
         return folder
+
+    def tell(self, text: str) -> None:
+        if first():
+            self.say(text)
 
     def card(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
         named = {k: self.release.manifest[k] for k in ("name", "version")} | {"digest": self.release.digest}
         return {"stage": name, "release": named, "settings": settings, "seed": self.seed, "versions": versions()}
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[dict[str, Any]]:
-        return rows(self.release.folder, config, split)[:most]
+        """Rows of a split; those without a prompt are left out (see data.asked)."""
+        found = rows(self.release.folder, config, split)
+        return (asked(found, self.release) if found and "prompt" in found[0] else found)[:most]
 
 
-def read_card(folder: Path) -> dict[str, Any]:
+def begin(folder: Path, mark: str) -> None:
+    """An empty folder for a stage, or what a stage of the same key left when it was broken off."""
+    if read_card(folder, BEGUN).get("key") != mark:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / BEGUN, {"key": mark})
+
+
+def end(folder: Path, card: dict[str, Any]) -> None:
+    shutil.rmtree(folder / "trainer", ignore_errors=True)
+    write(folder / CARD, card)
+    (folder / BEGUN).unlink(missing_ok=True)
+
+
+def first() -> bool:
+    """Whether this is the only or the first of the processes that train together."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def alone(work: Callable[[], None]) -> None:
+    """Done by the first process while the others wait."""
+    if first():
+        work()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        from accelerate import PartialState
+
+        PartialState().wait_for_everyone()
+
+
+def read_card(folder: Path, name: str = CARD) -> dict[str, Any]:
     """The card of a finished stage; nothing where there is none, or where it is not whole."""
     try:
-        found = json.loads((folder / CARD).read_text("utf-8"))
+        found = json.loads((folder / name).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -85,7 +120,17 @@ def versions() -> dict[str, str]:
     from platform import python_version
 
     found = {"python": python_version()}
-    for name in ("saferec-builder", "torch", "transformers", "trl", "datasets", "accelerate", "tokenizers", "numpy"):
+    for name in (
+        "saferec-builder",
+        "torch",
+        "transformers",
+        "trl",
+        "datasets",
+        "accelerate",
+        "peft",
+        "tokenizers",
+        "numpy",
+    ):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from saferec_builder.errors import SafeRecError, TrainingError
+from training.hub import folder, is_name
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line; nothing heavy is imported to show it."""
     whole = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
     verbs = whole.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run")
+    where = "folder that `saferec-build release` wrote, or a version of it on the Hub"
     for verb, what in (
         ("sft", "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up"),
         ("gdpo", "go on from a Safe-SFT model with three rewards: relevance, safety, count"),
@@ -20,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
         ("evaluate", "score a model, or a file of answers, on the test split"),
     ):
         one = verbs.add_parser(verb, help=what, description=what)
-        one.add_argument("--release", required=True, metavar="DIR", help="folder that `saferec-build release` wrote")
+        one.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=where)
         one.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for models and report.json")
         one.add_argument("--model", metavar="tiny|NAME|PATH", help="`tiny` is made from the release and needs no GPU")
         one.add_argument("--seed", type=int, default=0)
@@ -28,9 +30,11 @@ def parser() -> argparse.ArgumentParser:
         if verb in ("run", "evaluate"):
             one.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
         if verb == "evaluate":
-            one.add_argument(
-                "--predictions", metavar="FILE", help='JSONL of {"id", "text" | "items"}, instead of --model'
+            answers = (
+                'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
             )
+            one.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
+            one.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     return whole
 
 
@@ -45,13 +49,18 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
         one.add_argument(
             "--config", default=default, metavar="CONFIG", help="a YAML file, or a name in training/configs"
         )
+    if verb in ("gdpo", "run"):
+        modes = "normalise each reward, or their sum, or relevance only where the answer is safe (default gdpo)"
+        one.add_argument("--mode", choices=["gdpo", "grpo", "conditioned"], help=modes)
+        credit = "one advantage for an answer, or one for each of its ranks (default sequence)"
+        one.add_argument("--credit", choices=["sequence", "rank"], help=credit)
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """0 done; 1 the person's mistake, in one line; 2 usage."""
     given = parser().parse_args(words)
-    quiet(given.model)
+    quiet(given.model, given.release)
     try:
         VERBS[given.verb](given)
     except SafeRecError as fault:
@@ -60,11 +69,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def quiet(model: str | None) -> None:
-    """No telemetry, no thread storms, no progress bars; and no look at the Hub for a model that lies here."""
+def quiet(model: str | None, release: str) -> None:
+    """No telemetry, no thread storms, no progress bars; and no look at the Hub for what lies here."""
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
     os.environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
-    if model is None or model == "tiny" or Path(model).exists():
+    if (model is None or model == "tiny" or Path(model).exists()) and not is_name(release):
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
@@ -79,7 +88,13 @@ def _gdpo(given: argparse.Namespace) -> None:
     from training import line, settings
 
     run = _run(given)
-    line.train_gdpo(run, given.output.name, _model(given), settings.read(given.config, given.changes))
+    found = settings.read(given.config, [*given.changes, *_said(given)])
+    line.train_gdpo(run, given.output.name, _model(given), found)
+
+
+def _said(given: argparse.Namespace) -> list[str]:
+    """The flags that are settings, as --set would say them."""
+    return [f"saferec.{name}={value}" for name in ("mode", "credit") if (value := getattr(given, name))]
 
 
 def _whole(given: argparse.Namespace) -> None:
@@ -95,6 +110,7 @@ def _whole(given: argparse.Namespace) -> None:
             )
         for name in ("sft_raw", "sft") if place == "both" else (place,):
             changes[name].append(rest)
+    changes["gdpo"] += _said(given)
     found = [settings.read(files[name], changes[name]) for name in files]
     if found[0].get("num_train_epochs") != found[1].get("num_train_epochs"):
         raise TrainingError("sft_raw and sft have different num_train_epochs: a comparison wants them equal")
@@ -107,11 +123,13 @@ def _evaluate(given: argparse.Namespace) -> None:
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: wanted either --model or --predictions")
     if given.predictions:
-        evaluate.evaluate(given.release, given.predictions, given.output, gold=given.gold)
+        compat = given.compat is not None
+        evaluate.evaluate(folder(given.release), given.predictions, given.output, gold=given.gold, compat=compat)
         return
     from training import line
 
-    line.report(_run(given), {"model": given.model}, None, settings.read(given.config, given.changes))
+    found = settings.read(given.config, given.changes)
+    line.report(_run(given), {"model": given.model}, None, found, given.compat is not None)
 
 
 def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
@@ -124,7 +142,7 @@ def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     from training.data import open_release, read_gold
     from training.runs import Run
 
-    release = open_release(given.release)
+    release = open_release(folder(given.release))
     gold = read_gold(given.gold, release) if getattr(given, "gold", None) else None
     _calm(given.model)
     output = given.output if given.verb in ("run", "evaluate") else given.output.parent

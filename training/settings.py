@@ -16,8 +16,14 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "checks": 2,  # how often validation is asked during training
     "validate": 700,  # rows of the validation split that are asked
     "thin": 0.0,  # share of prompt words hidden from a model with item tokens
+    "says": None,  # with how many traits that it heard a model with item tokens begins; None: as it was taught before
+    "lora": 0,  # rank of an adapter (LoRA) to train instead of all weights; 0: none
     "lam": 1.0,  # rewards.Weights
     "rho": 1.0,
+    "floor": 0.0,  # in mode conditioned: the safety below which relevance does not count
+    "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see training/credit.py
+    "credit": "sequence",  # one advantage for an answer, or one for each rank: sequence | rank
+    "rewards": "ours",  # ours, or the paper's for comparison: ours | paper
     "new_tokens": 256,  # length of an answer where decoding is free
     "batch": 256,  # prompts that are answered at once
 }

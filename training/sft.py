@@ -1,14 +1,15 @@
 """Supervised fine-tuning on a release's lists, with TRL's SFTTrainer: unsafe on `sft_raw`, safe on `sft`."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from training import settings as config
-from training.best import Score, keeper
+from training.best import Score
 from training.data import Row
-from training.decoding import save
-from training.generate import Speaker
+from training.fit import fit, lora
+from training.generate import Speaker, prompt_tokens
 
 
 def train(
@@ -16,8 +17,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains on (prompt, completion) rows, loss on the completion only; the best checkpoint stays in `folder`.
 
-    settings as settings.read gives them: arguments of trl.SFTConfig, and ours. `thin` of the prompts' words are hidden
-    from a model with item tokens, drawn anew at each sight: it knows no language yet, and learns sentences by heart.
+    settings as settings.read gives them: arguments of trl.SFTConfig, and ours. A model with item tokens learns the
+    rows' `items`, after their `traits` where it is to say them; `thin` of its prompts' words are hidden from it, drawn
+    anew at each sight: it knows no language yet, and learns sentences by heart.
     """
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
@@ -26,35 +28,25 @@ def train(
     trainer = SFTTrainer(
         model=speaker.model,
         args=config.trl(SFTConfig, settings, folder / "trainer", seed),
-        train_dataset=Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows]),
+        train_dataset=Dataset.from_list(examples(speaker, rows)),
         processing_class=speaker.tokenizer,
+        peft_config=lora(ours["lora"]),
     )
     if ours["thin"] and speaker.catalogue:
         trainer.data_collator = thinned(trainer.data_collator, speaker, ours["thin"])
-    return finish(trainer, keeper(folder, score, every(trainer, ours["checks"])), speaker, folder)
+    return fit(trainer, speaker, folder, score, ours["checks"])
 
 
-def every(trainer: Any, checks: int) -> int:
-    """Steps between two looks at the validation split, for so many looks in a whole run."""
-    import math
-
-    args = trainer.args
-    epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
-    steps: int = args.max_steps if args.max_steps > 0 else math.ceil(epoch * args.num_train_epochs)
-    return max(1, math.ceil(steps / max(1, checks)))
-
-
-def finish(trainer: Any, best: Any, speaker: Speaker, folder: Path) -> dict[str, Any]:
-    """Runs a trainer with its keeper and puts tokenizer and item tokens beside the weights that were kept."""
-    from transformers.trainer_callback import PrinterCallback
-
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(best)
-    trainer.train()
-    speaker.tokenizer.save_pretrained(folder)
-    if speaker.catalogue:
-        save(folder, speaker.catalogue)
-    return {"steps": trainer.state.global_step, "validation": best.best, "log": trainer.state.log_history}
+def examples(speaker: Speaker, rows: Sequence[Row]) -> list[Row]:
+    """What TRL learns from: texts, or tokens where items are tokens."""
+    if speaker.catalogue is None:
+        return [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows]
+    found = []
+    for row, prompt in zip(rows, prompt_tokens(speaker.tokenizer, rows), strict=True):
+        answer = speaker.catalogue.answer(row["items"], row.get("traits", ()))
+        mask = [0] * len(prompt) + [1] * len(answer)
+        found.append({"input_ids": prompt + answer, "completion_mask": mask})
+    return found
 
 
 def thinned(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
@@ -63,14 +55,20 @@ def thinned(collate: Callable[..., Any], speaker: Speaker, share: float) -> Call
 
     assert speaker.catalogue is not None
     words = torch.ones(speaker.model.config.vocab_size, dtype=torch.bool)
-    words[[*speaker.tokenizer.all_special_ids, *set(speaker.catalogue.tokens.values())]] = False
-    words[[*speaker.tokenizer.get_added_vocab().values()]] = False
+    words[[*speaker.tokenizer.all_special_ids, *speaker.tokenizer.get_added_vocab().values()]] = False
 
     def hide(examples: Any) -> Any:
         batch = collate(examples)
         ids = batch["input_ids"]
-        hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape) < share)
+        hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape, generator=seeded(ids)) < share)
         batch["input_ids"] = ids.masked_fill(hidden, speaker.tokenizer.unk_token_id)
         return batch
 
     return hide
+
+
+def seeded(ids: Any) -> Any:
+    """A generator that the batch itself decides, so that a run that was broken off goes on as it would have."""
+    import torch
+
+    return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))

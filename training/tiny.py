@@ -1,17 +1,22 @@
 """The embedded model: a small Llama made from scratch over one release, with one token per catalogue item.
 
 Every "Title (Year)" of the catalogue is one token of the tokenizer, in prompts and in answers alike, so a list of ten
-items costs ten tokens and a laptop's CPU is enough. What is saved reloads with AutoModelForCausalLM and AutoTokenizer;
-`items.json` beside it says which token is which item (training/decoding.py reads it).
+items costs ten tokens and a laptop's CPU is enough; so is every trait, for answers that begin with what was heard.
+What is saved reloads with AutoModelForCausalLM and AutoTokenizer; `items.json` beside it says which token is which item
+and which trait (training/decoding.py reads it).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from training import hearing
+from training.data import Release, Row
 from training.decoding import Catalogue, save
+from training.generate import prompt_tokens
 
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
+NOTHING = "<|nothing|>"
 # a turn may hold anything: what looks like one of our marks is broken up, so nobody types a role
 TEMPLATE = (
     "{% for m in messages %}{% set text = m.content | replace('<|', '< |') %}"
@@ -23,17 +28,41 @@ SHAPE: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 256, "num_hidd
 ENDINGS = r"(?<=\w{3})(?:ings?|ed|es|s|ly)\b"
 
 
-def make(folder: Path, names: Mapping[str, str], texts: Iterable[str], k: int, seed: int = 0) -> None:
-    """Writes an untrained model to `folder`; names = {item id: "Title (Year)"}, texts = what the words come from."""
-    words = tokenizer(names.values(), texts)
-    tokens = {item: words.convert_tokens_to_ids(name) for item, name in names.items()}
-    model(len(words), words.pad_token_id, words.eos_token_id, seed).save_pretrained(folder)
+def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) -> None:
+    """Writes an untrained model to `folder`; table = the release's `grpo` rows of the train split.
+
+    Its embeddings start from what words and items have to do with traits (training/hearing.py).
+    """
+    from transformers import set_seed
+
+    set_seed(seed)
+    names = {item.id: item.name for item in release.items.values()}
+    words = tokenizer(names.values(), release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))
+    token = words.convert_tokens_to_ids
+    items = {item: token(name) for item, name in names.items()}
+    traits = {trait: token(mark(trait)) for trait in release.oracle.traits}
+    blank = model(len(words), words.pad_token_id, words.eos_token_id)
+    found = _heard(words, table, set(items.values()), list(traits))
+    hearing.start(blank.get_input_embeddings().weight, found, release, items, traits)
+    blank.save_pretrained(folder)
     words.save_pretrained(folder)
-    save(folder, Catalogue(tokens, k, words.eos_token_id))
+    save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING)))
 
 
-def tokenizer(names: Iterable[str], texts: Iterable[str]) -> Any:
-    """Words of `texts`, lower-cased and without their commonest endings, and one token per name as it is written."""
+def mark(trait: str) -> str:
+    """The token that names a trait in an answer; no turn can hold it, for the template breaks such marks up."""
+    return f"<|{trait}|>"
+
+
+def _heard(words: Any, table: Sequence[Row], items: set[int], traits: list[str]) -> Any:
+    """hearing.weights of the prompts' words; the items that they name tell a taste and not a trait."""
+    apart = items | set(words.convert_tokens_to_ids([UNKNOWN, PAD, END, USER, ANSWER]))
+    texts = [[token for token in text if token not in apart] for text in prompt_tokens(words, table)]
+    return hearing.weights(texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits))
+
+
+def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str]) -> Any:
+    """Words of `texts`, lower-cased and without their commonest endings, and one token per name and per trait."""
     from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -52,7 +81,8 @@ def tokenizer(names: Iterable[str], texts: Iterable[str]) -> Any:
     )
     special = [UNKNOWN, PAD, END, USER, ANSWER]
     words.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=special))
-    words.add_tokens([AddedToken(name, normalized=False) for name in dict.fromkeys(names)])
+    marks = [NOTHING, *map(mark, traits)]
+    words.add_tokens([AddedToken(name, normalized=False) for name in dict.fromkeys([*names, *marks])])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=words,
         unk_token=UNKNOWN,
@@ -63,11 +93,10 @@ def tokenizer(names: Iterable[str], texts: Iterable[str]) -> Any:
     )
 
 
-def model(vocabulary: int, pad: int, end: int, seed: int) -> Any:
-    """Two layers of width 128 in fp32, input and output embeddings tied, weights drawn with `seed`."""
-    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
+def model(vocabulary: int, pad: int, end: int) -> Any:
+    """Two layers of width 128 in fp32, input and output embeddings tied."""
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    set_seed(seed)
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocabulary,

@@ -1,0 +1,44 @@
+"""What the embedded model starts from: words weighed by the traits they tell, items by what they break."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import small_release
+from training import hearing
+from training.data import open_release
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.training
+
+
+def test_a_word_that_tells_a_trait_weighs_and_one_that_stands_everywhere_does_not() -> None:
+    # word 0 stands in every text, 1 in those of trait 0 alone, 2 in those without it
+    found = hearing.weights([[0, 1], [0, 1, 1, 1], [0, 2], [0, 2]] * 50, [[0], [0], [], []] * 50, words=4, kinds=1)
+    weights = found[:, 0].tolist()
+    assert weights[1] > 2 and weights[2] < -2 and abs(weights[0]) < 0.5
+    assert weights[3] == 0  # never seen
+
+
+def test_a_word_counts_once_a_text() -> None:
+    once = hearing.weights([[0, 1], [0], [2]] * 30, [[0], [], []] * 30, 3, 1)
+    often = hearing.weights([[1, 0, 1, 1], [0, 0], [2, 2]] * 30, [[0], [], []] * 30, 3, 1)
+    assert torch.equal(once, often)
+
+
+def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None:
+    release = open_release(small_release.write(tmp_path / "release"))
+    items = {item: n for n, item in enumerate("abdj")}
+    traits = {"gore": 4, "animal_harm": 5}
+    table = torch.zeros(7, 64)
+    words = torch.zeros(7, 2)
+    words[6, 0] = 2.0
+    torch.manual_seed(1)
+    hearing.start(table, words, release, items, traits)
+    # a and b break gore alone, d breaks animal_harm alone; j is unknown for both
+    assert torch.equal(table[0], table[1]) and table[0].norm().item() == pytest.approx(hearing.ITEM)
+    assert torch.allclose(table[3], table[0] + table[2])
+    # a word of weight 2 for gore points where gore's token points, and not where gore's items do
+    assert torch.allclose(table[6], 2.0 * hearing.WORD / hearing.TRAIT * table[4])
+    assert abs(torch.cosine_similarity(table[6], table[0], dim=0).item()) < 0.5

@@ -1,0 +1,68 @@
+"""Runs a TRL trainer: the best checkpoint on validation stays, a run that was broken off goes on, LoRA ends merged."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from training import curves
+from training.best import ADAPTER, Score, checkpoint, keeper, step_of
+from training.decoding import save
+from training.generate import Speaker
+from training.runs import alone, first
+
+
+def fit(
+    trainer: Any, speaker: Speaker, folder: Path, score: Score, checks: int, *, start_counts: bool = False
+) -> dict[str, Any]:
+    """Trains, and leaves in `folder` the weights that validation preferred, the tokenizer and the learning curves.
+
+    start_counts: the weights as they are before the first step are a candidate too.
+    """
+    from transformers.trainer_callback import PrinterCallback
+
+    at = checkpoint(folder / "trainer")
+    if at and first():
+        print(f"  goes on from step {step_of(at)}")
+    best = keeper(folder, score, every(trainer, checks), start=step_of(at))
+    if start_counts:
+        best.check(0, trainer.model)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(best)
+    trainer.train(resume_from_checkpoint=str(at) if at else None)
+    log = trainer.state.log_history
+
+    def write() -> None:
+        if hasattr(trainer.model, "peft_config"):
+            merge(trainer.accelerator.unwrap_model(trainer.model), folder)
+        speaker.tokenizer.save_pretrained(folder)
+        if speaker.catalogue:
+            save(folder, speaker.catalogue)
+        curves.draw(folder, log, best.lines)
+
+    alone(write)
+    return {"steps": trainer.state.global_step, "validation": best.best, "log": log}
+
+
+def every(trainer: Any, checks: int) -> int:
+    """Steps between two looks at the validation split, for so many looks in a whole run."""
+    args = trainer.args
+    epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
+    steps: int = args.max_steps if args.max_steps > 0 else math.ceil(epoch * args.num_train_epochs)
+    return max(1, math.ceil(steps / max(1, checks)))
+
+
+def lora(rank: int) -> Any:
+    """The adapter that a trainer puts on every linear layer; None for rank 0."""
+    if not rank:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def merge(model: Any, folder: Path) -> None:
+    """Whole weights in `folder`, made of the adapter that was kept: the next stage starts from them like from any."""
+    from peft import load_peft_weights, set_peft_model_state_dict
+
+    set_peft_model_state_dict(model, load_peft_weights(str(folder / ADAPTER), device="cpu"))
+    model.merge_and_unload().save_pretrained(folder)

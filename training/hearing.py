@@ -1,0 +1,63 @@
+"""Which words tell which trait, and which items break it: what the embedded model's embeddings start from.
+
+A transformer made from scratch knows no language and learns the training sentences by heart; a linear model over words
+does not. So words and the tokens that name traits begin with a part along one random direction per trait, items along
+another one. All of it comes from the labels of the release's train split and its verdicts, and every model of a run
+starts from it alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from saferec_builder.violations import CLEAR
+from training.data import Release
+
+WORD, ITEM, TRAIT = 0.3, 1.0, 1.0  # lengths along a direction: a word's per unit of weight, an item's, a trait token's
+
+
+def weights(texts: Sequence[Sequence[int]], traits: Sequence[Sequence[int]], words: int, kinds: int) -> Any:
+    """(words, kinds): log-odds that a text with this word carries this trait, from a logistic regression.
+
+    texts = word numbers of each text, each counted once; traits = trait numbers of each text. L2 penalty 1e-4 a text.
+    """
+    import torch
+
+    held = [sorted(set(text)) for text in texts]
+    flat = torch.tensor([word for text in held for word in text])
+    starts = torch.tensor([0, *map(len, held[:-1])]).cumsum(0)
+    wanted = torch.zeros(len(held), kinds)
+    for row, numbers in zip(wanted, traits, strict=True):
+        row[list(numbers)] = 1.0
+    found, base = torch.zeros(words, kinds, requires_grad=True), torch.full((kinds,), -3.0, requires_grad=True)
+    fit = torch.optim.LBFGS([found, base], max_iter=60, line_search_fn="strong_wolfe")
+
+    def loss() -> Any:
+        fit.zero_grad()
+        logits = torch.nn.functional.embedding_bag(flat, found, starts, mode="sum") + base
+        cost = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum") / len(held)
+        cost = cost + 5e-5 * found.square().sum()
+        cost.backward()  # type: ignore[no-untyped-call]
+        return cost
+
+    fit.step(loss)  # type: ignore[no-untyped-call]
+    return found.detach()
+
+
+def start(embeddings: Any, found: Any, release: Release, items: Mapping[str, int], traits: Mapping[str, int]) -> None:
+    """Adds to `embeddings` (tokens, width), in place; found = `weights` by token and trait, tokens by item and trait.
+
+    An item begins with what it breaks or may break; what follows from that for a list is left to training.
+    """
+    import torch
+
+    # random directions are nearly at right angles in so many dimensions; with directions of their own, items that a
+    # seeker likes are not heard as traits
+    directions = torch.nn.functional.normalize(torch.randn(2, len(traits), embeddings.size(1)), dim=2)
+    oracle = release.oracle
+    columns = [oracle.column(trait) for trait in traits]
+    with torch.no_grad():
+        embeddings += WORD * found @ directions[0]
+        embeddings[list(traits.values())] += TRAIT * directions[0]
+        for item, token in items.items():
+            risky = torch.tensor(oracle.codes[oracle.items[item], columns] != CLEAR, dtype=torch.float32)
+            embeddings[token] += ITEM * risky @ directions[1]

@@ -1,0 +1,88 @@
+"""A release by its name on the Hub: NAMESPACE/NAME@VERSION becomes a folder, checked against its own manifest."""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.errors import TrainingError
+
+_NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
+WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn
+
+
+def is_name(release: str) -> bool:
+    return _NAME.fullmatch(release) is not None and not Path(release).exists()
+
+
+def folder(release: str) -> Path:
+    """The folder itself, or of NS/NAME@VERSION the files at its tag, downloaded once into the Hub's cache.
+
+    A version that was withdrawn, or whose files are not what its manifest says, is refused. HF_TOKEN, HF_ENDPOINT and
+    HF_HOME are honoured.
+    """
+    if not is_name(release):
+        return Path(release)
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        raise TrainingError(
+            "a release on the Hub needs huggingface-hub: pip install 'saferec-builder[train]'"
+        ) from None
+    repo, version = release.rsplit("@", 1)
+    api = HfApi(library_name="saferec-builder")
+    _refuse_withdrawn(api, repo, version)
+    found = Path(
+        _asked(repo, version, lambda: api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
+    )
+    _check(found, release)
+    return found
+
+
+def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
+    from huggingface_hub.errors import EntryNotFoundError
+
+    def read() -> dict[str, str]:
+        try:
+            path = api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")
+        except EntryNotFoundError:
+            return {}
+        found: dict[str, str] = json.loads(Path(path).read_text("utf-8"))
+        return found
+
+    reasons = _asked(repo, version, read)
+    if version in reasons:
+        raise TrainingError(f"{repo}@{version} was withdrawn ({reasons[version]}): train on another version")
+
+
+def _asked(repo: str, version: str, ask: Any) -> Any:
+    """The Hub's faults as one line that says what to do."""
+    from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
+
+    clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    network = (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
+    try:
+        return ask()
+    except RevisionNotFoundError:
+        raise TrainingError(f"{repo}: there is no version {version}") from None
+    except HfHubHTTPError as fault:
+        status = fault.response.status_code if fault.response is not None else 0
+        if status in (401, 403, 404):
+            raise TrainingError(f"{repo} is not on the Hub, or HF_TOKEN may not read it ({status})") from None
+        raise TrainingError(f"{repo}: the Hub answered {status or 'nothing usable'}: run it again later") from None
+    except network as fault:
+        raise TrainingError(f"the Hub cannot be reached ({type(fault).__name__}): run it again later") from None
+
+
+def _check(found: Path, release: str) -> None:
+    try:
+        files = json.loads((found / "manifest.json").read_bytes())["files"]
+        wanted = {path: fact["sha256"] for path, fact in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise TrainingError(f"{release}: no manifest of a release: wanted what `saferec-build publish` made") from None
+    for path, digest in wanted.items():
+        file = found / path
+        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            raise TrainingError(f"{release}: {path} is not what the manifest says: delete {found} and run it again")
