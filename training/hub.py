@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def folder(release: str) -> Path:
             "a release on the Hub needs huggingface-hub: pip install 'saferec-builder[train]'"
         ) from None
     repo, version = release.rsplit("@", 1)
-    api = HfApi(library_name="saferec-builder")
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
     _refuse_withdrawn(api, repo, version)
     found = Path(
         _asked(repo, version, lambda: api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
@@ -42,11 +43,13 @@ def folder(release: str) -> Path:
 
 
 def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     def read() -> dict[str, str]:
         try:
             path = api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")
+        except LocalEntryNotFoundError:  # the Hub could not be asked: also an EntryNotFoundError
+            raise
         except EntryNotFoundError:
             return {}
         found: dict[str, str] = json.loads(Path(path).read_text("utf-8"))
@@ -59,7 +62,7 @@ def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
 
 def _asked(repo: str, version: str, ask: Any) -> Any:
     """The Hub's faults as one line that says what to do."""
-    from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
 
     clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
     network = (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
@@ -67,13 +70,13 @@ def _asked(repo: str, version: str, ask: Any) -> Any:
         return ask()
     except RevisionNotFoundError:
         raise TrainingError(f"{repo}: there is no version {version}") from None
-    except HfHubHTTPError as fault:
-        status = fault.response.status_code if fault.response is not None else 0
+    except (HfHubHTTPError, LocalEntryNotFoundError, *network) as fault:
+        cause = fault.__cause__ if isinstance(fault, LocalEntryNotFoundError) and fault.__cause__ else fault
+        status = getattr(getattr(cause, "response", None), "status_code", None)
         if status in (401, 403, 404):
             raise TrainingError(f"{repo} is not on the Hub, or HF_TOKEN may not read it ({status})") from None
-        raise TrainingError(f"{repo}: the Hub answered {status or 'nothing usable'}: run it again later") from None
-    except network as fault:
-        raise TrainingError(f"the Hub cannot be reached ({type(fault).__name__}): run it again later") from None
+        said = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
+        raise TrainingError(f"{repo}: the Hub {said}: run it again later") from None
 
 
 def _check(found: Path, release: str) -> None:
