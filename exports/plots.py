@@ -58,6 +58,27 @@ def plane(runs: Sequence[Mapping[str, Any]], k: int, width: float, height: float
     }
 
 
+def curve(points: Sequence[tuple[int, int]], width: float, height: float) -> Row:
+    """A line of counts: {frame, xs, ys: ticks with places, line: SVG points, end}; axes reach the last point."""
+    x_max, y_max = (max(1, *(point[axis] for point in points)) for axis in (0, 1))
+    frame = Frame(width, height, x_max, y_max)
+    return {
+        "frame": frame,
+        "xs": [{"at": frame.x(v), "value": v} for v in counts(x_max)],
+        "ys": [{"at": frame.y(v), "value": v} for v in counts(y_max)],
+        "line": " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in points),
+        "end": (frame.x(points[-1][0]), frame.y(points[-1][1])),
+        "start": (frame.x(0), frame.y(0)),
+    }
+
+
+def counts(largest: int, most: int = 5) -> list[int]:
+    """Round whole numbers from 0 up to `largest`, at most `most` steps."""
+    size = 10 ** max(0, len(str(largest)) - 2)
+    step = next(size * n for n in (1, 2, 5, 10, 20, 50, 100) if size * n * most >= largest)
+    return list(range(0, largest + 1, step))
+
+
 def metric(run: Mapping[str, Any], name: str, k: int) -> Mapping[str, Any]:
     """The interval {mean, low, high} of `name@k`, else of `name`; of nulls where the run has neither."""
     metrics: Mapping[str, Mapping[str, Any]] = run["metrics"]
@@ -92,7 +113,7 @@ def _spread(points: list[Row], frame: Frame) -> None:
 
     Where all four places are taken the label moves down. `leader` is the line to a label that is not beside its point.
     """
-    taken: list[Box] = [(point["x"] - 8, point["x"] + 8, point["y"] + 4) for point in points]
+    taken: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
     for own, point in enumerate(points):
         others = [box for n, box in enumerate(taken) if n != own]
         places = _places(point, LETTER * len(point["label"]), frame)

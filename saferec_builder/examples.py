@@ -14,7 +14,7 @@ from saferec_builder.tables import digest
 from saferec_builder.traits import Taxonomy
 
 Row = dict[str, Any]
-EXAMPLES = 6
+EXAMPLES = 10
 LONGEST = 900  # characters of a conversation that is pleasant to read on a page
 FORMS = ("implicit", "implicit", "explicit")  # implied evidence is what this is about: two of three examples
 

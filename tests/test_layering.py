@@ -24,6 +24,7 @@ STAGES = {
     "probes",
     "ranking",
     "bounds",
+    "precision",
     "release",
     "checks",
     "inject",
@@ -33,6 +34,7 @@ STAGES = {
     "examples",
     "asked",
     "votes",
+    "workload",
     "calibration",
 }
 EDGES = {"llm", "store", "engine", "fetch", "config"}

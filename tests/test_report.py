@@ -95,6 +95,9 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         "31.8% → 1.2%",
         "Safe-SFT best on validation 0.410",
         "These are real people's words",
+        "Of all conversations with any sensitivity the labels miss",
+        "time not told 1 0 severe, 0 open",  # one task each; no tool said how long; gore is not severe
+        "1.0.0 is the first version here",
     ):
         assert fact in text, fact
 
@@ -238,6 +241,16 @@ PROBE = """<!doctype html><meta charset=utf-8><body><iframe id=f srcdoc="%s" wid
 f.onload = () => {
   const doc = f.contentDocument, root = doc.documentElement, told = {};
   for (const d of doc.querySelectorAll("details")) d.open = true;
+  const shown = () => [...doc.querySelectorAll(".example")].flatMap((e, n) => e.hidden ? [] : [n + 1]);
+  const left = () => new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true});
+  const pager = doc.querySelector(".pager");
+  told.pages = [shown()];
+  if (pager) {
+    pager.querySelector("[data-step='1']").click(); told.pages.push(shown());
+    pager.dispatchEvent(left()); pager.dispatchEvent(left()); told.pages.push(shown());
+    told.pager = pager.querySelector("p").textContent;
+  }
+  for (const e of doc.querySelectorAll(".example")) e.hidden = false;
   told.before = [...doc.querySelectorAll(".talk")].map(t => [t.inert, getComputedStyle(t).filter]);
   for (const b of doc.querySelectorAll(".example button")) { b.focus(); b.click(); }
   told.after = [...doc.querySelectorAll(".talk")].map(t => [t.inert, f.contentWindow.getComputedStyle(t).filter]);
@@ -280,8 +293,9 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     seen = probe((ws.root / "report.html").read_text(), width, tmp_path)
     assert seen["width"][0] <= seen["width"][1], seen
     assert seen["wide"] == []
-    assert len(seen["heights"]) == 7 and min(seen["heights"]) > 60
-    assert len(seen["before"]) == 6
+    assert len(seen["heights"]) == 10 and min(seen["heights"]) > 60
+    assert len(seen["before"]) == 10
+    assert seen["pages"] == [[1], [2], [10]] and seen["pager"] == "Example 10 of 10"  # next, then twice back
     assert all(inert and "blur" in veil for inert, veil in seen["before"])
     assert all(not inert and veil == "none" for inert, veil in seen["after"])
     assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"

@@ -1,5 +1,6 @@
 """report: what the workspace, a release and its runs come to, as one page that opens without a network."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,7 +45,7 @@ def report(
 
 def gather(folder: Path, version: str | None) -> dict[str, Any]:
     """Everything that the page shows but for the runs: plain values, the same for the same rows."""
-    from saferec_builder import __version__, adjudicate, agreement, catalog, examples, figures, tables
+    from saferec_builder import __version__, adjudicate, agreement, bounds, catalog, examples, figures, tables, workload
     from saferec_builder import release as stage
     from saferec_builder.cli import adjudicate as desk_of
     from saferec_builder.store import read
@@ -77,8 +78,40 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
         "methods": figures.methods(labels),
         "proposers": figures.proposers(desk.proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(adjudicate.by_reviewers(desk.votes)), taxonomy),
+        "missed": workload.missed(desk_of.told_bounds(desk), taxonomy, bounds.words),
+        "effort": workload.effort(desk.standing, labels),
+        "load": workload.load(desk.assignments, desk.standing, taxonomy, _pseudonym(ws)),
+        "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
         "examples": examples.examples(conversations, labels, desk.proposals, taxonomy),
+    }
+
+
+def _pseudonym(ws: Any) -> Callable[[str], str]:
+    """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
+    from saferec_builder.tables import digest
+
+    return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+
+
+def _flips(ws: Any, manifest: dict[str, Any] | None, taxonomy: Any) -> dict[str, Any] | None:
+    """What changed since the version before the one that is shown; None where there is none."""
+    from exports import diff, write
+    from saferec_builder import workload
+
+    older = workload.before(manifest["version"], write.versions(ws.releases)) if manifest else None
+    if manifest is None or older is None:
+        return None
+    names = {t.slug: t.name for t in taxonomy.traits}
+    found = diff.diff(ws.releases / older, ws.releases / manifest["version"])
+    flips = [(names.get(slug, slug), how, n) for slug, kinds in found["flips"].items() for how, n in kinds.items()]
+    mark = "- ALARM: "
+    return {
+        "from": older,
+        "to": manifest["version"],
+        "rows": {config: counts for config, counts in found["rows"].items() if any(counts.values())},
+        "labels": [dict(zip(("name", "how", "count"), flip, strict=True)) for flip in flips],
+        "alarms": [line.removeprefix(mark) for line in diff.as_text(found).splitlines() if line.startswith(mark)],
     }
 
 
