@@ -65,8 +65,16 @@ def _before(folder: Path, start: int) -> list[dict[str, float]]:
 
 def checkpoint(trainer: Path) -> Path | None:
     """The last whole checkpoint in a trainer's folder; trainer_state.json is what it writes last."""
-    whole = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json")]
+    whole = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json") if _is_json(path)]
     return max(whole, key=step_of, default=None)
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def step_of(checkpoint: Path | None) -> int:

@@ -8,7 +8,7 @@ from training import compat, evaluate, gdpo, generate, sft, tiny
 from training.baselines import blind
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
-from training.runs import Run, write
+from training.runs import Run, alone, first, write
 
 Settings = dict[str, Any]
 
@@ -19,7 +19,7 @@ def start(run: Run, model: str) -> str:
         return model
 
     def make(folder: Path) -> dict[str, Any]:
-        tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed)
+        alone(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
         return {}
 
     return str(run.stage("start", {"tiny": tiny.SHAPE}, make, "tiny"))
@@ -53,8 +53,8 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
-    first = start(run, model)
-    folders = {"sft": train_sft(run, "sft", first, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", first, safe_sft)}
+    begin = start(run, model)
+    folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
     chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))
     return report(run, {name: str(folder) for name, folder in folders.items()}, chosen, safe_sft)
@@ -66,6 +66,8 @@ def report(
     """Test-split figures of the models and the baselines: the first model behind a filter that knows all, the first
     model when nobody tells it of a sensitivity, and what needs no model. All are compared with the first model.
     """
+    if not first():  # of the processes that trained together one is enough
+        return {}
     release, table = run.release, run.rows("grpo", "test")
     named: dict[str, Answers] = {}
     filtered = None

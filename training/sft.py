@@ -1,15 +1,16 @@
 """Supervised fine-tuning on a release's lists, with TRL's SFTTrainer: unsafe on `sft_raw`, safe on `sft`."""
 
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from training import settings as config
+from training import thinning
 from training.best import Score
 from training.data import Row
 from training.fit import fit, lora
 from training.generate import Speaker, prompt_tokens
+from training.packing import refuse_leaks
 
 
 def train(
@@ -24,16 +25,18 @@ def train(
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
-    ours = settings["saferec"]
+    ours, args = settings["saferec"], config.trl(SFTConfig, settings, folder / "trainer", seed)
+    if args.packing:
+        refuse_leaks(speaker.model, args.packing_strategy)
     trainer = SFTTrainer(
         model=speaker.model,
-        args=config.trl(SFTConfig, settings, folder / "trainer", seed),
+        args=args,
         train_dataset=Dataset.from_list(examples(speaker, rows)),
         processing_class=speaker.tokenizer,
         peft_config=lora(ours["lora"]),
     )
     if ours["thin"] and speaker.catalogue:
-        trainer.data_collator = thinned(trainer.data_collator, speaker, ours["thin"])
+        trainer.data_collator = thinning.batches(trainer.data_collator, speaker, ours["thin"])
     return fit(trainer, speaker, folder, score, ours["checks"])
 
 
@@ -47,28 +50,3 @@ def examples(speaker: Speaker, rows: Sequence[Row]) -> list[Row]:
         mask = [0] * len(prompt) + [1] * len(answer)
         found.append({"input_ids": prompt + answer, "completion_mask": mask})
     return found
-
-
-def thinned(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
-    """`collate` with a `share` of the prompts' words (never items, marks or answers) replaced by the unknown word."""
-    import torch
-
-    assert speaker.catalogue is not None
-    words = torch.ones(speaker.model.config.vocab_size, dtype=torch.bool)
-    words[[*speaker.tokenizer.all_special_ids, *speaker.tokenizer.get_added_vocab().values()]] = False
-
-    def hide(examples: Any) -> Any:
-        batch = collate(examples)
-        ids = batch["input_ids"]
-        hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape, generator=seeded(ids)) < share)
-        batch["input_ids"] = ids.masked_fill(hidden, speaker.tokenizer.unk_token_id)
-        return batch
-
-    return hide
-
-
-def seeded(ids: Any) -> Any:
-    """A generator that the batch itself decides, so that a run that was broken off goes on as it would have."""
-    import torch
-
-    return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
