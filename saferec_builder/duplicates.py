@@ -1,6 +1,6 @@
 """Requests that say the same: exact after normalising, or with at least 0.8 of their word triples in common.
 
-reads  conversations (current revision), clusters so far
+reads  requests of the conversations (current revision), clusters so far
 gives  new rows of CLUSTERS, for the conversations whose cluster changed
 
 Exact copies are found by hash; one of each is sketched (MinHash) and banded (LSH), and every pair that shares a band is
@@ -23,9 +23,17 @@ _ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # mixes th
 _ALL_PAIRS = 64  # rows of one band that are compared each with each; of more, each with that many before it
 
 
-def clusters(conversations: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+def requests(conversations: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, text: what its seeker says, as plain lower-case words)."""
+    seeker = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
+    texts = seeker.list.eval(pl.element().struct["text"]).list.join(" ")
+    plain = texts.str.to_lowercase().str.replace_all(r"[^\pL\pN]+", " ").str.strip_chars()
+    return conversations.select("conversation", text=plain)
+
+
+def clusters(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
     """Rows of CLUSTERS to append: who is in another cluster than the last row says; nobody in one needs a row."""
-    now = _clustered(conversations.sort("conversation"))
+    now = _clustered(requests.sort("conversation"))
     past = tables.last(have, "conversation").rename({"cluster": "was", "revision": "old"})
     both = now.join(past, "conversation", "left", maintain_order="left")
     changed = both.filter(~pl.col("cluster").eq_missing(pl.col("was")))
@@ -34,17 +42,9 @@ def clusters(conversations: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def request(turns: pl.Expr) -> pl.Expr:
-    """What the seeker says, as plain lower-case words."""
-    seeker = turns.list.filter(pl.element().struct["role"] == "seeker")
-    texts = seeker.list.eval(pl.element().struct["text"]).list.join(" ")
-    return texts.str.to_lowercase().str.replace_all(r"[^\pL\pN]+", " ").str.strip_chars()
-
-
-def _clustered(conversations: pl.DataFrame) -> pl.DataFrame:
+def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
     """conversation, cluster (null: alone), in order of id."""
-    named = conversations.select("conversation", text=request(pl.col("turns")))
-    one_each = named.group_by("text", maintain_order=True).agg("conversation")
+    one_each = requests.group_by("text", maintain_order=True).agg("conversation")
     roots = _joined(one_each.height, similar(one_each["text"]))
     first = one_each["conversation"].list.first()
     grouped = one_each.select("conversation", head=first.gather(roots)).explode("conversation")

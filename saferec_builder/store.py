@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def open_workspace(folder: Path) -> Workspace:
 
 def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     """All rows in the order in which they were appended."""
-    return _read_db(ws, table) if table.place == "db" else _read_bulk(ws, table)
+    return _read_db(ws, table) if table.place == "db" else pl.concat([table.empty, *parts(ws, table)])
 
 
 def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
@@ -61,17 +61,17 @@ def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
 # ---- bulk: tables/NAME/NUMBER-DIGEST.parquet, its .json beside it
 
 
-def _read_bulk(ws: Workspace, table: tables.Table) -> pl.DataFrame:
-    shards = list(_shards(ws, table))
-    if not shards:
-        return table.empty
-    try:
-        frames = [pl.read_parquet(path, glob=False) for path in shards]
-    except (pl.exceptions.PolarsError, OSError) as fault:
-        raise StoreError(
-            f"{shards[0].parent}: a shard cannot be read ({fault}): delete it and rerun its command"
-        ) from None
-    return pl.concat([tables.check(frame, table) for frame in frames])
+def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
+    """A bulk table shard by shard, for whoever cannot hold it whole: its key and `columns`, or all of them."""
+    wanted = {c: kind for c, kind in table.columns.items() if not columns or c in (*table.key, *columns)}
+    for path in _shards(ws, table):
+        try:
+            frame = pl.read_parquet(path, glob=False, columns=list(wanted) if columns else None)
+        except (pl.exceptions.PolarsError, OSError) as fault:
+            raise StoreError(
+                f"{path.parent}: a shard cannot be read ({fault}): delete it and rerun its command"
+            ) from None
+        yield tables.check(frame, replace(table, columns=wanted))
 
 
 def _shards(ws: Workspace, table: tables.Table) -> Iterator[Path]:
@@ -90,8 +90,9 @@ def _shards(ws: Workspace, table: tables.Table) -> Iterator[Path]:
 
 
 def _append_bulk(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
-    have = _read_bulk(ws, table)
-    new = frame.join(have.select(table.key), on=list(table.key), how="anti", nulls_equal=True, maintain_order="left")
+    new, key = frame, list(table.key)
+    for have in parts(ws, table, *key):
+        new = new.join(have, key, "anti", nulls_equal=True, maintain_order="left")
     if new.is_empty():
         return 0
     folder = ws.root / "tables" / table.name

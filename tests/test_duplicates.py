@@ -16,7 +16,8 @@ def table(**texts):
     rows = [
         {"conversation": c, "turns": [{"role": "seeker", "text": t, "items": []}, answer]} for c, t in texts.items()
     ]
-    return pl.DataFrame(rows, schema={c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "turns")})
+    frame = pl.DataFrame(rows, schema={c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "turns")})
+    return duplicates.requests(frame)
 
 
 def found(frame, have=tables.CLUSTERS.empty):

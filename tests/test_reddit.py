@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import zstandard
 
 from saferec_builder import store, tables
+from saferec_builder.cli import reddit as command
 from saferec_builder.sources import dumps, reddit
 from tests import reddit_dump
 from tests.conftest import NOT_RUN
@@ -298,6 +300,17 @@ def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, mont
     assert all(a.equals(b) for a, b in zip(one, two, strict=True))
 
 
+def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatch):
+    whole = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
+    monkeypatch.setattr(command, "_HELD", 1)  # every batch of lines is written at once
+    monkeypatch.setattr(command, "_PART", 0)  # every shard is a part of its own
+    monkeypatch.setattr(dumps, "_BLOCK", 60_000)
+    monkeypatch.setattr(reddit, "_ENOUGH", 0)
+    parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
+    assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
+    assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
+
+
 @pytest.mark.slow
 def test_two_workers_of_ray_give_the_same_tables(cli, tmp_path, months):
     pytest.importorskip("ray", reason=f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)")
@@ -314,7 +327,7 @@ def test_a_lost_node_costs_only_the_shards_that_it_had_not_done(cli, tmp_path, m
     staging = tmp_path / "two" / "mining"
     done = sorted(staging.glob("file-*.json"))
     done[0].unlink()
-    (staging / done[0].stem / "drops.parquet").unlink()
+    shutil.rmtree(staging / done[0].stem)
     kept = {p: p.stat().st_mtime_ns for p in staging.glob("file-*.json")}
     ws = store.open_workspace(tmp_path / "two")
     again = mined(cli, ws, *months, workers="1")

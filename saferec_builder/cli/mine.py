@@ -1,5 +1,7 @@
 """mine: conversations from files into the workspace."""
 
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,41 +62,92 @@ def mine(
 
     Add the catalog before mining Reddit: items are found in the texts. removals.csv in the workspace is honoured.
     """
-    from saferec_builder import mine as stage
-    from saferec_builder import sources, store, tables
+    from saferec_builder import store
 
     ws = store.open_workspace(folder)
     how = {"engine": engine.value, "workers": workers, "address": ray_address}
-    read, marks, figures = (
+    parts, figures = (
         _reddit(ws, paths, how) if source is Source.reddit else _files(ws, source, paths, column or [], split)
     )
-    rows, drops = stage.mine(read.rows, _standing(ws), None)
+    have, told = _standing(ws), _Told()
+    for read, marks in parts:
+        _kept(ws, read, marks, have, told)
+    _clustered(ws)
+    counts = Counts("mine", told.added, told.kept - told.added, dict(sorted(told.dropped.items())))
+    say(replace(counts, figures=figures | told.figures), as_json, "rows")
+
+
+@dataclass
+class _Told:
+    """What became of the parts so far."""
+
+    added: int = 0
+    kept: int = 0
+    turns: int = 0
+    crisis: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    seekers: set[str] = field(default_factory=set)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        languages = dict(self.languages.most_common(5))
+        return {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis, "languages": languages}
+
+
+def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
+    """One part into the workspace: nothing of it is needed for the next."""
+    from saferec_builder import mine as stage
+    from saferec_builder import sources, store, tables
+
+    rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _languages(ws, rows, marks, read.rows)
     drops = drops.vstack(read.drops).vstack(foreign).sort("place", "reason")
-    added = store.append(ws, tables.CONVERSATIONS, rows)
-    _notices(ws, rows, read.rows, marks)
+    told.added += store.append(ws, tables.CONVERSATIONS, rows)
+    store.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
+    store.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
+    _stated(ws, rows, read.rows)
     store.append(ws, tables.DROPS, drops)
-    figures |= {"turns": int(rows["turns"].list.len().sum()), "seekers": rows["seeker"].drop_nulls().n_unique()}
-    figures |= _marked(rows, marks)
-    say(Counts("mine", added, rows.height - added, sources.reasons(drops), figures | read.figures), as_json, "rows")
+    told.kept += rows.height
+    told.turns += int(rows["turns"].list.len().sum())
+    told.crisis += int(marks["crisis"].sum())
+    told.seekers.update(rows["seeker"].drop_nulls())
+    told.dropped.update(sources.reasons(drops))
+    told.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
 
 
 def _standing(ws: Any) -> Any:
-    """The conversations so far without those that removals have to change: a shorter text may follow these."""
+    """(conversation, digest) so far without those that removals have to change: a shorter text may follow these."""
     import polars as pl
 
     from saferec_builder import mine as stage
     from saferec_builder import store, tables
 
-    have = store.read(ws, tables.CONVERSATIONS)
-    gone = stage.gone(ws.root / "removals.csv", have, store.read(ws, tables.ORIGINS), ws.secret)
-    return have.filter(~pl.col("conversation").is_in(gone.implode()))
+    wishes = ws.root / "removals.csv"
+    named = ("source", "source_id", "seeker") if wishes.exists() else ()
+    columns = ["conversation", "digest", *named]
+    have = pl.concat([tables.CONVERSATIONS.empty.select(columns), *store.parts(ws, tables.CONVERSATIONS, *columns)])
+    if named:
+        gone = stage.gone(wishes, have, store.read(ws, tables.ORIGINS), ws.secret)
+        have = have.filter(~pl.col("conversation").is_in(gone.implode()))
+    return have.select("conversation", "digest")
 
 
-def _files(
-    ws: Any, source: Source, paths: list[Path], column: list[str], split: str
-) -> tuple[Any, Any, dict[str, Any]]:
-    """(what the files hold, with placeholders and pseudonyms and without removals; its marks; figures)."""
+def _with_turns(ws: Any, have: Any, rows: Any) -> Any:
+    """`have` with the turns of those conversations whose text is another one now; of the others nobody needs them."""
+    import polars as pl
+
+    from saferec_builder import store, tables
+
+    changed = rows.join(have, ["conversation", "digest"], "anti").join(have, "conversation", "semi")
+    if changed.is_empty():
+        return have.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"]))
+    found = [part.join(changed, "conversation", "semi") for part in store.parts(ws, tables.CONVERSATIONS, "turns")]
+    return have.join(pl.concat(found), ["conversation", "digest"], "left", maintain_order="left")
+
+
+def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split: str) -> tuple[Any, dict[str, Any]]:
+    """([what the files hold, with placeholders and pseudonyms and without removals; its marks], figures)."""
     from functools import partial
 
     from tqdm import tqdm
@@ -118,10 +171,10 @@ def _files(
     rows = stage.pseudonyms(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
     figures = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}
-    return sources.Read(rows.drop("replaced"), read.drops.vstack(gone), read.figures), marks, figures
+    return [(sources.Read(rows.drop("replaced"), read.drops.vstack(gone)), marks)], figures | read.figures
 
 
-def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from saferec_builder import engine
     from saferec_builder import mine as stage
     from saferec_builder.cli import reddit
@@ -142,8 +195,8 @@ def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, Any, 
     rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
     removals = stage.read_removals(ws.root / "removals.csv")
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
-    read, marks, seconds = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", engine.How(**how))
-    return read, marks, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}}
+    parts, figures, seconds = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", engine.How(**how))
+    return parts, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}} | figures
 
 
 def _items(ws: Any) -> Path | None:
@@ -180,16 +233,16 @@ def _languages(ws: Any, rows: Any, marks: Any, read: Any) -> tuple[Any, Any, Any
     return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(wanted), drops
 
 
-def _notices(ws: Any, rows: Any, read: Any, marks: Any) -> None:
-    """Marks, origins, stated traits and clusters: each from what is there, so that a killed run is made whole."""
-    from saferec_builder import duplicates, store, tables
-    from saferec_builder import mine as stage
+def _clustered(ws: Any) -> None:
+    """Near-duplicates among all requests, of which only the seeker's words are held."""
+    import polars as pl
 
-    store.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
-    store.append(ws, tables.ORIGINS, stage.origins(read, rows))
-    _stated(ws, rows, read)
-    current = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
-    store.append(ws, tables.CLUSTERS, duplicates.clusters(current, store.read(ws, tables.CLUSTERS)))
+    from saferec_builder import duplicates, store, tables
+
+    asked = [duplicates.requests(part) for part in store.parts(ws, tables.CONVERSATIONS, "turns")]
+    if asked:
+        current = tables.last(pl.concat(asked), "conversation")
+        store.append(ws, tables.CLUSTERS, duplicates.clusters(current, store.read(ws, tables.CLUSTERS)))
 
 
 def _stated(ws: Any, rows: Any, read: Any) -> None:
@@ -214,11 +267,6 @@ def _stated(ws: Any, rows: Any, read: Any) -> None:
     with store.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
         for name, of in stated.group_by("conversation", maintain_order=True):
             file.write(json.dumps({"conversation": name[0], "traits": of["trait"].to_list()}) + "\n")
-
-
-def _marked(rows: Any, marks: Any) -> dict[str, Any]:
-    languages = dict(marks["language"].drop_nulls().value_counts(sort=True).head(5).iter_rows())
-    return {"crisis": int(marks["crisis"].sum()), "languages": languages}
 
 
 def _found(source: Source, paths: list[Path]) -> list[Path]:

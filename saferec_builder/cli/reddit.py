@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,10 @@ from saferec_builder import catalog, engine, language, mine, privacy, sources, t
 from saferec_builder.sources import Read, Rows, conversations, reddit, threads
 
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
+_HELD = 20_000  # posts that a worker holds before it writes them
+_PART = 2 << 20  # packed bytes of conversations that the command holds
+_FORM = 2  # of what shards hold: another form is another shard
+_WRITTEN = {"conversations": conversations.SCHEMA, "marks": tables.MARKS.schema, "drops": tables.DROPS.schema}
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,19 @@ class Job:
         """Shards of another catalog, secret or set of rules are other shards."""
         items = self.items.stem if self.items else ""
         wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
-        return tables.digest(str(self.rules), mine.pseudonym("", "", self.secret), wishes, self.buckets, items)
+        return tables.digest(_FORM, str(self.rules), mine.pseudonym("", "", self.secret), wishes, self.buckets, items)
 
 
-def read(files: list[Path], job: Job, folder: Path, how: engine.How) -> tuple[Read, pl.DataFrame, dict[str, float]]:
-    """(conversations with pseudonyms, drops and figures; their marks; CPU seconds per step)."""
+Part = tuple[Read, pl.DataFrame]
+
+
+def read(
+    files: list[Path], job: Job, folder: Path, how: engine.How
+) -> tuple[Iterator[Part], dict[str, int], dict[str, float]]:
+    """(conversations with pseudonyms and drops, and their marks, part by part; figures; CPU seconds per step).
+
+    A conversation is in one part only.
+    """
     if how.workers is None and sum(path.stat().st_size for path in files) < _SMALL:
         how = replace(how, workers=1)
     shards = {f"file-{_identity(path, job.mark)}": (path, job) for path in files}
@@ -53,18 +65,27 @@ def read(files: list[Path], job: Job, folder: Path, how: engine.How) -> tuple[Re
     figures: Counter[str] = Counter()
     for facts in (*first.values(), *second.values()):
         figures.update(facts)
-    frames = {name: _gathered(folder, [*first, *second], name) for name in ("conversations", "marks", "drops")}
-    rows = pl.concat([pl.DataFrame(schema=conversations.SCHEMA), *frames["conversations"]])
-    drops = pl.concat([tables.DROPS.empty, *frames["drops"]])
-    marks = pl.concat([tables.MARKS.empty, *frames["marks"]])
     counted = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
     seconds = {k.removeprefix("seconds_"): float(v) for k, v in sorted(figures.items()) if k.startswith("seconds_")}
-    return Read(rows, drops, counted), marks, seconds
+    return _parts([folder / name for name in (*first, *second)]), counted, seconds
 
 
-def _gathered(folder: Path, shards: list[str], name: str) -> list[pl.DataFrame]:
-    found = (folder / shard / f"{name}.parquet" for shard in shards)
-    return [pl.read_parquet(path) for path in found if path.exists()]
+def _parts(shards: list[Path]) -> Iterator[Part]:
+    """What the shards hold; small ones together."""
+    some: list[Path] = []
+    size = 0
+    for shard in shards:
+        some.append(shard)
+        size += sum(path.stat().st_size for name in _WRITTEN for path in shard.glob(f"{name}*.parquet"))
+        if size > _PART or shard is shards[-1]:
+            rows, marks, drops = (_all(some, name) for name in _WRITTEN)
+            yield Read(rows, drops), marks
+            some, size = [], 0
+
+
+def _all(shards: list[Path], name: str) -> pl.DataFrame:
+    found = [path for shard in shards for path in sorted(shard.glob(f"{name}*.parquet"))]
+    return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(pl.read_parquet, found)])
 
 
 def _identity(path: Path, mark: str) -> str:
@@ -83,10 +104,9 @@ def _clock(seconds: Counter[str], step: str) -> Iterator[None]:
 
 
 def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
-    """Writes posts-BUCKET.parquet and drops.parquet; says what became of the lines."""
+    """Writes posts-BUCKET-N.parquet and drops-N.parquet; says what became of the lines."""
     path, job = work
-    tally, counts, drops = reddit.Tally(), Counter[str](), list[pl.DataFrame]()
-    frames: list[pl.DataFrame] = []
+    tally, counts, held = reddit.Tally(), Counter[str](), _Held(folder, job.buckets)
     blocks = reddit.read(path, job.rules.subreddits, tally)
     while True:
         with _clock(counts, "reading"):
@@ -96,15 +116,42 @@ def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
         posts, rejects = found
         posts, gone = _wished(posts, job.removals)
         with _clock(counts, "privacy"):
-            frames.append(_private(posts, job, counts))
-        drops.append(sources.drops_frame(rejects + gone))
+            posts = _private(posts, job, counts)
+        counts.update(removed=len(gone), lines_rejected=len(rejects))
+        with _clock(counts, "writing"):
+            held.add(posts, sources.drops_frame(rejects + gone))
     with _clock(counts, "writing"):
-        _write_buckets(pl.concat([pl.DataFrame(schema=reddit.POSTS), *frames]), job.buckets, folder)
-    left = pl.concat(drops)
-    left.write_parquet(folder / "drops.parquet")
-    removed = int(left["reason"].eq(mine.REMOVED).sum())
-    counts.update(lines=tally.lines, posts=tally.passed - removed, lines_rejected=left.height - removed)
+        held.write()
+    counts.update(lines=tally.lines, posts=tally.passed - counts.pop("removed"))
     return dict(counts)
+
+
+@dataclass
+class _Held:
+    """Posts and drops that wait until they are worth files of their own."""
+
+    folder: Path
+    buckets: int
+    posts: list[pl.DataFrame] = field(default_factory=list)
+    drops: list[pl.DataFrame] = field(default_factory=list)
+    written: int = 0
+
+    def add(self, posts: pl.DataFrame, drops: pl.DataFrame) -> None:
+        self.posts.append(posts)
+        self.drops.append(drops)
+        if sum(frame.height for frame in (*self.posts, *self.drops)) > _HELD:
+            self.write()
+
+    def write(self) -> None:
+        """A reply and its parent share their submission, so a bucket is closed."""
+        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *self.posts])
+        number = {link: int(tables.digest(link), 16) % self.buckets for link in posts["link"].unique()}
+        table = pl.DataFrame(list(number.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
+        split = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
+        for (bucket,), part in split.items():
+            part.drop("_bucket").write_parquet(self.folder / f"posts-{bucket}-{self.written}.parquet")
+        pl.concat([tables.DROPS.empty, *self.drops]).write_parquet(self.folder / f"drops-{self.written}.parquet")
+        self.posts, self.drops, self.written = [], [], self.written + 1
 
 
 def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame, Rows]:
@@ -124,15 +171,6 @@ def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFram
     return mine.pseudonyms(named, job.secret, "author").select(list(reddit.POSTS))
 
 
-def _write_buckets(posts: pl.DataFrame, buckets: int, folder: Path) -> None:
-    """A reply and its parent share their submission, so a bucket is closed."""
-    number = {link: int(tables.digest(link), 16) % buckets for link in posts["link"].unique()}
-    table = pl.DataFrame(list(number.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
-    split = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
-    for (bucket,), part in split.items():
-        part.drop("_bucket").write_parquet(folder / f"posts-{bucket}.parquet", compression="zstd")
-
-
 # ---- second pass: a bucket
 
 
@@ -141,10 +179,8 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     parts, number, job = work
     counts, drops = Counter[str](), list[dict[str, Any]]()
     with _clock(counts, "threads"):
-        found = [part / f"posts-{number}.parquet" for part in parts]
-        posts = pl.concat(
-            [pl.DataFrame(schema=reddit.POSTS), *(pl.read_parquet(path) for path in found if path.exists())]
-        )
+        found = [path for part in parts for path in sorted(part.glob(f"posts-{number}-*.parquet"))]
+        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *map(pl.read_parquet, found)])
         posts, again = threads.once(posts)
         asked, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
         comments = posts.filter(pl.col("parent").is_not_null())

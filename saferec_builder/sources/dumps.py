@@ -1,9 +1,10 @@
 """Blocks of whole lines out of a large dump, plain or .zst (windows up to 2 GiB), nearly as fast as it unpacks.
 
-Unpacking runs one block ahead in a thread of its own. A line that is too long is passed over and told; a frame that
+Unpacking runs some blocks ahead in a thread of its own. A line that is too long is passed over and told; a frame that
 cannot be unpacked ends the file, and what came before it counts.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 1 << 20  # larger ones fall out of the caches and of the heap
+_AHEAD = 8  # blocks: on a busy machine each wait for the other thread is a turn lost
 _FEED = 16 << 10  # packed bytes at a time: bounds what a hostile frame can unpack to
 LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 characters
 _NONE = np.empty(0, np.int64)
@@ -39,9 +41,9 @@ def blocks(path: Path) -> Iterator[Block]:
     """Every line once, in order. The last block tells why the file could not be read to its end, if so."""
     source = _blocks(path)
     with ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(next, source, None)
-        while (block := coming.result()) is not None:
-            coming = ahead.submit(next, source, None)
+        coming = deque(ahead.submit(next, source, None) for _ in range(_AHEAD))
+        while (block := coming.popleft().result()) is not None:
+            coming.append(ahead.submit(next, source, None))
             yield block
 
 

@@ -72,7 +72,7 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
     yield _posts(batch, drops, wanted, tally)
 
 
-_ENOUGH = 16 << 20  # bytes of passing lines that are parsed at once
+_ENOUGH = 4 << 20  # bytes of passing lines that are parsed at once
 
 
 @dataclass
