@@ -1,7 +1,7 @@
 # Each target prepares .venv first. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := review,label-studio,argilla,hub,train
+EXTRAS := label-studio,argilla,hub,train
 .PHONY: venv demo test quick lint test-servers bench bench-training soak clean
 
 venv: .venv/ready

@@ -14,6 +14,16 @@ def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str
     return f"task-{digest(kind, subject, text, reviewer, role)}"
 
 
+def asked_id(task: str, asked: list[str]) -> str:
+    """An adjudicator's task is also about its traits: asked about others later, they get another task."""
+    return f"{task}-{digest(*sorted(asked))}"
+
+
+def base_id(key: str) -> str:
+    """The `task_id` in it."""
+    return "-".join(key.split("-")[:2])
+
+
 def unit_id(task: str, trait: str) -> str:
     return f"unit-{digest(task, trait)}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.answers import Pulled, Task, task_id
+from annotation.answers import Pulled, Task, asked_id, task_id
 from saferec_builder.traits import Taxonomy
 
 READ = "I have read it all"
@@ -87,12 +87,13 @@ def sheets(
         told = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
         shown = [{"role": t["role"], "text": t["text"]} for t in turns] or [{"role": "plot", "text": "(no plot)"}]
         ask = _ask(task, asked, taxonomy, told)
-        made.append(Sheet(_key(task), task, rows[0]["why"], head or "", ask, shown, asked))
+        made.append(Sheet(_key(task, asked), task, rows[0]["why"], head or "", ask, shown, asked))
     return made
 
 
-def _key(task: Task) -> str:
-    return task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+def _key(task: Task, asked: list[dict[str, Any]]) -> str:
+    base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+    return asked_id(base, [unit["trait"] for unit in asked]) if task.role == "adjudicator" else base
 
 
 def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:

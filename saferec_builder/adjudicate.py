@@ -171,8 +171,10 @@ def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
     return votes.filter(pl.col("role") == "reviewer")
 
 
-def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame, auto: pl.DataFrame | None = None) -> pl.DataFrame:
     """LABELS rows of every unit with a vote, and of every labelled unit that has lost its votes (unresolved again).
+
+    `auto` are rows for units without a vote: sure proposals under a certificate.
 
     method is `adjudicated` where an adjudicator spoke, `agreed` where at least two reviewers gave one verdict and
     nobody another, else `unresolved` with a null verdict. Ids are left empty: `changed` gives them.
@@ -199,6 +201,10 @@ def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         )
     )
     judged = judged.join(_evidence(votes, judged), on=UNIT, how="left").with_columns(pl.col("spans").fill_null([]))
+    columns = [c for c in LABELS.columns if c != "label"]
+    judged = judged.select(columns)
+    if auto is not None:
+        judged = pl.concat([judged, auto.select(columns).join(judged, on=UNIT, how="anti")])
     lost = (
         last(labels, *UNIT)
         .join(judged, on=UNIT, how="anti")
@@ -210,8 +216,7 @@ def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
             reviews=pl.lit([], pl.List(pl.String)),
         )
     )
-    columns = [c for c in LABELS.columns if c != "label"]
-    return pl.concat([judged.select(columns), lost.select(columns)]).sort(UNIT)
+    return pl.concat([judged, lost.select(columns)]).sort(UNIT)
 
 
 def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
@@ -260,12 +265,16 @@ def disputed(judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
-    """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who."""
+    """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who.
+
+    Nothing is said of a label that nobody gave (`auto`).
+    """
     rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
     said = rows.select(*UNIT).with_columns(
         pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     )
-    return said.group_by(UNIT).agg(pl.col("said").sort()).sort(UNIT)
+    told = disputed.join(said.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
+    return told.with_columns(pl.col("said").fill_null([])).sort(UNIT)
 
 
 def _opinion(vote: dict[str, Any]) -> str:

@@ -4,15 +4,18 @@ reads  texts, assignments, labels as they stand, gold
 gives  trait -> bound; the conversations nobody read but for the audit are the zone
 
 An audited conversation counts by its label. One that was drawn and has no label yet, or an unsure one, counts as if
-something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard ones open.
+something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard ones open. So
+does one that was handed out for another reason and has no label yet. A sure proposal that is a label `auto` is not
+missed, read or not.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import polars as pl
 
 from saferec_builder import certificates
-from saferec_builder.certificates import Audit, Bound
+from saferec_builder.certificates import Audit, Bound, FalseShare
 from saferec_builder.tables import digest
 
 POOLED = "any sensitivity"
@@ -21,45 +24,88 @@ Verdicts = dict[str, dict[str, str | None]]  # conversation -> trait -> verdict
 
 @dataclass(frozen=True)
 class Told:
-    """`together`: the traits whose certificates hold at once (Holm). `gold`: errors on gold, apart from the audit."""
+    """`together`: the traits whose certificates hold at once (Holm). `gold`: errors on gold, apart from the audit.
+
+    `false`: the share of the labels `present` that are wrong, by rechecks; `false_pooled` is over all traits.
+    """
 
     traits: dict[str, Bound]
     pooled: Bound
     together: list[str]
     gold: dict[str, float | int | None]
+    false: dict[str, FalseShare] = field(default_factory=dict)
+    false_pooled: FalseShare | None = None
+
+
+def certificate(told: Told) -> dict[str, Any]:
+    """All of it as plain values, for a file, a card or a page; shares are null where they cannot be told."""
+    return {
+        "alpha": certificates.ALPHA,
+        "confidence": 1 - certificates.DELTA,
+        "missed": {slug: _plain(bound) for slug, bound in told.traits.items()},
+        "missed_of_all": _plain(told.pooled),
+        "certified_together": told.together,
+        "false": {slug: _plain(share) for slug, share in told.false.items()},
+        "false_of_all": _plain(told.false_pooled) if told.false_pooled else None,
+        "on_gold": told.gold,
+    }
+
+
+def _plain(told: Bound | FalseShare) -> dict[str, Any]:
+    facts = {name: value for name, value in asdict(told).items() if name != "log_e"}
+    return facts | {"certified": told.certified}
 
 
 def bounds(
-    texts: pl.DataFrame, assignments: pl.DataFrame, judged: pl.DataFrame, gold: pl.DataFrame, slugs: tuple[str, ...]
+    texts: pl.DataFrame,
+    assignments: pl.DataFrame,
+    judged: pl.DataFrame,
+    gold: pl.DataFrame,
+    slugs: tuple[str, ...],
+    auto: frozenset[tuple[str, str]] = frozenset(),
 ) -> Told:
-    """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity."""
+    """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity.
+
+    `auto`: (conversation, trait) of the sure proposals that are labels though nobody read them.
+    """
     verdicts: Verdicts = {}
     for subject, trait, verdict in judged.filter(kind="sensitivity").select("subject", "trait", "verdict").iter_rows():
         verdicts.setdefault(subject, {})[trait] = verdict
-    zone, drawn = _zone(texts, assignments)
-    outside = [said for subject, said in verdicts.items() if subject not in zone]
+    zone, chosen, drawn = _zone(texts, assignments)
+    outside = [verdicts.get(subject, {}) for subject in chosen]
     order = _prefix(drawn, verdicts)
     found = {}
     for slug in slugs:
         here = sum(said.get(slug) == "present" for said in outside)
-        outcomes = tuple(int(verdicts.get(subject, {}).get(slug) != "absent") for subject in order)
-        found[slug] = certificates.bound(Audit(here, len(zone), outcomes))
+        unread = sum(said.get(slug) is None for said in outside)
+        outcomes = tuple(
+            int(verdicts.get(subject, {}).get(slug) != "absent" and (subject, slug) not in auto) for subject in order
+        )
+        found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread))
     any_of = sum("present" in said.values() for said in outside)
-    whole = tuple(int(not _clean(verdicts.get(subject, {}), slugs)) for subject in order)
-    pooled = certificates.bound(Audit(any_of, len(zone), whole))
+    unread = sum("present" not in said.values() and any(said.get(slug) is None for slug in slugs) for said in outside)
+    labelled = {subject for subject, _ in auto}
+    whole = tuple(int(not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled) for subject in order)
+    pooled = certificates.bound(Audit(any_of, len(zone), whole, unread))
     holds = certificates.holm([found[slug].log_e for slug in slugs])
     together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
     return Told(found, pooled, together, _on_gold(verdicts, gold, slugs))
 
 
-def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], list[str]]:
-    """(conversations that nobody reads but for the audit, those of them that were drawn, in the order of the draw)."""
+def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], list[str], list[str]]:
+    """(conversations that nobody reads but for the audit, those chosen for another reason, the zone's draw so far).
+
+    The draw goes by hash up to the last one that was audited. One on the way that was not, because a budget ended or
+    it was mined later, is in it all the same: else the sample would not be uniform.
+    """
     now = texts.filter("current", kind="sensitivity")["subject"].to_list()
     given = assignments.filter(kind="sensitivity", role="reviewer")
     chosen = set(given.filter(pl.col("why") != "audit")["subject"])
     audited = set(given.filter(why="audit")["subject"])
     zone = {subject for subject in now if subject not in chosen}
-    return zone, sorted(zone & audited, key=lambda subject: digest("audit", subject))
+    order = sorted(zone, key=lambda subject: digest("audit", subject))
+    last = max((n for n, subject in enumerate(order) if subject in audited), default=-1)
+    return zone, [subject for subject in now if subject in chosen], order[: last + 1]
 
 
 def _prefix(drawn: list[str], verdicts: Verdicts) -> list[str]:
@@ -95,6 +141,8 @@ def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> 
 def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
     need = "read everything" if bound.more is None else f"{bound.more:,} more audits" if bound.more else ""
+    if bound.more is None and bound.open:
+        need = f"{bound.open:,} handed out are not labelled yet"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     told = f"<= {100 * bound.share:.1f} %"
@@ -102,7 +150,9 @@ def words(bound: Bound) -> str:
 
 
 def lowers_most(told: Told) -> str | None:
-    """The one thing to do next: audits for the trait that is closest to its certificate."""
+    """The one thing to do next: labels for what was handed out, then audits for the closest trait."""
+    if told.pooled.open:
+        return f"{told.pooled.open:,} conversations were handed out and have no label yet: each counts as missed"
     open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
     if not open_:
         return None

@@ -37,6 +37,7 @@ class Audit:
     found: int  # positives among the units read outside the audit
     zone: int  # units that nobody reads but for the audit, the audited ones among them
     outcomes: tuple[int, ...]
+    open: int = 0  # units handed out to be read whose label is not there yet: they count as missed
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,22 @@ class Bound:
     log_e: float  # evidence against a missed share above ALPHA
     more: int | None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
+    open: int = 0
+
+    @property
+    def certified(self) -> bool:
+        return self.share is not None and self.share <= ALPHA
+
+
+@dataclass(frozen=True)
+class FalseShare:
+    """`share` of the labels `present` that are wrong, and that is not exceeded; None before the first recheck."""
+
+    share: float | None
+    labels: int  # labels `present` as they stand, the rechecked ones among them
+    rechecked: int
+    overturned: int
+    more: int | None  # rechecks still needed for ALPHA if they go on as so far; None: not even all of them
 
     @property
     def certified(self) -> bool:
@@ -67,17 +84,18 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
     facts = (n, x, audit.zone, audit.found, float(log_e))
     if audit.found + audit.zone == 0:
-        return Bound(None, *facts, None, "nothing was read")
+        return Bound(None, *facts, None, "nothing was read", audit.open)
     if audit.found + x < ENOUGH and n < audit.zone:
-        return Bound(None, *facts, needed(audit, alpha, delta), f"under {ENOUGH} positives were found")
-    return Bound(told, *facts, 0 if told <= alpha else needed(audit, alpha, delta))
+        more = needed(audit, alpha, delta)
+        return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open)
+    return Bound(told, *facts, 0 if told <= alpha else needed(audit, alpha, delta), open=audit.open)
 
 
 def shares(audit: Audit, alpha: float = ALPHA, delta: float = DELTA, every: int = 1) -> Floats:
     """The bound after each `every` audits and at the end: the curve of effort. Each is the best until then."""
     n, x = _steps(audit, every)
     tops = np.array([upper(audit, int(a), int(b), alpha, delta) for a, b in zip(n, x, strict=True)], dtype=np.int64)
-    each = _share(tops, x, audit.found)
+    each = _share(tops, x, audit)
     return np.asarray(np.minimum.accumulate(each) if len(each) else each)
 
 
@@ -89,14 +107,18 @@ def _steps(audit: Audit, every: int) -> tuple[Ints, Ints]:
     return n, seen[n - 1] if total else n
 
 
-def _share(top: Ints, x: Ints, found: int) -> Floats:
-    """FN / (FN + TP) where M positives lie in the zone and x of them were found there."""
-    return np.asarray((top - x) / np.maximum(top + found, 1), dtype=np.float64)
+def _share(top: Ints, x: Ints, audit: Audit) -> Floats:
+    """FN / (FN + TP) where M positives lie in the zone, x of them were found there, and all that is open is missed."""
+    return np.asarray((top - x + audit.open) / np.maximum(top + audit.found + audit.open, 1), dtype=np.float64)
 
 
-def allowed(found: int, x: int, alpha: float) -> int:
-    """The largest M in the zone with which the missed share is within alpha: (M - x) <= alpha (M + found)."""
-    return int(np.floor((alpha * found + x) / (1 - alpha) + 1e-9))
+def allowed(audit: Audit, x: int, alpha: float) -> int:
+    """The largest M in the zone with which the missed share is within alpha; -1 where none is.
+
+    (M - x + open) <= alpha (M + found + open)
+    """
+    most = (alpha * (audit.found + audit.open) + x - audit.open) / (1 - alpha)
+    return max(-1, int(np.floor(most + 1e-9)))
 
 
 def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
@@ -122,7 +144,7 @@ def _evidence(audit: Audit, n: Ints, x: Ints, alpha: float) -> Floats:
     """
     found = []
     for a, b in zip(n.tolist(), x.tolist(), strict=True):
-        worst = max(allowed(audit.found, b, alpha) + 1, _mode(audit.zone, a, b))
+        worst = max(allowed(audit, b, alpha) + 1, _mode(audit.zone, a, b))
         if worst > audit.zone - (a - b):
             found.append(float("inf"))
             continue
@@ -198,6 +220,48 @@ def _enough(audit: Audit, more: int, rate: float, alpha: float, delta: float) ->
         return False
     told = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
     return bool(told >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
+
+
+def false_share(
+    zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0, alpha: float = ALPHA
+) -> FalseShare:
+    """The share of the labels `present` that are wrong, from rechecks drawn uniformly from `zone` of them.
+
+    `outcomes` in the order of the draw: 1 where the adjudicator would not say `present`, or has not spoken yet
+    (`waiting` of them: they stand, and count as wrong). What was overturned is no such label any more. `right` are
+    further labels `present`, given by the adjudicator.
+    """
+    n, x = len(outcomes), sum(outcomes)
+    facts = (zone - x + waiting + right, n, x - waiting)
+    if zone + right == 0 or (zone and not n):
+        return FalseShare(None, *facts, _rechecks(zone, outcomes, right, alpha) if zone else None)
+    share = (most_wrong(zone, outcomes) + waiting) / max(facts[0], 1)
+    return FalseShare(share, *facts, 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha))
+
+
+def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
+    """How many of the `zone` labels that were not rechecked are wrong, at most; of what was drawn all is known."""
+    audit = Audit(zone, zone, outcomes)
+    n, x = _steps(audit, max(1, len(outcomes) // 20))
+    tops = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)]
+    return min(tops, default=zone) - sum(outcomes)
+
+
+def _rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) -> int | None:
+    n, x = len(outcomes), sum(outcomes)
+
+    def enough(more: int) -> bool:
+        wrong = x + ceil(x / n * more - 1e-9) if n else 0
+        audit = Audit(zone, zone, (0,) * (n + more - wrong) + (1,) * wrong)
+        return upper(audit, n + more, wrong) - wrong <= alpha * (zone - wrong + right)
+
+    low, high = 1, zone - n
+    if high < 1 or not enough(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
 
 
 def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:

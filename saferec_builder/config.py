@@ -108,6 +108,7 @@ class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
     severe_in_a_row: int = Field(3, ge=0)  # before something else comes
+    auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
 
 
 class Config(_Section):

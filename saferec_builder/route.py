@@ -44,6 +44,8 @@ class Plan:
     severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
     severe_in_a_row: int = 0
     budget: int = 0  # units to hand out now; 0: all
+    auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
+    recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
 
 def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -80,7 +82,8 @@ def route(
     """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
-    under the share: a uniform draw of all the rest). Each goes to whoever has least so far and may see it; what is
+    under the share: a uniform draw of all the rest, those with nothing but
+    `auto` claims among them). Each goes to whoever has least so far and may see it; what is
     assigned stays as it is, unless it is `void` (kind, subject, reviewer): then somebody else takes it over.
     """
     held = assignments if void is None else assignments.join(void, on=["kind", "subject", "reviewer"], how="anti")
@@ -109,7 +112,8 @@ def claims(proposals: pl.DataFrame) -> pl.DataFrame:
 
 def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Wanted]:
     """(kind, subject, digest, why), in the order of the draw: it has nothing to do with the order of mining."""
-    proposed = set(_traits(proposals))
+    claimed = claims(proposals).select("kind", "subject", "trait").unique().iter_rows()
+    proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
     band = set(_band(proposals, proposed, plan.band))
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
@@ -240,9 +244,13 @@ def _disputes(texts: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataF
     )
     adjudicator = plan.adjudicator
     return [
-        (kind, subject, adjudicator, "adjudicator", text, "disagreement", plan.batch)
+        (kind, subject, adjudicator, "adjudicator", text, _why(kind, subject, plan), plan.batch)
         for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
     ]
+
+
+def _why(kind: str, subject: str, plan: Plan) -> str:
+    return "recheck" if (kind, subject) in plan.recheck else "disagreement"
 
 
 # ---- what an open task shows

@@ -44,7 +44,7 @@ def test_no_votes_no_rows():
 
 @pytest.mark.filterwarnings("default")
 def test_the_same_as_crowd_kit_with_three_values_and_uneven_units():
-    data = pytest.importorskip("crowdkit.metrics.data", reason="needs the extra `review`")
+    data = pytest.importorskip("crowdkit.metrics.data", reason="needs crowd-kit, of the dev group")
     draw = np.random.default_rng(1)
     rows = [
         (f"u{u}", f"r{r}", str(draw.choice(["present", "absent", "unsure"], p=[0.2, 0.7, 0.1])))

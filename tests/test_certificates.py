@@ -28,10 +28,13 @@ def test_the_prior_is_a_distribution_and_known_before_the_audit():
 
 def test_what_a_certificate_allows():
     # 19 found, 1 missed: 1 / 20 = 5 %, so M = 1 is allowed; 18 found: 1 / 19 is more
-    assert c.allowed(19, 0, 0.05) == 1
-    assert c.allowed(18, 0, 0.05) == 0
+    assert c.allowed(c.Audit(19, 100, ()), 0, 0.05) == 1
+    assert c.allowed(c.Audit(18, 100, ()), 0, 0.05) == 0
     # 18 found before and 1 in the audit: of M = 2 one is left, 1 / 20
-    assert c.allowed(18, 1, 0.05) == 2
+    assert c.allowed(c.Audit(18, 100, ()), 1, 0.05) == 2
+    # 38 found and 1 handed out without a label: one more missed is 2 / 40; with 2 open of 39 nothing is allowed
+    assert c.allowed(c.Audit(38, 100, (), open=1), 0, 0.05) == 1
+    assert c.allowed(c.Audit(37, 100, (), open=2), 0, 0.05) == -1
 
 
 def test_everything_read_leaves_nothing_missed():
@@ -75,11 +78,44 @@ def test_unread_draws_count_as_missed():
     assert not waiting.certified
 
 
+def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
+    clean = c.Audit(400, 8_000, (0,) * 1_200)
+    assert c.bound(clean).certified
+    # 40 of 440 are open: at least 9 % are missed, whatever is audited
+    waiting = c.bound(c.Audit(400, 8_000, (0,) * 1_200, open=40))
+    assert waiting.share > 40 / 440
+    assert (waiting.more, waiting.open) == (None, 40)
+
+
 def test_holm_asks_more_of_many_claims_than_of_one():
     # three claims at 5 %: 1/60 first, then 1/40, then 1/20
     assert c.holm([log(61), log(41), log(21)], 0.05) == [True, True, True]
     assert c.holm([log(59), log(41), log(21)], 0.05) == [False, False, False]
     assert c.holm([log(21), log(1000), log(10)], 0.05) == [False, True, False]
+
+
+def test_the_false_share_is_of_the_labels_that_stand():
+    told = c.false_share(zone=10, outcomes=(0, 1) + (0,) * 8, right=5)
+    # all ten rechecked, one overturned: 9 + 5 labels stand, and none of them can be wrong
+    assert (told.share, told.labels, told.rechecked, told.overturned, told.more) == (0.0, 14, 10, 1, 0)
+    some = c.false_share(1_000, (0,) * 60)
+    assert some.share > 0.05
+    assert c.false_share(1_000, (0,) * (60 + some.more)).certified
+    assert not c.false_share(1_000, (0,) * (59 + some.more)).certified
+    assert c.false_share(0, ()).share is None
+    assert c.false_share(1_000, ()).share is None
+    assert c.false_share(1_000, ()).more == c.false_share(1_000, (0,)).more + 1
+
+
+def test_false_shares_hold_where_the_truth_is_known():
+    """The bound is the best on the way, so one look is all looks; a hair more than 5 % of the labels are wrong."""
+    rng, broken = np.random.default_rng(5), 0
+    truth = np.zeros(600, dtype=int)
+    truth[:32] = 1  # 32 / 600 = 5.3 %
+    for _ in range(100):
+        outcomes = tuple(rng.permutation(truth)[:150].tolist())
+        broken += c.most_wrong(600, outcomes) < 32 - sum(outcomes)
+    assert broken <= 10  # 5 % of 100 are 5; more than 10 come once in a hundred times
 
 
 def test_gold_units_bound_the_reviewers_errors():

@@ -213,6 +213,20 @@ def test_only_audits_enter_a_bound():
     assert told.traits["gore"].zone == 800  # what was read by choice is no part of what is bounded
 
 
+def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
+    text, given, said = world(200, 700, 1_500)
+    holes = given.filter(~pl.col("subject").is_in(given.filter(why="audit")["subject"][:60]))
+    kept = {c: verdicts for c, verdicts in said.items() if c in set(holes["subject"])}
+    told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs)
+    assert (told.traits["gore"].audited, told.traits["gore"].misses, told.traits["gore"].certified) == (700, 60, False)
+    unread = {c: verdicts for c, verdicts in said.items() if c not in [f"p{n}" for n in range(20)]}
+    open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs)
+    assert open_.traits["gore"].open == open_.pooled.open == 20
+    assert open_.traits["gore"].share > 20 / 200
+    assert "20 handed out are not labelled yet" in bounds.words(open_.traits["gore"])
+    assert "20 conversations" in (bounds.lowers_most(open_) or "")
+
+
 def test_gold_is_told_apart_from_the_audit():
     text, given, said = world(20, 50, 100)
     gold = pl.DataFrame(
@@ -245,6 +259,17 @@ def test_the_model_orders_disputes_and_reviewers_and_makes_no_label():
     assert rank(votes.head(0)) is None
     assert rank(votes.filter(reviewer="ann")) is None
     assert closest_first(disputed, None).equals(disputed)
+
+
+def test_the_model_is_not_taken_in_by_somebody_who_ticks_everything():
+    rng, rows = random.Random(4), []
+    for n in range(200):
+        truth = rng.choice(["present", "absent"])
+        said = {"ann": truth, "bo": truth if rng.random() < 0.9 else "absent", "di": "present"}
+        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in said.items()]
+    votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
+    told = rank(votes)
+    assert told.skill["ann"] > told.skill["bo"] > 0.9 > 0.6 > told.skill["di"]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ def test_the_wheel_runs_the_demo_from_an_empty_folder(tmp_path: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     run(sys.executable, "-m", "venv", venv)
     pip = (venv / "bin" / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt")
-    run(*pip, f"{wheel}[review,hub]")
+    run(*pip, f"{wheel}[hub]")
     run(venv / "bin" / "saferec-build", "demo", "--generated", "60", "--no-training", cwd=empty)
     assert (empty / "saferec-demo" / "report.html").exists()
     assert (empty / "saferec-demo" / "releases" / "1.0.0" / "manifest.json").exists()

@@ -1,6 +1,6 @@
 """adjudicate: reviews become labels, and item labels become warnings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from saferec_builder.store import Workspace
     from saferec_builder.traits import Taxonomy
 
+CERTIFICATES = "certificates.json"  # in the workspace
+
 
 def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Make labels: two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`."""
+    """Make labels: two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`.
+
+    Sure proposals of a trait that carries a certificate are `auto`, where saferec.toml asks for it ([review] auto).
+    What the labels miss and claim wrongly at most is printed and kept in certificates.json.
+    """
     import polars as pl
 
     from saferec_builder import adjudicate as stage
@@ -31,21 +37,44 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     added = store.append(desk.ws, tables.LABELS, new)
     said = store.append(desk.ws, tables.WARNINGS, stage.warnings(pl.concat([desk.labels, new])))
     methods = dict(desk.judged["method"].value_counts().iter_rows())
-    figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "unresolved")}
+    figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": said, "reviews_left_out": desk.left_out}
     told = agreement.alphas(stage.by_reviewers(desk.votes)).to_dicts()
     missed = told_bounds(desk)
     if as_json:
         figures |= {"missed": {slug: bound.__dict__ for slug, bound in missed.traits.items()}}
         figures |= {"missed_of_all": missed.pooled.__dict__, "certified_together": missed.together}
+        figures |= {"false": {slug: share.__dict__ for slug, share in missed.false.items()}}
         figures |= {"alpha": _alphas(told, "sensitivity"), "alpha_of_items": _alphas(told, "item_flag")}
+    _keep(desk.ws.root / CERTIFICATES, bounds.certificate(missed))
     for row in [] if as_json else told:
         typer.echo(f"  alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {_words(row)}")
     for slug, bound in () if as_json else missed.traits.items():
         typer.echo(f"  missed share of {slug}: {bounds.words(bound)}")
     if not as_json:
         typer.echo(f"  missed share of {bounds.POOLED}: {bounds.words(missed.pooled)}")
+        _say_false(missed)
     say(Counts("adjudicate", added, desk.judged.height - added, figures=figures), as_json, "units")
+
+
+def _keep(path: Path, certificate: dict[str, Any]) -> None:
+    import json
+
+    from saferec_builder import store
+
+    with store.replacing(path) as tmp:
+        tmp.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _say_false(told: "Told") -> None:
+    """Only where something was rechecked: without a draw there is nothing to say of any trait."""
+    from saferec_builder import precision
+
+    for slug, share in told.false.items():
+        if share.rechecked:
+            typer.echo(f"  false share of {slug}: {precision.words(share)}")
+    if told.false_pooled:
+        typer.echo(f"  false share of {precision.POOLED}: {precision.words(told.false_pooled)}")
 
 
 def _alphas(told: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
@@ -81,11 +110,12 @@ class Desk:
     judged: "pl.DataFrame"  # labels as they would be now
     gold: "pl.DataFrame"
     decoys: "pl.DataFrame"
+    auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
 
 
 def gather(folder: Path) -> Desk:
     from saferec_builder import adjudicate as stage
-    from saferec_builder import route, store, tables, traits
+    from saferec_builder import precision, route, store, tables, traits
 
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
@@ -98,15 +128,35 @@ def gather(folder: Path) -> Desk:
     standing, left_out = stage.standing(reviews, texts, taxonomy)
     votes = stage.votes(standing, taxonomy)
     judged = stage.adjudicate(votes, labels)
-    known = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
+    auto: frozenset[tuple[str, str]] = frozenset()
+    if least := ws.config.review.auto:
+        sure = precision.sure(proposals, least)
+        auto = precision.carried(sure, votes, judged)
+        judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, texts))
+    known = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS), auto)
     return Desk(ws, taxonomy, texts, proposals, assignments, reviews, labels, standing, left_out, votes, judged, *known)
 
 
-def told_bounds(desk: Desk) -> "Told":
-    """What the labels still miss at most, by the blind audit so far."""
-    from saferec_builder import bounds
+def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
+    """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
+    import polars as pl
 
-    return bounds.bounds(desk.texts, desk.assignments, desk.judged, desk.gold, desk.taxonomy.slugs)
+    from saferec_builder import adjudicate as stage
+    from saferec_builder import precision, ranking
+
+    told = ranking.rank(stage.by_reviewers(desk.votes))
+    disputed = ranking.closest_first(stage.disputed(desk.judged), told)
+    return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share)])
+
+
+def told_bounds(desk: Desk) -> "Told":
+    """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
+    from saferec_builder import bounds, precision
+
+    slugs = desk.taxonomy.slugs
+    told = bounds.bounds(desk.texts, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
+    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
+    return replace(told, false=false, false_pooled=pooled)
 
 
 def _items(ws: "Workspace", frames: "list[pl.DataFrame]") -> "pl.DataFrame | None":

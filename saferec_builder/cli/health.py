@@ -23,8 +23,7 @@ OK, NOTE, MISSING = "ok", "note", "missing"
 SECONDS = 5.0  # that a server has for its answer
 ROOM = 2 << 30  # bytes of disk and of memory under which a remedy is named
 FOR = {
-    "review": "crowd-kit beside the embedded agreement figures",
-    "label-studio": "the Label Studio SDK",
+    "label-studio": "reviews in Label Studio",
     "argilla": "reviews in Argilla",
     "hub": "publishing to the Hugging Face Hub",
     "croissant": "validating croissant.json",

@@ -62,21 +62,26 @@ def push(
 
     Says per person what was new, there already, found, gone, taken back.
     """
-    from annotation import guideline, sheets, sync
+    from annotation import answers, guideline, sheets, sync
 
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
     told = {}
-    keys = _pushed(desk)
+    pushed = _pushed(desk)
     gone = {(row[0], row[1], row[2]) for row in back.iter_rows()}
+
+    def hidden(key: str) -> bool:  # taken back; or asked of an adjudicator before, and now something else is
+        task = pushed.get(answers.base_id(key))
+        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.reviewer) in gone)
+
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
         ledger = _ledger(desk.ws, server.tool, project.place)
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
-        hidden = [key for key, t in keys.items() if (t.kind, t.subject, name) in gone and t.reviewer == name]
-        done.taken_back = sync.withdraw(server, project.id, set(hidden) - tasks.keys(), ledger)
+        old = {key for key in ledger.there if key not in tasks and hidden(key)}
+        done.taken_back = sync.withdraw(server, project.id, old, ledger)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     return told
 
@@ -141,7 +146,7 @@ def sources(desk: Desk) -> dict[str, list[str]]:
 def pull(desk: Desk, server: Any) -> "Pulled":
     """Everything that was said on the server, as answers of the workspace's reviewers."""
     from annotation import guideline, sheets
-    from annotation.answers import Pulled
+    from annotation.answers import Pulled, base_id
     from saferec_builder.errors import ReviewError
 
     projects = server.projects(_mark(desk.ws))
@@ -154,7 +159,7 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     pulled = Pulled(tool=server.tool)
     for project in projects:
         for said in server.said(project, people):
-            task = tasks.get(said.key)
+            task = tasks.get(base_id(said.key))
             if task is None:
                 pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
                 continue

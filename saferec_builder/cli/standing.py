@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from saferec_builder.cli.adjudicate import Desk, gather, told_bounds
+from saferec_builder.cli.adjudicate import Desk, gather, queue, told_bounds
 from saferec_builder.cli.say import Counts, Folder, Json, say
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
@@ -25,10 +25,12 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     told = told_bounds(desk)
     if not as_json:
         _table(rows, alphas, told)
-    figures: dict[str, Any] = {"reviewers": _people(desk, disputed), "left_out": desk.left_out}
+    figures: dict[str, Any] = {"reviewers": _people(desk), "left_out": desk.left_out}
     if as_json:
         figures |= {"traits": rows, "missed": {slug: bound.__dict__ for slug, bound in told.traits.items()}}
         figures |= {"missed_of_all": told.pooled.__dict__, "together": told.together}
+        figures |= {"false": {slug: share.__dict__ for slug, share in told.false.items()}}
+        figures |= {"false_of_all": told.false_pooled.__dict__}
     figures |= {"on_gold": told.gold} if told.gold["units_present"] or told.gold["units_absent"] else {}
     figures |= {"next": advice} if (advice := bounds.lowers_most(told)) else {}
     size = bounds.band(desk.proposals, told.pooled)
@@ -36,13 +38,13 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
 
 
-def _people(desk: Desk, disputed: "pl.DataFrame") -> dict[str, dict[str, Any]]:
+def _people(desk: Desk) -> dict[str, dict[str, Any]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
     import polars as pl
 
     from saferec_builder import adjudicate, probes, ranking, route
 
-    said = adjudicate.opinions(desk.votes, disputed)
+    said = adjudicate.opinions(desk.votes, queue(desk))
     units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
@@ -61,15 +63,17 @@ def _people(desk: Desk, disputed: "pl.DataFrame") -> dict[str, dict[str, Any]]:
 
 
 def _table(rows: dict[str, dict[str, int]], alphas: dict[str, dict[str, Any]], told: Any) -> None:
-    from saferec_builder import bounds
+    from saferec_builder import bounds, precision
 
     names = list(next(iter(rows.values()), {}))
-    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  missed")
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<34}false")
     for slug, row in rows.items():
         alpha = alphas.get(slug, {}).get("alpha")
         missed = bounds.words(told.traits[slug]) if slug in told.traits else ""
+        false = precision.words(told.false[slug]) if slug in told.false else ""
         numbers = "".join(f"{row[name]:>10,}" for name in names)
-        typer.echo(f"{slug:<22}{numbers}{'n/a' if alpha is None else f'{alpha:.2f}':>8}  {missed}")
+        typer.echo(f"{slug:<22}{numbers}{'n/a' if alpha is None else f'{alpha:.2f}':>8}  {missed:<34}{false}")
+    typer.echo(f"false of {precision.POOLED}: {precision.words(told.false_pooled)}")
     typer.echo(
         f"missed of {bounds.POOLED}: {bounds.words(told.pooled)}; certified together: {len(told.together)} traits"
     )

@@ -1,0 +1,256 @@
+"""review push: who gets which tasks now, in steps; each reads like a line of docs/review-guide.md."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saferec_builder.cli import incoming, people
+from saferec_builder.cli.adjudicate import Desk, queue
+from saferec_builder.cli.say import Counts
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from saferec_builder.route import Plan
+
+Send = Callable[["pl.DataFrame", "pl.DataFrame"], dict[str, Any]]  # (open units, tasks taken back) -> what to say
+
+
+@dataclass(frozen=True)
+class People:
+    """Those named on this push."""
+
+    reviewers: tuple[str, ...]
+    adjudicator: str | None
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What this push should hand out, as the options say."""
+
+    audit: float = 0.1
+    everything: bool = False
+    band: int = 0
+    gold: Path | None = None
+    decoys: float = 0.0
+    recheck: float = 0.0
+    budget: int = 0
+    minutes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where people review."""
+
+    tool: str
+    to: Path | None = None
+    url: str | None = None
+    token: str | None = None
+
+
+def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
+    """New assignments, and every open task of everybody named where they review; a rerun adds nothing."""
+    from saferec_builder import route, store, tables
+    from saferec_builder.cli import servers
+
+    _check_people(who, desk.assignments)
+    _check_texts(desk)
+    send = _to_files(desk, who, place) if place.tool == "files" else _to_server(desk, who, place)
+    with servers.writing(desk.ws):
+        desk = _probe(desk, wish.gold)
+        due = queue(desk, wish.recheck)
+        plan = _plan(desk, who, wish, due)
+        back = route.void(desk.assignments, desk.proposals, due, desk.standing, plan.avoid)
+        new = route.route(desk.texts, desk.proposals, desk.assignments, due, plan, back)
+        added = store.append(desk.ws, tables.ASSIGNMENTS, new)
+        given = store.read(desk.ws, tables.ASSIGNMENTS)
+        _plant(desk, given, wish.decoys, plan.avoid)
+        said = send(_open(desk, given, due, plan.avoid), back)
+    had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
+    why = dict(new["why"].value_counts().sort("why").iter_rows())
+    return Counts("review push", added, had, figures={"new": why} | said)
+
+
+# ---- what to hand out
+
+
+def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
+    from datetime import date
+
+    import polars as pl
+
+    from saferec_builder import adjudicate, route, store, tables
+
+    caps = desk.ws.config.review
+    # a day's cap needs a day; without a cap no clock is asked
+    day = date.today().isoformat() if caps.severe_a_day else f"push-{desk.assignments['batch'].n_unique() + 1}"
+    readings = store.read(desk.ws, tables.READINGS)
+    told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
+    undisputed = due.join(adjudicate.disputed(desk.judged), on=due.columns, how="anti")
+    return route.Plan(
+        reviewers=who.reviewers,
+        adjudicator=who.adjudicator,
+        audit=wish.audit,
+        everything=wish.everything,
+        batch=day,
+        band=wish.band,
+        gold=frozenset(desk.gold.select("kind", "subject").iter_rows()),
+        orders=frozenset(told.select("kind", "subject").iter_rows()),
+        avoid=people.avoided(desk.ws),
+        severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
+        severe_a_day=caps.severe_a_day,
+        severe_in_a_row=caps.severe_in_a_row,
+        budget=wish.budget or _units(desk, wish.minutes),
+        auto=desk.auto,
+        recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
+    )
+
+
+def _units(desk: Desk, minutes: float) -> int:
+    """How many units fit in the time, at the median speed so far; a minute each until somebody has answered."""
+    seconds = desk.standing["seconds"].median() if desk.standing["seconds"].drop_nulls().len() else 60.0
+    return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
+
+
+def _probe(desk: Desk, gold: Path | None) -> Desk:
+    """The desk with the gold of the file taken in."""
+    from saferec_builder import probes, store, tables
+
+    if gold is not None:
+        store.append(desk.ws, tables.GOLD, probes.gold_rows(_gold(gold, desk)))
+    return replace(desk, gold=store.read(desk.ws, tables.GOLD))
+
+
+def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
+    """{"conversation": id, "traits": [slugs]} per line; lines about items are for evaluation and passed over."""
+    import json
+
+    from saferec_builder.errors import UsageError
+
+    known = set(desk.texts.filter(kind="sensitivity")["subject"])
+    found: dict[str, list[str]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line) if line.strip() else {"item": ""}
+            if "item" in row:
+                continue
+            subject, slugs = row["conversation"], [desk.taxonomy[slug].slug for slug in row["traits"]]
+        except (ValueError, KeyError, TypeError):
+            wanted = '{"conversation": id, "traits": [slugs]}'
+            raise UsageError(f"{path}:{number}: found {line[:60]!r}, wanted {wanted}") from None
+        if subject not in known:
+            raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
+        found[subject] = slugs
+    return found
+
+
+def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> None:
+    """New decoys for tasks handed out now or before; one per conversation, and it stays."""
+    from saferec_builder import probes, route, store, tables
+
+    if share:
+        fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
+            desk.reviews, on=["kind", "subject"], how="anti"
+        )
+        claims = route.claims(desk.proposals)
+        planted = probes.decoys(fresh, desk.texts, claims, desk.gold, desk.taxonomy, share, avoid)
+        store.append(desk.ws, tables.DECOYS, planted)
+
+
+def _open(
+    desk: Desk, assignments: "pl.DataFrame", due: "pl.DataFrame", avoid: frozenset[tuple[str, str]]
+) -> "pl.DataFrame":
+    """What every open task shows now, without the tasks that were taken back."""
+    from saferec_builder import adjudicate, probes, route, store, tables
+
+    said = adjudicate.opinions(desk.votes, due)
+    back = route.void(assignments, desk.proposals, due, desk.standing, avoid)
+    given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    planted = probes.shown(store.read(desk.ws, tables.DECOYS))
+    return route.units(given, desk.texts, desk.proposals, desk.standing, said, planted)
+
+
+# ---- where to
+
+
+def _to_files(desk: Desk, who: People, place: Place) -> Send:
+    """One CSV for everybody named, and the guidelines beside it."""
+    from annotation import GUIDELINES, files, guideline
+    from saferec_builder import store
+
+    folder = place.to or desk.ws.root / "review"
+    paths = {name: folder / f"{name}.csv" for name in who.names}
+    _check_pulled(desk, [path for path in paths.values() if path.exists()])
+
+    def send(units: "pl.DataFrame", back: "pl.DataFrame") -> dict[str, Any]:
+        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), store.replacing, paths)
+        with store.replacing(folder / GUIDELINES.name) as tmp:
+            tmp.write_bytes(GUIDELINES.read_bytes())
+        return {"rows": rows, "folder": str(folder)}
+
+    return send
+
+
+def _to_server(desk: Desk, who: People, place: Place) -> Send:
+    from saferec_builder.cli import servers
+
+    server = servers.connect(desk.ws, place.tool, place.url, place.token)
+
+    def send(units: "pl.DataFrame", back: "pl.DataFrame") -> dict[str, Any]:
+        return {"sent": servers.push(desk, server, units, back, who.names), "server": server.url}
+
+    return send
+
+
+# ---- what cannot be
+
+
+def _check_texts(desk: Desk) -> None:
+    from saferec_builder.errors import UsageError
+
+    if desk.texts.is_empty():
+        raise UsageError(f"{desk.ws.root}: there is nothing to review: run `saferec-build mine` first")
+
+
+def _check_people(who: People, assignments: "pl.DataFrame") -> None:
+    from saferec_builder.errors import UsageError
+
+    if not who.names:
+        raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
+    for name in who.names:
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
+            raise UsageError(f"reviewer {name!r}: a name has letters, digits and -_. only; it becomes a file's name")
+    folded = [name.casefold() for name in who.names]
+    if twice := sorted({name for name in folded if folded.count(name) > 1}):
+        raise UsageError(f"{twice[0]!r} is named twice: reviewers and the adjudicator are different people")
+    roles = dict(assignments.select("reviewer", "role").iter_rows())
+    for name in who.names:
+        role = "adjudicator" if name == who.adjudicator else "reviewer"
+        if roles.get(name, role) != role:
+            raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")
+
+
+def _check_pulled(desk: Desk, paths: list[Path]) -> None:
+    """A file is not overwritten while it holds an answer that the workspace has never had."""
+    from annotation.answers import SAID_AGAIN
+    from saferec_builder.errors import ReviewError
+
+    pulled = incoming.of_files(desk, paths)
+    said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
+    never = incoming.new(desk, pulled).join(desk.reviews, on=said, how="anti")
+    waiting = never.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
+    if waiting:
+        names = " ".join(str(path) for path in paths)
+        raise ReviewError(
+            f"{names}: {waiting} answers in there are not in the workspace yet: run"
+            f" `saferec-build review pull --tool files {names}`, correct what it names, or move the file away"
+        )

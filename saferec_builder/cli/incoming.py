@@ -1,0 +1,38 @@
+"""review pull: what came back, as rows of reviews."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saferec_builder.cli.adjudicate import Desk
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from annotation.answers import Pulled
+
+
+def leave_out(desk: Desk, pulled: "Pulled") -> None:
+    """The work of people that was set aside stays so, however often their file or project is pulled."""
+    from saferec_builder import adjudicate
+
+    gone = adjudicate.aside(desk.reviews)
+    for key in [key for key in pulled.answers if key[3] in gone]:
+        del pulled.answers[key]
+        pulled.drop(pulled.places[key], adjudicate.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
+
+
+def of_files(desk: Desk, paths: list[Path]) -> "Pulled":
+    from annotation import files, guideline, locate
+
+    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate)
+
+
+def new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
+    import polars as pl
+
+    from saferec_builder import adjudicate, tables
+
+    schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
+    answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
+    # in a demo workspace nobody real answers, whatever the tool
+    return adjudicate.record(answers.with_columns(simulated=pl.lit(desk.ws.config.demo)), desk.reviews)
