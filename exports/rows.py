@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from exports.shapes import Names, listed, plain, prompts, structs, turns
 from saferec_builder.violations import VERDICTS, Oracle
 
 SPLITS = ("train", "validation", "test")
@@ -28,7 +29,6 @@ CONFIGS = {
     "items": CATALOG,
     "item_labels": CATALOG,
 }
-ROLES = {"seeker": "user", "recommender": "assistant"}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
 
@@ -99,29 +99,30 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
     Rows with the condition `injected` come after all others of their split.
     """
     wanted = schemas(content.official)
-    titles = _Titles(content.items)
+    names = Names(content.items)
     rows = content.rows.with_row_index("at").filter(pl.col("split") == split)
-    labels = _placed(content.labels, content.rows)
-    reviews = _placed(content.reviews.filter(pl.col("kind") == "sensitivity"), content.rows)
+    labels = _placed(content.labels, rows)
+    reviews = _placed(content.reviews.filter(pl.col("kind") == "sensitivity"), rows)
     for part in rows.iter_slices(CHUNK):
         said = content.turns.gather(part["place"])
         told = ~part["source"].is_in(list(content.silent))
         learned = part["cut"].is_not_null()
-        made = _learned(part.filter(learned), said.filter(learned), told.filter(learned), content, titles)
+        made = _learned(part.filter(learned), said.filter(learned), told.filter(learned), content, names)
         first, last = part["at"][0], part["at"][-1]
-        made["conversations"] = conversations(part, said, told, content.name)
-        made["labels"] = _between(labels, first, last).rename({"subject": "conversation"})
-        made["reviews"] = _between(reviews, first, last)
+        made["conversations"] = conversations(part, said, told, content.name, names)
+        spoken = {
+            "labels": _between(labels, first, last).rename({"subject": "conversation"}),
+            "reviews": _between(reviews, first, last),
+        }
         quiet = set(part.filter(~told)["conversation"])
-        for name in ("labels", "reviews") if quiet else ():
-            made[name] = _without_quotes(made[name], quiet)
-        yield {name: arrow(frame, wanted[name]) for name, frame in made.items()}
+        for name, frame in spoken.items():
+            made[name] = arrow(_without_quotes(frame, quiet) if quiet else frame, wanted[name])
+        yield made
     if content.injected is not None:
         for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
             said = content.turns.gather(part["place"])
             told = ~part["source"].is_in(list(content.silent))
-            made = _learned(part, said, told, content, titles)
-            yield {name: arrow(frame, wanted[name]) for name, frame in made.items()}
+            yield _learned(part, said, told, content, names)
 
 
 def catalog(content: Content) -> dict[str, Any]:
@@ -145,52 +146,50 @@ def arrow(frame: pl.DataFrame, schema: Any) -> Any:
 # ---- what is learned
 
 
-class _Titles:
-    """item id -> "Title (Year)", on one line whatever the source wrote."""
+def _learned(part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, names: Names) -> dict[str, Any]:
+    """config -> arrow table of these requests; what two configs share is made once."""
+    import pyarrow as pa
 
-    def __init__(self, items: pl.DataFrame) -> None:
-        title = pl.col("title").str.replace_all(r"\s+", " ").str.strip_chars()
-        year = pl.col("year").cast(pl.String)
-        named = title + pl.when(year.is_null()).then(pl.lit("")).otherwise(" (" + year + ")")
-        self.frame = items.select("item", name=named, title=title, year=year)
-
-    def of(self, lists: pl.Series) -> pl.DataFrame:
-        """(row, item, name, title, year), one row per element, in order."""
-        flat = pl.DataFrame({"item": lists}).with_row_index("row").filter(pl.col("item").list.len() > 0)
-        return flat.explode("item").join(self.frame, on="item", how="left", maintain_order="left")
-
-
-def _learned(
-    part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, titles: _Titles
-) -> dict[str, pl.DataFrame]:
+    wanted = schemas(content.official)
     added = part["added"] if "added" in part.columns else None
     head = part.select(
         "conversation",
         domain=pl.coalesce("domain", "answer_domain"),
         condition=pl.lit("injected") if added is not None else _condition(),
         made_from="made_from" if added is not None else "conversation",
-    ).with_columns(prompt=prompts(said, part["cut"], told, added))
+    )
+    message = wanted["sft"].field("prompt").type.value_type
+    shared = {name: plain(head[name], pa.string()) for name in head.columns}
+    shared["prompt"] = prompts(said, part["cut"], told, message, added)
+    shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
     safe, raw = (
-        head.with_columns(
-            completion=_as_answer(lists(part[flavour], titles)),
-            items=part[flavour],
-            refilled=part[f"{flavour}_refilled"],
-        )
+        shared
+        | {"completion": _as_answer(names.lines(part[flavour]), message), "items": names.items(part[flavour])}
+        | {"refilled": plain(part[f"{flavour}_refilled"], pa.int32())}
         for flavour in ("safe", "raw")
     )
-    same = ("traits", "late_traits", "form", "truth", "safe_truth", "seen")
-    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
-    return {
-        "sft": safe.filter(full),
-        "sft_raw": raw.filter(full),
-        "grpo": head.with_columns(part.select(same)).with_columns(k=pl.lit(content.k, pl.Int32)),
-        "safecrs": head.with_columns(
-            completion=safe["completion"],
-            seen_titles=_listed(titles.of(part["seen"]), pl.col("title"), part.height, pl.List(pl.String)),
-            groundtruth_with_release_year=_pairs(part["safe_truth"], titles),
-            constraints=_constraints(part["traits"], content.official),
-        ).filter(full),
+    texts = pa.list_(pa.string())
+    truth = {name: names.items(part[name]) for name in ("truth", "safe_truth", "seen")}
+    official = {
+        "seen_titles": names.seen(part["seen"]),
+        "groundtruth_with_release_year": names.pairs(part["safe_truth"]),
+        "constraints": _constraints(part["traits"], content.official, wanted["safecrs"]),
     }
+    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
+    traits = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
+    return {
+        "sft": _table(safe, wanted["sft"], full),
+        "sft_raw": _table(raw, wanted["sft_raw"], full),
+        "grpo": _table(shared | truth | traits, wanted["grpo"]),
+        "safecrs": _table(safe | official, wanted["safecrs"], full),
+    }
+
+
+def _table(columns: Mapping[str, Any], schema: Any, kept: pl.Series | None = None) -> Any:
+    import pyarrow as pa
+
+    made = pa.table([columns[name] for name in schema.names], schema=schema)
+    return made if kept is None or kept.all() else made.filter(kept.to_arrow())
 
 
 def _condition() -> pl.Expr:
@@ -198,119 +197,54 @@ def _condition() -> pl.Expr:
     return pl.when(pl.col("traits").list.len() > 0).then(pl.lit("own_words")).otherwise(pl.lit("none"))
 
 
-def prompts(turns: pl.Series, cuts: pl.Series, told: pl.Series, added: pl.Series | None = None) -> pl.Series:
-    """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
+def _as_answer(texts: Any, message: Any) -> Any:
+    import pyarrow as pa
 
-    Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
-    `added` to the last message. Empty where the text is not `told`.
-    """
-    many = len(turns)
-    flat = (
-        pl.DataFrame({"turns": turns, "cut": cuts, "told": told})
-        .with_row_index("row")
-        .filter("told")
-        .select("row", pl.col("turns").list.head("cut"))
-        .filter(pl.col("turns").list.len() > 0)
-        .explode("turns")
-        .select(
-            "row",
-            role=pl.col("turns").struct.field("role").replace_strict(ROLES, return_dtype=pl.String),
-            content=pl.col("turns").struct.field("text").str.strip_chars(),
-        )
-        .filter(pl.col("content") != "")
-    )
-    changes = (pl.col("row") != pl.col("row").shift()) | (pl.col("role") != pl.col("role").shift())
-    runs = (
-        flat.with_columns(run=changes.fill_null(True).cum_sum())
-        .group_by("run", maintain_order=True)
-        .agg(pl.col("row").first(), pl.col("role").first(), pl.col("content").str.join("\n"))
-    )
-    last = (pl.col("row") != pl.col("row").shift(-1)).fill_null(True)
-    runs = runs.filter(~(last & (pl.col("role") != "user")))
-    if added is not None:
-        ours = pl.DataFrame({"row": pl.Series(range(many), dtype=runs.schema["row"]), "added": added})
-        runs = runs.join(ours, on="row", how="left", maintain_order="left").with_columns(
-            content=pl.when(last & pl.col("added").is_not_null())
-            .then(pl.col("content") + " " + pl.col("added"))
-            .otherwise("content")
-        )
-    kind = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
-    return _listed(runs, pl.struct("role", "content"), many, kind)
+    role = pa.repeat(pa.scalar("assistant"), len(texts))
+    return listed(np.ones(len(texts), np.int64), structs(message, role, texts))
 
 
-def lists(ids: pl.Series, titles: _Titles) -> pl.Series:
-    """One text per list of ids, "1. Title (Year)\\n2. Title (Year)"."""
-    flat = titles.of(ids).with_columns(number=pl.int_range(1, pl.len() + 1).over("row").cast(pl.String))
-    lines = flat.group_by("row", maintain_order=True).agg(
-        text=(pl.col("number") + ". " + pl.col("name")).str.join("\n")
-    )
-    every = pl.DataFrame({"row": pl.Series(range(len(ids)), dtype=pl.UInt32)})
-    return every.join(lines, on="row", how="left", maintain_order="left")["text"].fill_null("")
-
-
-def _as_answer(texts: pl.Series) -> pl.Series:
-    frame = pl.DataFrame({"content": texts})
-    return frame.select(pl.concat_list(pl.struct(role=pl.lit("assistant"), content="content"))).to_series()
-
-
-def _listed(flat: pl.DataFrame, value: pl.Expr, many: int, kind: pl.DataType) -> pl.Series:
-    """One list per row 0..many-1 of the flat frame's values; empty where it has none."""
-    found = flat.group_by("row", maintain_order=True).agg(value.alias("list"))
-    every = pl.DataFrame({"row": pl.Series(range(many), dtype=pl.UInt32)})
-    listed = every.join(found, on="row", how="left", maintain_order="left")
-    return listed.select(pl.col("list").cast(kind).fill_null(pl.lit([], kind))).to_series()
-
-
-def _pairs(ids: pl.Series, titles: _Titles) -> pl.Series:
-    """[[title, year], ...] per list of ids, both as text: the official form. A year that nobody knows is empty."""
-    pair = pl.concat_list(pl.col("title"), pl.col("year").fill_null(""))
-    return _listed(titles.of(ids), pair, len(ids), pl.List(pl.List(pl.String)))
-
-
-def _constraints(traits: pl.Series, official: Mapping[str, str]) -> pl.Series:
+def _constraints(traits: pl.Series, official: Mapping[str, str], schema: Any) -> Any:
     """A struct with true where the person has the trait, else null: the official {trait: true}."""
+    if not official:
+        return None
     frame = pl.DataFrame({"traits": traits})
     fields = [
         pl.when(pl.col("traits").list.contains(slug)).then(pl.lit(True)).otherwise(None).alias(key)
         for slug, key in official.items()
     ]
-    return frame.select(constraints=pl.struct(fields)).to_series()
+    return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
 
 
 # ---- what was said and judged
 
 
-def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str) -> pl.DataFrame:
+def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str, names: Names) -> Any:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
     Of a source that keeps its text there are the id and the digest by which it can be mined again.
     """
+    import pyarrow as pa
+
+    wanted = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
         {"seeker": seekers, "pseudonym": pl.Series([_pseudonym(name, s) for s in seekers], dtype=pl.String)}
     )
-    turn = pl.struct(role=pl.element().struct.field("role"), text=pl.element().struct.field("text"))
-    bare = pl.struct(role=pl.element().struct.field("role"), text=pl.lit(""))
-    turns = pl.DataFrame({"turns": said, "told": told}).select(
-        turns=pl.when("told").then(pl.col("turns").list.eval(turn)).otherwise(pl.col("turns").list.eval(bare))
+    facts = part.join(known, on="seeker", how="left", maintain_order="left").select(
+        "conversation",
+        "source",
+        "domain",
+        "digest",
+        source_id=pl.when(pl.lit(~told)).then("source_id"),
+        seeker="pseudonym",
+        time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    return (
-        part.join(known, on="seeker", how="left", maintain_order="left")
-        .select(
-            "conversation",
-            "source",
-            "domain",
-            "cut",
-            "recommended",
-            "accepted",
-            "seen",
-            "digest",
-            source_id=pl.when(~told).then("source_id"),
-            seeker="pseudonym",
-            time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        )
-        .with_columns(turns)
-    )
+    columns = {column: plain(facts[column], pa.string()) for column in facts.columns}
+    columns |= {column: names.items(part[column]) for column in ("recommended", "accepted", "seen")}
+    columns["cut"] = plain(part["cut"], pa.int32())
+    columns["turns"] = turns(said, told, wanted.field("turns").type.value_type)
+    return _table(columns, wanted)
 
 
 def _pseudonym(name: str, seeker: str) -> str:
@@ -318,8 +252,8 @@ def _pseudonym(name: str, seeker: str) -> str:
 
 
 def _placed(known: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """These rows of conversations with `at`, in the order of the conversations."""
-    order = rows.select(subject="conversation").with_row_index("at")
+    """What is known of these conversations, with `at`, in their order."""
+    order = rows.select("at", subject="conversation")
     return known.join(order, on="subject").sort("at", *(c for c in ("trait", "reviewer", "role") if c in known.columns))
 
 
@@ -357,6 +291,9 @@ def items(content: Content) -> pl.DataFrame:
 def _picked(mask: NDArray[np.bool_], values: NDArray[Any], kind: type[pl.DataType]) -> pl.Series:
     """Per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
     row, column = np.nonzero(mask)
-    flat = values[column] if values.ndim == 1 else values[row, column]
-    frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(flat), dtype=kind)})
-    return _listed(frame, pl.col("value"), len(mask), pl.List(kind))
+    picked = values[column] if values.ndim == 1 else values[row, column]
+    frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(picked), dtype=kind)})
+    found = frame.group_by("row", maintain_order=True).agg(list="value")
+    every = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
+    told = every.join(found, on="row", how="left", maintain_order="left")["list"]
+    return told.fill_null(pl.Series([[]], dtype=pl.List(kind)))

@@ -133,8 +133,30 @@ def _writer(path: Path, schema: Any) -> Any:
         compression="zstd",
         compression_level=3,
         use_content_defined_chunking=True,  # a re-upload after a small change sends little
+        use_dictionary=[path for path in _leaves(schema) if not _UNIQUE.intersection(path.split("."))],
         write_page_index=True,
     )
+
+
+# columns whose values rarely come twice: a dictionary would be a second, slower copy that every new row changes
+_UNIQUE = frozenset(("content", "text", "quote", "conversation", "made_from", "source_id", "digest", "time", "basis"))
+
+
+def _leaves(schema: Any) -> Iterator[str]:
+    """Paths of the columns as parquet names them."""
+    import pyarrow as pa
+
+    def of(path: str, kind: Any) -> Iterator[str]:
+        if pa.types.is_list(kind):
+            yield from of(f"{path}.list.element", kind.value_type)
+        elif pa.types.is_struct(kind):
+            for inner in kind:
+                yield from of(f"{path}.{inner.name}", inner.type)
+        else:
+            yield path
+
+    for column in schema:
+        yield from of(column.name, column.type)
 
 
 def seal(draft: Path, written: Written, told: Mapping[str, Any], texts: Mapping[str, bytes]) -> None:

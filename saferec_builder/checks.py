@@ -137,12 +137,12 @@ def check_answers(rows: pl.DataFrame, turns: pl.Series) -> None:
     asked = _texts(train, turns, pl.col("turns").list.head("cut"))
     answers = _texts(test, turns, pl.col("turns").list.slice("cut", 1)).filter(pl.col("words") >= _WORDS)
     found = answers.join(asked, on="text", how="inner", suffix="_train").sort("conversation", "conversation_train")
-    lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("conversation", key=pl.col("truth").list.join(" "))
+    lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("conversation", key=_joined(pl.col("truth")))
     width = lists.select(pl.col("key").str.count_matches(" ").unique() + 1).to_series().to_list()
     for many in width:
         named = train.select(
             "conversation",
-            key=pl.when(pl.col("named").list.len() >= many).then(pl.col("named").list.head(many).list.join(" ")),
+            key=pl.when(pl.col("named").list.len() >= many).then(_joined(pl.col("named").list.head(many))),
         )
         both = lists.join(named, on="key", how="inner", suffix="_train").select("conversation", "conversation_train")
         found = pl.concat([found.select("conversation", "conversation_train"), both])
@@ -152,6 +152,10 @@ def check_answers(rows: pl.DataFrame, turns: pl.Series) -> None:
             f"release: the answers of {found['conversation'].n_unique()} test rows stand in train requests, first that"
             f" of {one} in {other}: put one of the two into removals.csv"
         )
+
+
+def _joined(ids: pl.Expr) -> pl.Expr:
+    return ids.cast(pl.List(pl.String)).list.join(" ")
 
 
 def _texts(rows: pl.DataFrame, turns: pl.Series, which: pl.Expr) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,6 +65,24 @@ def texts(lists: Sequence[Sequence[str] | None]) -> pl.Series:
     offsets = pa.array(ends, pa.int64(), mask=none.to_numpy(zero_copy_only=False))
     made = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, flat)))
     return made.cast(pl.List(pl.String))
+
+
+def lists(column: pl.Series) -> list[list[Any]]:
+    """A column of lists as Python lists, none for null; polars alone makes a Series of each on the way."""
+    ends = column.list.len().fill_null(0).cum_sum().to_list()
+    flat = column.explode(empty_as_null=False, keep_nulls=False).to_list()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def frame(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows as columns of these types; every list is a list of texts."""
+    made = [
+        texts([row[name] for row in rows]).alias(name).cast(kind)
+        if isinstance(kind, pl.List)
+        else pl.Series(name, [row[name] for row in rows], kind)
+        for name, kind in kinds.items()
+    ]
+    return pl.DataFrame(made)
 
 
 def digest(*parts: Any) -> str:

@@ -47,16 +47,17 @@ def rows(built: pl.DataFrame, traits: Sequence[str], known: Banks) -> pl.DataFra
     free = built.filter(
         pl.col("cut").is_not_null() & (pl.col("at_risk").list.len() == 0) & (pl.col("late_traits").list.len() == 0)
     )
-    made = [_drawn(name, split, traits, known) for name, split in free.select("conversation", "split").iter_rows()]
+    made = [drawn(name, split, traits, known) for name, split in free.select("conversation", "split").iter_rows()]
     texts = pl.List(pl.String)
-    drawn = pl.DataFrame(made, schema={"added": pl.String, "traits": texts, "form": texts}, orient="row")
+    told = pl.DataFrame(made, schema={"added": pl.String, "traits": texts, "form": texts}, orient="row")
     ids = [digest("injected", name, *row[1]) for name, row in zip(free["conversation"], made, strict=True)]
     return free.with_columns(
-        *drawn, at_risk=drawn["traits"], made_from="conversation", conversation=pl.Series(ids, dtype=pl.String)
+        *told, at_risk=told["traits"], made_from="conversation", conversation=pl.Series(ids, dtype=pl.String)
     )
 
 
-def _drawn(name: str, split: str, traits: Sequence[str], known: Banks) -> tuple[str, list[str], list[str]]:
+def drawn(name: str, split: str, traits: Sequence[str], known: Banks) -> tuple[str, list[str], list[str]]:
+    """(sentences, their traits, forms) for this conversation, of the traits that were chosen."""
     number = int(digest("inject", name), 16)
     first = traits[number % len(traits)]
     others = [t for t in traits if t != first]

@@ -6,11 +6,12 @@ gives  rows, one per conversation that may be released; cut and truth are null w
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from saferec_builder.tables import DROPS, texts
+from saferec_builder.columns import frame, lists
+from saferec_builder.tables import DROPS
 from saferec_builder.violations import UNKNOWN, Oracle
 
 STRADDLES = "straddles split"
@@ -79,9 +80,11 @@ def build(
     labels: pl.DataFrame,
     links: Mapping[str, str],
     mentions: Callable[[str], Sequence[tuple[int, int, str]]],
+    items: pl.Series,
     terms: Terms = Terms(),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(rows, drops): in order of time, then id. `labels` as `current` gives them; `mentions` finds items in a text.
+    """(rows, drops): in order of time, then id. `labels` as `current` gives them; `mentions` finds items in a text;
+    `items` are the ids of the catalog, sorted: lists of them are held as numbers (Enum).
 
     rows has `place`, the conversation's row in `conversations`, instead of its turns, and adds, all as item ids:
     recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the request), traits
@@ -97,12 +100,13 @@ def build(
     )
     kept = order.filter(pl.col("out").is_null())
     known = _traits_of(labels)
+    kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
     facts = [
-        _frame([_row(row, known.get(row["conversation"]), links, mentions, terms) for row in part])
+        frame([_row(talk, known.get(talk.name), links, mentions, terms) for talk in part], kinds)
         for part in _parts(kept, conversations)
     ]
     rows = pl.concat(
-        [kept.drop("straddles", "out"), pl.concat(facts or [pl.DataFrame(schema=_FACTS)])], how="horizontal"
+        [kept.drop("straddles", "out"), pl.concat(facts or [pl.DataFrame(schema=kinds)])], how="horizontal"
     )
     dropped = [
         order.filter(pl.col("out").is_not_null()).select("conversation", "source", reason="out"),
@@ -111,20 +115,25 @@ def build(
     return rows, _drops(pl.concat(dropped))
 
 
-def _parts(kept: pl.DataFrame, conversations: pl.DataFrame) -> Iterator[Iterator[dict[str, Any]]]:
+class _Talk(NamedTuple):
+    name: str
+    turns: list[tuple[str, str, list[str]]]  # role, text, refs
+    recommended: list[str]
+    accepted: list[str]
+    seen: list[str]
+
+
+def _parts(kept: pl.DataFrame, conversations: pl.DataFrame) -> Iterator[Iterator[_Talk]]:
     wanted = conversations.select("conversation", "turns", "recommended", "accepted", "seen")
     for part in kept.iter_slices(_SLICE):
-        yield wanted[part["place"]].iter_rows(named=True)
-
-
-def _frame(made: list[dict[str, Any]]) -> pl.DataFrame:
-    columns = {name: [row[name] for row in made] for name in _FACTS}
-    return pl.DataFrame(
-        [
-            texts(column).alias(name) if _FACTS[name] == _IDS else pl.Series(name, column, _FACTS[name])
-            for name, column in columns.items()
-        ]
-    )
+        these = wanted[part["place"]]
+        each = these["turns"].explode(empty_as_null=False, keep_nulls=False)
+        role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
+        flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
+        ends = these["turns"].list.len().fill_null(0).cum_sum().to_list()
+        turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        refs = (lists(these[name]) for name in ("recommended", "accepted", "seen"))
+        yield map(_Talk, these["conversation"].to_list(), turns, *refs)
 
 
 _FACTS: dict[str, Any] = {
@@ -143,23 +152,23 @@ _FACTS: dict[str, Any] = {
 
 
 def _row(
-    row: dict[str, Any],
+    talk: _Talk,
     known: list[dict[str, Any]] | None,
     links: Mapping[str, str],
     mentions: Callable[[str], Sequence[tuple[int, int, str]]],
     terms: Terms,
 ) -> dict[str, Any]:
     turns = [
-        (turn["role"], _unique([*_linked(turn["items"], links), *(item for _, _, item in mentions(turn["text"]))]))
-        for turn in row["turns"]
+        (role, _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))]))
+        for role, text, refs in talk.turns
     ]
     first = _first_named(turns)
     said_by = {role: [i for i, t in first.items() if turns[t][0] == role] for role in ("seeker", "recommender")}
-    recommended = _unique([*_linked(row["recommended"], links), *said_by["recommender"]])
-    accepted = _linked(row["accepted"], links)
-    seen = _unique([*_linked(row["seen"], links), *said_by["seeker"]])
+    recommended = _unique([*_linked(talk.recommended, links), *said_by["recommender"]])
+    accepted = _linked(talk.accepted, links)
+    seen = _unique([*_linked(talk.seen, links), *said_by["seeker"]])
     place, truth = _answer(turns, first, accepted, recommended)
-    asked = any(turn["role"] == "seeker" and turn["text"].strip() for turn in row["turns"][:place])
+    asked = any(role == "seeker" and text.strip() for role, text, _ in talk.turns[:place])
     reason = _reason(known, terms) or (NO_ITEM if not truth else None if asked else NO_REQUEST)
     cut, truth = (None, []) if reason else (place, truth)
     # what the seeker says of an answer comes after it: an answer is never "seen already"
@@ -176,8 +185,8 @@ def _reason(known: list[dict[str, Any]] | None, terms: Terms) -> str | None:
     return WITHHELD if hidden else None
 
 
-def _linked(refs: Sequence[str] | None, links: Mapping[str, str]) -> list[str]:
-    return _unique(links[ref] for ref in refs or () if ref in links)
+def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
+    return _unique([links[ref] for ref in refs if ref in links])
 
 
 def _unique(items: Any) -> list[str]:

@@ -5,16 +5,15 @@ gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.tables import texts
+from saferec_builder.columns import frame, lists
 from saferec_builder.violations import CLEAR, Oracle, verdicts
 
-_IDS = pl.List(pl.String)
 _NEAR = 200  # of an item, those that share the most train conversations with it
 _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
 
@@ -26,30 +25,31 @@ def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
     safe  the same with every item left out that is violated or unknown for a trait that the row is at risk of
     Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
     """
-    wanted = rows.select("truth", "seen", "named", "traits", "late_traits", "at_risk")
+    names = ("truth", "seen", "named", "traits", "late_traits", "at_risk")
+    kinds = _LISTS | dict.fromkeys(("safe", "raw", "safe_truth"), pl.List(pl.Enum(shelf.ids)))
     made = [
-        _frame([_lists(row, shelf, k) for row in part.iter_rows(named=True)]) for part in wanted.iter_slices(_CHUNK)
+        frame([_lists(_Row(*row), shelf, k) for row in zip(*(lists(part[n]) for n in names), strict=True)], kinds)
+        for part in rows.select(names).iter_slices(_CHUNK)
     ]
-    return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=_LISTS)])], how="horizontal")
+    return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=kinds)])], how="horizontal")
 
 
-def _frame(made: list[dict[str, Any]]) -> pl.DataFrame:
-    columns = {name: [row[name] for row in made] for name in _LISTS}
-    return pl.DataFrame(
-        [
-            texts(column).alias(name) if _LISTS[name] == _IDS else pl.Series(name, column, _LISTS[name])
-            for name, column in columns.items()
-        ]
-    )
+class _Row(NamedTuple):
+    truth: list[str]
+    seen: list[str]
+    named: list[str]
+    traits: list[str]
+    late_traits: list[str]
+    at_risk: list[str]
 
 
 _LISTS: dict[str, Any] = {
     "answer_domain": pl.String,
-    "safe": _IDS,
+    "safe": pl.List(pl.String),
     "safe_refilled": pl.Int32,
-    "raw": _IDS,
+    "raw": pl.List(pl.String),
     "raw_refilled": pl.Int32,
-    "safe_truth": _IDS,
+    "safe_truth": pl.List(pl.String),
 }
 
 
@@ -75,11 +75,7 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     items = items.sort("item")
     ids = items["item"].to_list()
     numbers = {item: n for n, item in enumerate(ids)}
-    train = rows.filter(pl.col("split") == "train").select("recommended", "accepted", "seen", "named", "truth")
-    baskets = [
-        np.array(sorted({numbers[i] for column in row for i in column or () if i in numbers}), np.int64)
-        for row in train.iter_rows()
-    ]
+    baskets = _baskets(rows.filter(pl.col("split") == "train"), ids)
     popularity = np.bincount(np.concatenate([*baskets, np.array([], np.int64)]), minlength=len(ids))
     rank = np.empty(len(ids), np.int64)
     rank[np.argsort(-popularity, kind="stable")] = np.arange(len(ids))
@@ -87,6 +83,15 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
     domains = items["domain"].to_numpy().astype(object)
     return Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
+
+
+def _baskets(train: pl.DataFrame, ids: list[str]) -> list[NDArray[np.int64]]:
+    """Per row the numbers of its items, sorted, each once."""
+    named = pl.concat_list("recommended", "accepted", "seen", "named", "truth")
+    numbers = named.cast(pl.List(pl.Enum(ids))).list.eval(pl.element().to_physical().unique().sort())
+    found = train.select(numbers).to_series()
+    flat = found.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
+    return np.split(flat, found.list.len().cum_sum().to_numpy()[:-1]) if len(found) else []
 
 
 def _nearest(
@@ -112,17 +117,17 @@ def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64],
     return codes, counts
 
 
-def _lists(row: dict[str, Any], shelf: Shelf, k: int) -> dict[str, Any]:
-    truth = row["truth"]
+def _lists(row: _Row, shelf: Shelf, k: int) -> dict[str, Any]:
+    truth = row.truth
     if not truth:
         return dict.fromkeys(_LISTS)
     domain = shelf.domains[shelf.numbers[truth[0]]] if truth[0] in shelf.numbers else None
-    out = {*row["seen"], *row["named"], *truth}
-    near = _near([*truth, *row["seen"]], shelf)
-    kept = _clear(truth, row["at_risk"], shelf.oracle)
-    safe, safe_refilled = _refill(kept[:k], near, _allowed(shelf, domain, row["at_risk"]), shelf, out, k)
+    out = {*row.seen, *row.named, *truth}
+    near = _near([*truth, *row.seen], shelf)
+    kept = _clear(truth, row.at_risk, shelf.oracle)
+    safe, safe_refilled = _refill(kept[:k], near, _allowed(shelf, domain, row.at_risk), shelf, out, k)
     raw, raw_refilled = _refill(truth[:k], near, _allowed(shelf, domain, []), shelf, out, k)
-    safe_truth = _clear(truth, [*row["traits"], *row["late_traits"]], shelf.oracle)
+    safe_truth = _clear(truth, [*row.traits, *row.late_traits], shelf.oracle)
     return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
 
 

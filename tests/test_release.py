@@ -34,7 +34,9 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
     found = catalog.link(release.refs(frame), links, index)
     known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
-    built, drops = release.build(parts, known, found, lambda text: catalog.mentions(text, index), terms)
+    built, drops = release.build(
+        parts, known, found, lambda text: catalog.mentions(text, index), items["item"].sort(), terms
+    )
     return targets.fill(built, targets.shelf(built, items, oracle), 5), drops
 
 

@@ -8,7 +8,7 @@ import sys
 import polars as pl
 import pytest
 
-from exports import rows
+from exports import rows, shapes
 from saferec_builder import store, tables, traits
 from tests import release_world as world
 from tests.release_world import conversation, film, item
@@ -22,7 +22,8 @@ def prompts(*talks, cut=99, added=None):
     said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
     many = len(talks)
     extra = None if added is None else pl.Series(added, dtype=pl.String)
-    return rows.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), extra).to_list()
+    kind = rows.schemas()["sft"].field("prompt").type.value_type
+    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra).to_pylist()
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
@@ -57,7 +58,7 @@ def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
     )
     ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
     # a title stays on its line, whatever the source wrote
-    assert rows.lists(ids, rows._Titles(frame)).to_list() == [
+    assert shapes.Names(frame).lines(ids).to_pylist() == [
         "1. Film D (2004)\n2. Film E",
         "",
         "1. Film A 9. Saw (2001)",

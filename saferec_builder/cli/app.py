@@ -15,6 +15,7 @@ from saferec_builder.cli import (
     propose,
     propose_score,
     publish,
+    rebuild,
     release,
     report,
     review,
@@ -47,6 +48,7 @@ app.command("adjudicate")(adjudicate.adjudicate)
 app.command("release")(release.release)
 app.command("publish")(publish.publish)
 app.command("verify")(publish.verify)
+app.command("rebuild")(rebuild.rebuild)
 app.command("diff")(diff.diff)
 app.command("withdraw")(withdraw.withdraw)
 app.command("report")(report.report)

@@ -54,7 +54,8 @@ class Base:
 
 def gather(ws: Workspace, wanted: Wanted) -> Made:
     """Everything of the release but its files; every check on it has passed."""
-    from saferec_builder import checks, release, targets, traits
+    from saferec_builder import checks, inject, release, targets, traits
+    from saferec_builder.cli import told
 
     path = ws.config.taxonomy.path
     taxonomy = traits.load(ws.root / path if path else None)
@@ -66,8 +67,9 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     withheld = checks.small_groups(known, here, taxonomy.slugs, ws.config.release.min_seekers)
     terms = release.Terms(frozenset(withheld), wanted.unreviewed, base.out)
     found = _finders(base.conversations, base.items, base.links)
-    built, drops = release.build(base.conversations, known, *found, terms)
-    injected = _injected(wanted.inject, built, taxonomy)
+    built, drops = release.build(base.conversations, known, *found, base.items["item"].sort(), terms)
+    chosen, banks = _chosen(wanted.inject, taxonomy)
+    injected = inject.rows(built, chosen, banks) if chosen else None
     shelf, k = targets.shelf(built, base.items, base.oracle), ws.config.dataset.k
     filled = targets.fill(built, shelf, k)
     silent = _silent(built["source"], wanted)
@@ -92,12 +94,13 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
         injected=None if injected is None else targets.fill(injected, shelf, k),
         silent=silent,
     )
-    facts = _facts(ws, wanted, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
+    facts = told.facts(ws, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
     facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
     facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
     facts["unreviewed"] = filled.join(known, left_on="conversation", right_on="subject", how="anti").height
+    facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
     facts |= {"agreement": agreement, "missed": missed, "withheld": withheld}
-    made = _provenance(ws, base.conversations, base.catalog_rows, base.reviews)
+    made = told.provenance(ws, base.conversations, base.catalog_rows, base.reviews)
     return Made(content, drops, facts, parent, made, (ws.root / path if path else traits.EMBEDDED).read_bytes())
 
 
@@ -209,13 +212,12 @@ def _finders(conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFra
     return catalog.link(release.refs(conversations), links, index), partial(catalog.mentions, index=index)
 
 
-def _injected(words: str | None, built: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame | None:
+def _chosen(words: str | None, taxonomy: Taxonomy) -> tuple[list[str], Any]:
+    """(the traits of --inject, the sentences there are)."""
     from saferec_builder import inject
 
-    if words is None:
-        return None
     banks = inject.banks()
-    return inject.rows(built, inject.chosen(words, taxonomy.slugs, banks), banks)
+    return [] if words is None else inject.chosen(words, taxonomy.slugs, banks), banks
 
 
 def _silent(sources: pl.Series, wanted: Wanted) -> frozenset[str]:
@@ -300,57 +302,7 @@ def _reviews(
     )
 
 
-# ---- facts and files
-
-
-def _facts(ws: Workspace, wanted: Wanted, content: rows.Content, taxonomy: Taxonomy) -> dict[str, Any]:
-    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
-    from saferec_builder import __version__
-
-    newest = content.rows["time"].max()
-    proposals = store.read(ws, tables.PROPOSALS).group_by("proposer").len().sort("proposer")
-    repo = ws.config.dataset.repo
-    return {
-        "name": content.name,
-        "version": wanted.version,
-        "schema": 1,
-        "created": newest.date().isoformat() if isinstance(newest, datetime) else None,
-        "url": f"https://huggingface.co/datasets/{repo}" if repo else f"urn:saferec:{content.name}",
-        "k": content.k,
-        "licence": ws.config.dataset.licence,
-        "contact": ws.config.release.contact,
-        "code_version": __version__,
-        "taxonomy_digest": taxonomy.digest,
-        "traits": list(taxonomy.slugs),
-        "official": dict(content.official),
-        "rule": ws.config.oracle.model_dump(),
-        "sources": content.rows["source"].unique().sort().to_list(),
-        "silent": sorted(content.silent),
-        "min_seekers": ws.config.release.min_seekers,
-        "keeps_unreviewed": wanted.unreviewed,
-        "proposers": dict(proposals.iter_rows()),
-        "short_of_clear": _short(content.rows),
-    }
-
-
-def _short(filled: pl.DataFrame) -> int:
-    """Requests for which no item is clear: they stand in `grpo` only."""
-    return filled.filter(pl.col("cut").is_not_null() & (pl.col("safe").list.len() == 0)).height
-
-
-def _provenance(
-    ws: Workspace, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
-) -> dict[str, Any]:
-    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
-    said = store.read(ws, tables.PROPOSALS).group_by("proposer", "version", "taxonomy").len("count")
-    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
-    return {
-        "files": dict(files.iter_rows()) | {source: [] for source in others},
-        "proposals": said.sort("proposer", "version", "taxonomy").to_dicts(),
-        "guidelines": reviews["guideline"].drop_nulls().unique().sort().to_list(),
-        "tools": reviews["tool"].unique().sort().to_list(),
-        "reviewers": reviews["reviewer"].n_unique(),
-    }
+# ---- files
 
 
 def build(ws: Workspace, made: Made) -> tuple[bool, dict[str, Any]]:

@@ -1,0 +1,181 @@
+"""A release whose texts stay with their sources, with those texts put back from a copy that the reader mined.
+
+A text is put back only where it is the one that was judged: same conversation, same digest. Requests without their
+text are left out and counted, for nobody may learn from an empty prompt; what is known of them stays.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from exports import card, croissant, proof, rows, write
+from exports.shapes import prompts, turns
+from saferec_builder.errors import ReleaseError
+
+UNKNOWN, OTHER = "not mined here", "mined with another text"
+PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
+_BATCH = 50_000
+
+Sentence = Callable[[str, str], str]  # conversation, split -> what release --inject added
+
+
+@dataclass
+class Rebuilt:
+    new: bool = False
+    back: int = 0  # conversations that have their text again
+    lost: dict[str, int] = field(default_factory=dict)  # reason -> conversations without
+
+
+def rebuild(home: Path, to: Path, mined: pl.DataFrame, sentence: Sentence) -> Rebuilt:
+    """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions)."""
+    manifest, _ = proof.verify(home)
+    facts = manifest.model_dump(exclude={"files", "row_digests", "schema_"}) | {"schema": manifest.schema_}
+    silent = facts.get("silent") or []
+    if not silent:
+        raise ReleaseError(f"{home}: nothing to put back: this release holds its texts")
+    told = Rebuilt()
+    stamp = {"version": manifest.version, "sha256": write.sha256(home / write.SUMS)}
+
+    def finish(draft: Path, written: write.Written) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        made = facts | {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
+        kept = {name: (home / name).read_bytes() for name in ("traits.toml", "provenance.json", "CHANGELOG.md")}
+        schemas = rows.schemas(manifest.official)
+        texts = {"README.md": card.render(made).encode()}
+        return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}
+
+    parts = _parts(
+        home, manifest, frozenset(silent), mined.unique(["conversation", "digest"], keep="last"), sentence, told
+    )
+    to.parent.mkdir(parents=True, exist_ok=True)
+    told.new = write.build(to.parent, to.name, parts, manifest.counts, finish)
+    return told
+
+
+def _parts(
+    home: Path, manifest: write.Manifest, silent: frozenset[str], mined: pl.DataFrame, sentence: Sentence, told: Rebuilt
+) -> Iterator[write.Part]:
+    for split in rows.SPLITS:
+        about = _about(home, split, silent, mined, told)
+        added = _added(home, split, sentence)
+        for config, counts in manifest.counts.items():
+            if split not in counts:
+                continue
+            for table in _tables(home, config, split):
+                if config in PROMPTED:
+                    table = _prompted(table, about, added, mined["turns"])
+                elif config == "conversations":
+                    table = _spoken(table, about, mined["turns"])
+                elif config in ("labels", "reviews"):
+                    table = _quoted(table, about, mined["turns"])
+                yield config, split, table
+    for config, counts in manifest.counts.items():
+        for split in set(rows.CATALOG) & set(counts):
+            yield from ((config, split, table) for table in _tables(home, config, split))
+
+
+def _tables(home: Path, config: str, split: str) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = home / write.data_file(config, split)
+    if path.exists():
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH):
+            yield pa.Table.from_batches([batch])
+
+
+def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, told: Rebuilt) -> pl.DataFrame:
+    """(conversation, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or null."""
+    wanted = ["conversation", "digest", "source", "cut"]
+    path = home / write.data_file("conversations", split)
+    if not path.exists():
+        return pl.DataFrame(
+            schema={"conversation": pl.String, "cut": pl.Int32, "quiet": pl.Boolean, "place": pl.UInt32}
+        )
+    here = mined.select("conversation", "digest").with_row_index("place")
+    about = (
+        pl.read_parquet(path, columns=wanted, glob=False)
+        .with_columns(quiet=pl.col("source").is_in(list(silent)))
+        .join(here, on=["conversation", "digest"], how="left", maintain_order="left")
+    )
+    known = pl.col("conversation").is_in(mined["conversation"].implode())
+    quiet = about.filter("quiet")
+    lost = quiet.filter(pl.col("place").is_null()).select(pl.when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN)))
+    for reason in lost.to_series():
+        told.lost[reason] = told.lost.get(reason, 0) + 1
+    told.back += quiet.height - lost.height
+    return about.select("conversation", "cut", "quiet", "place")
+
+
+def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
+    """(conversation, made_from, added) of the split's requests; `added` is null unless a sentence was injected."""
+    schema = {"conversation": pl.String, "made_from": pl.String, "added": pl.String}
+    path = home / write.data_file("grpo", split)
+    if not path.exists():
+        return pl.DataFrame(schema=schema)
+    wanted = ["conversation", "made_from", "condition"]
+    said = [
+        (name, source, sentence(source, split) if condition == "injected" else None)
+        for name, source, condition in pl.read_parquet(path, columns=wanted, glob=False).select(wanted).iter_rows()
+    ]
+    return pl.DataFrame(said, schema=schema, orient="row")
+
+
+def _prompted(table: Any, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
+    full = names.join(added, on="conversation", how="left", maintain_order="left").join(
+        about, left_on="made_from", right_on="conversation", how="left", maintain_order="left"
+    )
+    kept = ~full["quiet"] | full["place"].is_not_null()
+    full, table = full.filter(kept), table.filter(kept.to_arrow())
+    if not full["quiet"].any():
+        return table
+    column = table.schema.get_field_index("prompt")
+    kind = table.schema.field("prompt").type
+    said = texts.gather(full["place"].fill_null(0))
+    put = prompts(said, full["cut"], full["quiet"], kind.value_type, full["added"])
+    quiet = full["quiet"].to_arrow()
+    mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
+    return table.set_column(column, pa.field("prompt", kind), mixed)
+
+
+def _spoken(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    full = _facts(table["conversation"], about)
+    back = full["quiet"] & full["place"].is_not_null()
+    column, kind = table.schema.get_field_index("turns"), table.schema.field("turns").type
+    put = turns(texts.gather(full["place"].fill_null(0)), back, kind.value_type).cast(kind)
+    mixed = pc.if_else(back.to_arrow(), put, table["turns"].combine_chunks())
+    return table.set_column(column, pa.field("turns", kind), mixed)
+
+
+def _facts(names: Any, about: pl.DataFrame) -> pl.DataFrame:
+    named = pl.DataFrame({"conversation": pl.Series(names.to_pylist(), dtype=pl.String)})
+    return named.join(about, on="conversation", how="left", maintain_order="left")
+
+
+def _quoted(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
+    """Spans with the words that they point at."""
+    import pyarrow as pa
+
+    subject = "conversation" if "conversation" in table.column_names else "subject"
+    full = _facts(table[subject], about)
+    places = full.select(pl.when("quiet").then("place")).to_series().to_list()
+    spans = [
+        _cut(texts[place], row) if place is not None and row else row
+        for place, row in zip(places, table["spans"].to_pylist(), strict=True)
+    ]
+    column, kind = table.schema.get_field_index("spans"), table.schema.field("spans").type
+    return table.set_column(column, pa.field("spans", kind), pa.array(spans, kind))
+
+
+def _cut(said: pl.Series, spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = said.struct.field("text").to_list()
+    return [span | {"quote": lines[span["turn"]][span["start"] : span["end"]]} for span in spans]

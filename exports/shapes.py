@@ -1,0 +1,136 @@
+"""Lists in arrow's own form: flat values and how many of them each row has. No row becomes a Python object on the way.
+
+What is not told of a conversation (a source that keeps its text) is empty.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Lengths = NDArray[np.int64]
+
+
+def listed(lengths: Lengths, values: Any) -> Any:
+    """One list per row of an arrow array's values."""
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), values)
+
+
+def flat(lists: pl.Series) -> tuple[Lengths, pl.Series]:
+    """(how many each row has, all of them)."""
+    lengths = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    return lengths, lists.explode(empty_as_null=False, keep_nulls=False)
+
+
+def plain(series: pl.Series, kind: Any) -> Any:
+    """The series as one arrow array of this type."""
+    import pyarrow as pa
+
+    made = series.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(kind)
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def structs(kind: Any, *fields: Any) -> Any:
+    """An array of structs of this type from one array per field."""
+    import pyarrow as pa
+
+    return pa.StructArray.from_arrays(fields, fields=[kind.field(n) for n in range(kind.num_fields)])
+
+
+class Names:
+    """The catalog as arrow arrays: names[n] is "Title (Year)" of ids[n], on one line whatever the source wrote."""
+
+    def __init__(self, items: pl.DataFrame) -> None:
+        import pyarrow as pa
+
+        title = pl.col("title").str.replace_all(r"\s+", " ").str.strip_chars()
+        year = pl.col("year").cast(pl.String)
+        named = title + pl.when(year.is_null()).then(pl.lit("")).otherwise(" (" + year + ")")
+        told = items.sort("item").select("item", name=named, title=title, year=year.fill_null(""))
+        self.kind = pl.Enum(told["item"])
+        self.ids, self.names, self.titles, self.years = (plain(column, pa.string()) for column in told)
+
+    def codes(self, lists: pl.Series) -> tuple[Lengths, Any]:
+        """(how many each row has, the place in the catalog of each)."""
+        lengths, ids = flat(lists)
+        return lengths, ids.cast(self.kind).to_physical().to_numpy().astype(np.int64)
+
+    def items(self, lists: pl.Series) -> Any:
+        lengths, codes = self.codes(lists)
+        return listed(lengths, self.ids.take(codes))
+
+    def seen(self, lists: pl.Series) -> Any:
+        lengths, codes = self.codes(lists)
+        return listed(lengths, self.titles.take(codes))
+
+    def pairs(self, lists: pl.Series) -> Any:
+        """[[title, year], ...] per list of ids, both as text: the official form. A year that nobody knows is empty."""
+        import pyarrow as pa
+
+        lengths, codes = self.codes(lists)
+        both = pa.concat_arrays([self.titles.take(codes), self.years.take(codes)])
+        turned = both.take(np.arange(2 * len(codes)).reshape(2, -1).T.ravel())
+        return listed(lengths, listed(np.full(len(codes), 2), turned))
+
+    def lines(self, lists: pl.Series) -> Any:
+        """One text per list of ids, "1. Title (Year)\\n2. Title (Year)"."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lengths, codes = self.codes(lists)
+        place = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        numbers = pa.array([str(n + 1) for n in range(int(lengths.max(initial=0)))], pa.string())
+        told = pc.binary_join_element_wise(numbers.take(place), self.names.take(codes), ". ")
+        return pc.binary_join(listed(lengths, told), "\n")
+
+
+# ---- what was said
+
+
+def turns(said: pl.Series, told: pl.Series, kind: Any) -> Any:
+    """Role and text of every turn, as lists of structs of this type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths, each = flat(said)
+    texts = plain(each.struct.field("text"), pa.string())
+    if not told.all():
+        texts = pc.if_else(pa.array(np.repeat(told.to_numpy(), lengths)), texts, "")
+    return listed(lengths, structs(kind, plain(each.struct.field("role"), pa.string()), texts))
+
+
+def prompts(said: pl.Series, cuts: pl.Series, told: pl.Series, kind: Any, added: pl.Series | None = None) -> Any:
+    """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
+
+    Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
+    `added` to the last message. Empty where the text is not `told`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * told.cast(cuts.dtype)})
+    lengths, each = flat(frame.select(pl.col("said").list.head("cut")).to_series())
+    texts = each.struct.field("text").str.strip_chars()
+    full = (texts != "").to_numpy()
+    row = np.repeat(np.arange(len(said)), lengths)[full]
+    asks = (each.struct.field("role") == "seeker").to_numpy()[full]
+    first = np.append(True, (row[1:] != row[:-1]) | (asks[1:] != asks[:-1]))[: len(row)]
+    starts = np.flatnonzero(first)
+    joined = listed(np.diff(np.append(starts, len(row))), plain(texts.filter(pl.Series(full)), pa.string()))
+    row, asks, contents = row[starts], asks[starts], pc.binary_join(joined, "\n")
+    kept = asks | ~_last(row)
+    row, asks, contents = row[kept], asks[kept], contents.filter(pa.array(kept))
+    if added is not None:
+        ours = plain(added, pa.string()).take(row)
+        more = pc.binary_join_element_wise(contents, ours, " ", null_handling="skip")
+        contents = pc.if_else(pa.array(_last(row)), more, contents)
+    roles = pc.if_else(pa.array(asks), "user", "assistant")
+    return listed(np.bincount(row, minlength=len(said)), structs(kind, roles, contents))
+
+
+def _last(row: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where the next value belongs to another row."""
+    return np.append(row[1:] != row[:-1], True)[: len(row)]

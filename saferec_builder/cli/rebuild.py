@@ -1,0 +1,28 @@
+"""rebuild: a release whose texts stay with their sources gets them back from what was mined here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saferec_builder.cli.say import Counts, Folder, Json, say
+
+
+def rebuild(
+    release: Annotated[Path, typer.Argument(help="Folder of a release without texts, as published.")],
+    to: Annotated[Path, typer.Option(help="New folder: the release with its texts.")],
+    *,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
+    from exports import rebuild as stage
+    from exports import write
+    from saferec_builder import inject, store, tables
+
+    ws = store.open_workspace(folder)
+    mined = store.read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
+    banks, traits = inject.banks(), write.read_manifest(release).model_dump().get("injected_traits", [])
+    told = stage.rebuild(release, to, mined, lambda name, split: inject.drawn(name, split, traits, banks)[0])
+    figures = {"release": str(to)} if told.back else {}
+    say(Counts("rebuild", told.back if told.new else 0, 0 if told.new else told.back, told.lost, figures), as_json)
