@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from saferec_builder import engine
 from saferec_builder.errors import StoreError, UsageError
 from tests.conftest import NOT_RUN
+from tests.servers.argilla_up import free_port
 
 NO_RAY = f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)"
 ONE, TWO = engine.How(workers=1), engine.How(workers=2)
@@ -40,6 +42,28 @@ def dies_once(work, folder):
 
 def dies_always(work, folder):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def waits(work, folder):
+    """Notes each start with its node; shards with a gate go on only once that is open."""
+    import ray
+
+    number, gate, log = work
+    with open(log, "a") as file:
+        file.write(f"s{number} {ray.get_runtime_context().get_node_id()}\n")
+    while gate and not Path(gate).exists():
+        time.sleep(0.05)
+    return square(number, folder)
+
+
+def ports():
+    """A node that is told its ports waits for no agent to choose them, which on a busy machine takes too long."""
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    return {name: free_port() for name in names}
+
+
+def starts(log):
+    return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def files(folder):
@@ -117,6 +141,42 @@ def test_two_workers_of_ray_give_the_same_and_a_killed_one_changes_nothing(tmp_p
     engine.map_shards(dies_once, works, tmp_path / "ray", engine.How("ray", workers=2))
     found = {n: b for n, b in files(tmp_path / "ray").items() if ".tmp" not in n}
     assert (tmp_path / "killed").exists() and found == files(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_a_rerun_after_the_loss_of_a_node_does_only_what_is_missing(tmp_path):
+    """Two real nodes; the first run loses its driver and one node, the second goes on with what is left."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    from ray.cluster_utils import Cluster
+
+    gate, log, folder = tmp_path / "gate", tmp_path / "log", tmp_path / "shards"
+    works = {f"s{k}": (k, str(gate) if k in (2, 3) else "", str(log)) for k in range(6)}
+    engine.map_shards(square, shards(6), tmp_path / "calm", ONE)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **ports()})
+    try:
+        nodes = {node.node_id: node for node in (cluster.add_node(num_cpus=1, **ports()) for _ in range(2))}
+        how = engine.How("ray", address=cluster.address)
+        first = get_context("spawn").Process(target=engine.map_shards, args=(waits, works, folder, how))
+        first.start()
+        ends = time.monotonic() + 120
+        while not {"s2", "s3"} <= {shard for shard, _ in starts(log)}:  # each holds one node
+            assert first.is_alive() and time.monotonic() < ends
+            time.sleep(0.05)
+        held = dict(starts(log))
+        assert held["s2"] != held["s3"]
+        cluster.remove_node(nodes[held["s3"]], allow_graceful=False)
+        first.kill()
+        first.join()
+        done = {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json")}
+        assert {"s0", "s1"} <= set(done) and not {"s2", "s3"} & set(done)
+        gate.touch()
+        engine.map_shards(waits, works, folder, how)
+    finally:
+        cluster.shutdown()
+    again = [shard for shard, node in starts(log)[len(held) :]]
+    assert {"s2", "s3"} <= set(again) and not set(done) & set(again)
+    assert {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json") if p.stem in done} == done
+    assert {n: b for n, b in files(folder).items() if not n.startswith(".")} == files(tmp_path / "calm")
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
