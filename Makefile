@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
-.PHONY: venv demo test quick lint test-servers bench bench-training soak clean
+.PHONY: venv demo test quick lint test-servers bench bench-training soak docs clean
 
 venv: .venv/ready
 
@@ -40,6 +40,11 @@ soak: venv
 	SAFEREC_SOAK=1 $(BIN)/pytest tests/test_hub_faults.py
 	$(BIN)/pytest -s -m "slow or servers or soak" tests/test_kill.py tests/test_hub.py tests/test_propose_kill.py
 	SAFEREC_FAULTS=200 $(BIN)/pytest -s tests/test_review_campaign.py
+
+docs: venv
+	$(BIN)/python -m tests.data_format && $(BIN)/python -m tests.cli_doc
+	$(BIN)/zensical build --strict
+	@echo "open build/site/index.html"
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache

@@ -141,7 +141,9 @@ def read(folder: Path) -> Config:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        raise UsageError(f"{path}: {where}: {first['msg']}; found {first['input']!r}") from None
+        # what stands under an unknown name may be a password that was put there
+        found = "" if first["type"] == "extra_forbidden" else f"; found {first['input']!r}"
+        raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
 
 
 TEMPLATE = """\

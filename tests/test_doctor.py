@@ -100,7 +100,7 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
 def test_a_key_is_tried_and_never_shown(
     workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"http://someone:{KEY}@127.0.0.1:{server.server_port}/v1"
+    url = f"http://127.0.0.1:{server.server_port}/v1"
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DDD_API_KEY", KEY)
@@ -109,11 +109,14 @@ def test_a_key_is_tried_and_never_shown(
         assert ran.code == 0, ran.out
         assert KEY not in ran.out + ran.err
     assert server.seen[0][0] == "/v1/models"
-    assert KEY not in server.seen[0][0]
+    assert server.seen[0][1] == f"Bearer {KEY}"
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
-    asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url.replace(f"someone:{KEY}@", "")}"\n')
+    asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n')
     refused = checks(cli("doctor", "-C", workspace.root, "--json"))["server of openai"]
     assert refused["state"] == "missing" and "refuses the key (401)" in refused["found"]
+    asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "http://someone:{KEY}@127.0.0.1/v1"\n')
+    told = cli("doctor", "-C", workspace.root)
+    assert told.code == 1 and "base_url holds a user or password" in told.out and KEY not in told.out
 
 
 def test_no_key_leaves_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ VERSION = "1.0.0"
 def demo(
     to: Annotated[Path, typer.Option(help="Folder of the demo.")] = Path("saferec-demo"),
     generated: Annotated[int, typer.Option(help="Generated conversations beside the 260 hand-written ones.")] = 13700,
+    inputs_only: Annotated[bool, typer.Option("--inputs-only", help="Write the input files and stop.")] = False,
     training: Annotated[bool, typer.Option(help="Also train and evaluate three models (about ten minutes).")] = True,
 ) -> None:
     """Run the whole line on invented conversations with simulated reviewers.
@@ -24,10 +25,14 @@ def demo(
     from saferec_builder.cli.workspace import make
     from saferec_builder.demo import inputs, world
 
+    given = to / "input"
+    if inputs_only:
+        inputs.write(given, traits.load(), store.replacing, generated)
+        typer.echo(f"demo: {', '.join(path.name for path in sorted(given.iterdir()))} in {given}")
+        return
     if training:
         _check_training()
     make(to, demo=True)
-    given = to / "input"
     truth = inputs.write(given, traits.load(), store.replacing, generated)
     line = _runner(to)
     line("mine", "messages", given / "conversations.jsonl")

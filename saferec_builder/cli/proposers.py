@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from saferec_builder.errors import UsageError
 
@@ -71,6 +72,8 @@ def _remote(ws: Any, way: str, name: str, base_url: str | None) -> Step:
     wanted = ws.config.propose
     named = wanted.models.get(name) or config.Model()
     url = base_url or named.base_url or wanted.base_url or llm.OPENAI
+    if "@" in urlsplit(url).netloc:
+        raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
     server = llm.Server(
         named.model or name, url, key, wanted.concurrency, wanted.timeout, wanted.retries, _sampling(ws)

@@ -1,6 +1,7 @@
 """Writes the demo's input files: what a user would bring, and beside it the truth that only the generator knows.
 
 conversations.jsonl, warnings.csv   what the line reads
+items.csv                           the items again, as a user's own catalog (`catalog add csv`): the tutorial's
 gold.jsonl                          for scoring only: who is sensitive to what, and what each item truly breaks
 """
 
@@ -43,16 +44,16 @@ def written() -> list[generate.Made]:
 
 
 def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int) -> dict[str, people.Gold]:
-    """Writes the three files and gives the truth by conversation, for the simulated reviewers."""
+    """Writes the files and gives the truth by conversation, for the simulated reviewers."""
     folder.mkdir(parents=True, exist_ok=True)
     conversations = made(taxonomy, generated)
     _lines(folder / "conversations.jsonl", (c.row for c in conversations), replacing)
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy), replacing)
-    rows = flags.told(world.warnings(taxonomy))
-    with replacing(folder / "warnings.csv") as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
+    _table(folder / "warnings.csv", flags.told(world.warnings(taxonomy)), replacing)
+    items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]
+    columns = ("domain", "title", "year", "plot")
+    told = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]
+    _table(folder / "items.csv", told, replacing)
     return {name_of(c): c.gold["gold"] for c in conversations}
 
 
@@ -70,6 +71,13 @@ def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[di
         yield {"conversation": name_of(c), "slice": c.gold["slice"], "traits": early, "late_traits": late}
     for item in world.items():
         yield {"item": item.name, "violated": item.breaks(taxonomy)}
+
+
+def _table(path: Path, rows: list[dict[str, Any]], replacing: Replacing) -> None:
+    with replacing(path) as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
 
 
 def _lines(path: Path, rows: Iterable[dict[str, Any]], replacing: Replacing) -> None:

@@ -1,0 +1,93 @@
+"""Writes docs/cli.md from the commands' own help: `python -m tests.cli_doc`. A test compares the two."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+HEAD = """\
+# Every command
+
+Made from the commands' own `--help`; edit that and run `python -m tests.cli_doc`.
+
+A command can be run again: it does only what is missing. It ends with counts that balance (in = out + dropped, each
+drop with its reason). `-C FOLDER` is the workspace (default: where you are), `--json` one JSON object on stdout. Exit
+0: done; 1: something that you can change, said in one line; 2: usage.
+"""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """("review push", its click command), groups left out."""
+    import typer
+
+    from saferec_builder.cli.app import app
+
+    def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        parts = getattr(command, "commands", None)
+        if parts is None:
+            yield name, command
+        for word, part in (parts or {}).items():
+            yield from below(f"{name} {word}".strip(), part)
+
+    return below("", typer.main.get_command(app))
+
+
+def section(name: str, command: Any) -> str:
+    said = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", (command.help or "").strip())))
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    lines = [f"## saferec-build {name}", "", said]
+    if arguments:
+        lines += ["", "| argument | what |", "|---|---|"]
+        lines += [f"| `{(p.metavar or p.name).upper()}` | {cell(p.help)}{default(p)} |" for p in arguments]
+    if options:
+        lines += ["", "| option | what |", "|---|---|"]
+        lines += [f"| {flags(p)} | {cell(p.help)}{default(p)} |" for p in options]
+    return "\n".join(lines)
+
+
+def paragraph(text: str) -> str:
+    """One line, or a block where the help keeps its own lines (\\b)."""
+    kept = text.strip().removeprefix("\b")
+    return f"```text\n{kept.strip(chr(10))}\n```" if kept != text.strip() else " ".join(text.split())
+
+
+def flags(option: Any) -> str:
+    return " ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
+
+
+def cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+def default(param: Any) -> str:
+    value = param.default
+    if value in (None, False, (), [], "") or callable(value) or "default" in (param.help or "").lower():
+        return ""
+    return f" (default: {getattr(value, 'value', value)})"
+
+
+def training() -> str:
+    """The help of each verb of training.safecrs, which is no part of saferec-build."""
+    import os
+
+    from training.safecrs import parser
+
+    width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), "100"
+    try:
+        verbs = next(a for a in parser()._actions if a.choices and a.dest == "verb").choices or {}
+        shown = [
+            f"## python -m training.safecrs {verb}\n\n```text\n{one.format_help()}```" for verb, one in verbs.items()
+        ]
+    finally:
+        os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
+    return "\n\n".join(shown)
+
+
+def page() -> str:
+    return "\n\n".join([HEAD.rstrip(), *(section(name, command) for name, command in commands()), training()]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

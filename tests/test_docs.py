@@ -1,0 +1,168 @@
+"""The docs do what they say: every command exists, and is run in order as a reader would, or says why not."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder import store, traits
+from saferec_builder.cli import demo
+from saferec_builder.demo import inputs
+from tests import cli_doc, release_world
+from tests.conftest import Ran
+from tests.doc_pages import DOCS, ROOT, blocks, files, pages, words
+
+Cli = Callable[..., Ran]
+ELSEWHERE = {  # pages with commands that another test runs
+    "README.md": "tests/test_line.py runs the line, tests/test_wheel.py the demo",
+    "contributing.md": "they are the tests",
+    "mining.md": "tests/test_reddit.py, test_redial.py, test_sources.py",
+    "oracle.md": "tests/test_oracle_cli.py, tests/test_oracle_doc.py",
+    "proposing.md": "tests/test_propose_score.py",
+    "releases.md": "tests/test_docs_releases.py",
+    "review-guide.md": "tests/test_review_contract.py",
+    "scale.md": "tests/bench",
+    "training.md": "tests/test_training_run.py",
+}
+EMPTY = {"tutorial.md", "how-to/games.md", "how-to/reddit.md"}  # they make their own workspace
+RELEASED = {"how-to/recommender.md"}
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS)) if page.is_relative_to(DOCS) else page.name
+
+
+TOLD = [page for page in pages() if name_of(page) not in ELSEWHERE and any(not b.skip for b in blocks(page))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
+    """Also those that are not run here."""
+    import typer
+
+    from saferec_builder.cli.app import app
+    from training.safecrs import parser
+
+    for block in blocks(page):
+        for line in block.commands:
+            said = words(line)
+            if said[:1] == ["saferec-build"]:
+                command, rest = typer.main.get_command(app), said[1:]
+                while rest and rest[0] in getattr(command, "commands", {}):
+                    command, rest = command.commands[rest[0]], rest[1:]  # type: ignore[attr-defined]
+                if rest != ["--help"]:
+                    command.make_context("", rest)
+            elif said[:3] == ["python", "-m", "training.safecrs"]:
+                parser().parse_args(said[3:])
+
+
+def test_every_page_that_is_not_run_says_why() -> None:
+    for page in pages():
+        for block in blocks(page):
+            assert block.skip is None or len(block.skip) > 20, f"{page}: {block}"
+    assert len(TOLD) >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TOLD, ids=name_of)
+def test_a_reader_who_types_along_gets_there(
+    page: Path, tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    home = prepared(name_of(page), tmp_path, workspace, cli)
+    monkeypatch.chdir(home)
+    for name, text in files(page).items():
+        Path(name).write_text(text)
+    for block in blocks(page):
+        answer(block.people)
+        for line in () if block.skip else block.commands:
+            ran = typed(words(line), cli, monkeypatch)
+            assert ran.code == 0, f"{page.name}: {line}\n{ran.out}\n{ran.err}"
+
+
+def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:
+    if name in EMPTY:
+        return tmp_path
+    release_world.fill(ws, *release_world.requests())
+    if name in RELEASED:
+        assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return ws.root
+
+
+def answer(names: tuple[str, ...]) -> None:
+    """The tutorial's people fill in their files; what is true is what the sample's authors know."""
+    if names:
+        truth = inputs.write(Path("..") / "sample" / "input", traits.load(), store.replacing, 300)
+        demo._answer(Path("."), truth, names)
+
+
+def typed(line: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Ran:
+    if line[0] == "saferec-build":
+        return cli(*line[1:])
+    if line[0] == "cd":
+        monkeypatch.chdir(line[1])
+        return Ran(0, "", "")
+    assert line[0] == "python", line
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, timeout=300, env=env, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+# ---- the reference and the links
+
+
+def test_the_reference_of_commands_is_current() -> None:
+    made = cli_doc.page()
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run `python -m tests.cli_doc`"
+    assert made.count("\n## saferec-build ") == len(list(cli_doc.commands())) >= 25
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), f"{page}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page}: {link}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    import tomllib
+
+    def leaves(part: Any) -> list[str]:
+        if isinstance(part, str):
+            return [part]
+        return [x for one in (part.values() if isinstance(part, dict) else part) for x in leaves(one)]
+
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    assert sorted(leaves(site["nav"])) == sorted(name_of(page) for page in pages() if page.name != "README.md")
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_complaint_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    tool = Path(sys.executable).with_name("zensical")
+    words = [str(tool), "build", "--strict", "-f", str(tmp_path / "zensical.toml")]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    made = sorted((tmp_path / "build" / "site").rglob("*.html"))
+    assert len(made) >= len(pages()) - 1
+    for page in made:
+        loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?:)?//', page.read_text("utf-8"))
+        assert not loaded, page
