@@ -97,8 +97,7 @@ def test_killed_twice_and_gone_on_it_ends_with_the_same_figures(tmp_path: Path) 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     short = ["--set", "both.num_train_epochs=1", "--set", "gdpo.max_steps=1", "--output", str(tmp_path / "runs")]
-    cpu = ["--set", "both.use_cpu=true", "--set", "gdpo.use_cpu=true"]
-    done = ran(*launch, "-m", "training.safecrs", *words(tmp_path), *short, *cpu)
+    done = ran(*launch, "-m", "training.safecrs", *words(tmp_path), *short)
     assert done.stdout.count("safe_gdpo:") == 1, done.stdout  # one of them speaks and writes
     card = json.loads((tmp_path / "runs" / "sft" / "run.json").read_text())
     assert card["steps"] == 1  # four rows, two a process and step: alone it would be two

@@ -94,9 +94,10 @@ def alone(work: Callable[[], None]) -> None:
     if first():
         work()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        import torch
         from accelerate import PartialState
 
-        PartialState().wait_for_everyone()
+        PartialState(cpu=not torch.cuda.is_available()).wait_for_everyone()
 
 
 def read_card(folder: Path, name: str = CARD) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,20 +45,21 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(found, dict) or not isinstance(found.get("saferec", {}), dict):
         raise TrainingError(f"{path}: wanted TRL arguments as `name: value`, and ours under `saferec:`")
     found["saferec"] = {**OURS, **found.get("saferec", {})}
-    for change in changes:
-        _change(found, change)
+    for one in changes:
+        change(found, one)
     strange = [key for key in found["saferec"] if key not in OURS]
     if strange:
         raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
     return found
 
 
-def _change(settings: dict[str, Any], change: str) -> None:
+def change(settings: dict[str, Any], said: str) -> None:
+    """Puts "key=value" or "saferec.key=value" in."""
     import yaml
 
-    key, equals, value = change.partition("=")
+    key, equals, value = said.partition("=")
     if not equals or not key.strip():
-        raise TrainingError(f"--set {change}: wanted key=value, for example --set learning_rate=1e-4")
+        raise TrainingError(f"--set {said}: wanted key=value, for example --set learning_rate=1e-4")
     place, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
     place[name] = _value(yaml.safe_load(value))
 
@@ -83,9 +85,18 @@ def trl(kind: type, settings: dict[str, Any], output: Path, seed: int) -> Any:
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
         try:
-            return kind(**{"output_dir": str(output), "seed": seed, **named})
+            return kind(**{"output_dir": str(output), "seed": seed, **_together(), **named})
         except (TypeError, ValueError) as fault:
             raise TrainingError(f"trl.{kind.__name__}: {' '.join(str(fault).split())}") from None
+
+
+def _together() -> dict[str, Any]:
+    """Several processes without a GPU find each other only where the CPU is asked for."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return {}
+    import torch
+
+    return {} if torch.cuda.is_available() else {"use_cpu": True}
 
 
 def key(*parts: Any) -> str:
