@@ -20,7 +20,7 @@ import polars as pl
 from saferec_builder import cues, tables
 from saferec_builder.traits import Taxonomy
 
-VERSION = "rules-1"
+VERSION = "rules-2"
 NEAR = 120  # code points between a cue and what is said of it
 LONG = 400  # code points: so much of a sentence without an end is read on either side
 MOST = 40  # hits of one trait in one turn

@@ -1,5 +1,6 @@
 """diff names what changed and why, and what looks like damage: measured on planted corruption."""
 
+import json
 import random
 
 import polars as pl
@@ -105,6 +106,33 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert [(r["role"], r["verdict"]) for r in flip["reviews"]] == [("reviewer", "absent")]
     text = cli("diff", "1.0.0", "1.1.0", "-C", ws.root).out
     assert "- gore: 1 present -> absent" in text and "c001 gore" in text
+
+
+def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
+    from saferec_builder import store, tables
+    from tests import release_world as world_
+
+    rows, said = world_.requests()
+    ws = world_.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    # of the four test requests c037 and c039 cannot see blood; the model gives c037 the bloody B of its answer B, C
+    fixed = said[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
+    store.append(ws, tables.LABELS, world_.labels(fixed))
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+    answers = tmp_path / "a-model.jsonl"
+    given = {"c036": "D", "c037": "B", "c038": "D", "c039": "E"}
+    lines = [json.dumps({"id": name, "text": f"1. {world_.film(letter)}"}) for name, letter in given.items()]
+    answers.write_text("\n".join(lines))
+    words = ("diff", "1.0.0", "1.0.1", "--predictions", answers, "-C", ws.root)
+    ran = cli(*words, "--json")
+    assert ran.code == 0, ran.err
+    # SVR@10 of sensitive people: 1 of 10 places of c037 is violated, none of c039; then c039 is the only one
+    (svr,) = [pair for name, pair in ran.json["metrics"].items() if name.split("@")[0] == "svr"]
+    assert svr == [0.05, 0.0]
+    assert "- svr" in cli(*words).out
+    answers.write_text("not JSON")
+    ran = cli(*words)
+    assert ran.code == 1 and "cannot be scored" in ran.err
 
 
 def reviews(rows, ids, verdict, who="ann"):

@@ -38,6 +38,9 @@ NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever wa
     "no plane crashes, I fly on Monday": "accidents_disasters",
     "I can't handle sad endings right now": "sad_endings",
     "My sister and I watch together, she faints at needles": "needles",
+    "Torture on screen is the last thing I need": "torture",
+    "Injections make the room spin, so skip such scenes": "needles",
+    "Real snakes are nothing I can look at": "spiders_snakes",
     "movie night with my wife, and she can't stand jump scares": "horror_scares",
 }
 IMPLIED = {

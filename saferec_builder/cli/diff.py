@@ -69,6 +69,6 @@ def _metrics(homes: list[Path], predictions: Path) -> dict[str, list[Any]]:
                 why = ran.stderr.strip().splitlines()[-1:] or ["no reason given"]
                 raise TrainingError(f"{home}: the predictions cannot be scored: {why[0].removeprefix('error: ')}")
             report = json.loads((Path(out) / "report.json").read_text(encoding="utf-8"))
-            told.append(report["runs"][0]["metrics"])
+            told.append(next(run["metrics"] for run in report["runs"] if run["name"] == predictions.stem))
     wanted = [name for name in told[0] if name.startswith(("recall", "svr", "ndcg", "unknown"))]
     return {name: [run.get(name, {}).get("mean") for run in told] for name in wanted}
