@@ -15,7 +15,6 @@ P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Bet
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -190,42 +189,53 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
 
     A title that the catalog does not hold, or holds twice, is unknown; a misspelt trait is an error.
     """
-    answers: dict[tuple[str, int | None, tuple[str, ...]], str] = {}
+    answers: dict[str, tuple[int | None, tuple[str, ...], str]] = {}  # per title the question asked last
     masks: dict[tuple[str, ...], int] = {}
-    single = _singles(oracle, index, domain)
+    dated = _dated(oracle, index, domain)
     apart, find = titles.YEARS_APART, titles.find
 
-    def check(*asked: Any) -> str:
-        word = answers.get(asked)
-        if word is not None:
-            return word
-        title, year, traits = asked
+    def check(title: str, year: int | None, traits: tuple[str, ...]) -> str:
+        last = answers.get(title)
+        if last is not None and last[0] == year and last[1] == traits:
+            return last[2]
         mask = masks.get(traits)
         if mask is None:
             mask = masks[traits] = oracle.mask(traits)
-        one = single.get(title.lower())
-        if one is not None and year is not None and -apart <= (one & 4095) - year <= apart:
+        one = dated.get(title.lower())
+        if type(one) is list and year is not None:
+            one = _nearest(one, year)
+        if type(one) is int and year is not None and -apart <= (one & 4095) - year <= apart:
             word = "violated" if one >> 12 & mask else "unknown" if one >> 44 & mask else "clear"
         else:
             word = VERDICTS[verdict_of(oracle, oracle.row(find(index, title, year, domain).item), mask)]
         if len(answers) > _REMEMBERED:
             answers.clear()
-        answers[asked] = word
+        answers[title] = (year, traits, word)
         return word
 
     return check
 
 
-def _singles(oracle: Oracle, index: titles.Index, domain: str | None) -> dict[str, int]:
-    """Per title, in lower case, that one dated item has: unknown bits, violated bits and the year in one number."""
+def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> dict[str, int | list[int]]:
+    """Per title, in lower case, whose items are all dated: unknown bits, violated bits and the year in one number each.
+
+    Titles that need more than the nearest year are left to `titles.find`.
+    """
     if oracle.codes.shape[1] > 32:
         return {}
     bits, row = oracle.bits[1], oracle.row
-    return {
-        title: bits[row(rows[0][2])] << 12 | rows[0][0]
-        for title, rows in index.spelt.items()
-        if len(rows) == 1 and rows[0][0] is not None and domain in (None, rows[0][1])
-    }
+    found: dict[str, int | list[int]] = {}
+    for title, rows in index.spelt.items():
+        packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
+        if len(packed) == len(rows):
+            found[title] = packed[0] if len(rows) == 1 else packed
+    return found
+
+
+def _nearest(packed: list[int], year: int) -> int | None:
+    """The one item whose year is nearest; None where two are."""
+    near = sorted((abs((one & 4095) - year), one) for one in packed)
+    return near[0][1] if near[0][0] < near[1][0] else None
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:

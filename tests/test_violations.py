@@ -1,5 +1,6 @@
 """THE rule, in numbers that one can check by hand."""
 
+import itertools
 import subprocess
 import sys
 
@@ -189,6 +190,19 @@ def test_every_way_to_ask_gives_one_answer(width):
         full = np.vstack([codes, np.zeros((1, width), np.int8)])  # nobody: unknown
         want = violations.worst(full[:, sorted(set(wanted))]).tolist()
         assert answers(codes, items, [f"t{n}" for n in wanted]) == [want] * 5
+
+
+def test_remakes_asked_one_by_one_are_the_items_that_titles_find():
+    # two or three items of one title, some without a year, some in the same one; every year around them
+    years = [pair for n in (2, 3) for pair in itertools.product((1990, 1991, 1995, None), repeat=n)]
+    rows = [(f"{n}-{k}", f"Film {n}", year, "film", ()) for n, some in enumerate(years) for k, year in enumerate(some)]
+    codes = np.random.default_rng(1).integers(0, 3, (len(rows), 1)).astype(np.int8)
+    known, shelf = violations.oracle([row[0] for row in rows], ["x"], codes), titles.index(rows)
+    check = violations.checker(known, shelf)
+    asked = [(f"FILM {n}", year) for n in range(len(years)) for year in (None, *range(1986, 1999))]
+    want = [violations.verdict(known, titles.find(shelf, *one).item, ["x"]) for one in asked]
+    assert [check(*one, ("x",)) for one in asked] == want
+    assert set(want) == set(violations.VERDICTS)
 
 
 def test_a_title_that_nobody_knows_is_unknown_and_a_misspelt_trait_an_error():
