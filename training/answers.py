@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse"]
 
 MOST = 100  # entries that are kept of one answer
 LONG = 20_000  # characters of an answer that are read
+REMEMBERED = 1 << 18  # titles
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
 _MORE = re.compile(r"^\W*(?:[,;|&]|and\b)", re.I)  # after a title and its year: another title follows
@@ -31,6 +33,7 @@ _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
+_PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _TIDY = str.maketrans(
     {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff"), "")
@@ -62,7 +65,10 @@ class Answer:
 
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     """The ranked items of a completion; every text gives an Answer, none an error."""
-    tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", text.translate(_TIDY), flags=re.S)[:LONG]
+    tidy = text if _PLAIN.fullmatch(text) else text.translate(_TIDY)
+    if "<think>" in tidy:
+        tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
+    tidy = tidy[:LONG]
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)
     entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
@@ -82,13 +88,27 @@ def from_items(items: Sequence[dict[str, Any]], find: Find, domain: str | None =
 
 def _plain(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of "1. Title (Year)" lines of known items and nothing else: most answers of a trained model, at once."""
-    entries = []
+    entries, memory = [], _remembered(look)
     for line in lines:
-        position = _POSITION.match(line)
-        if not position or not (item := look(position[1], int(position[2]))):
+        number, _, name = line.partition(". ")
+        entry = memory.get(name)
+        if entry is None:
+            position = _POSITION.match(line)
+            if not position or not (item := look(position[1], int(position[2]))):
+                return []
+            entry = Entry(position[1], int(position[2]), item)
+            if len(memory) < REMEMBERED:
+                memory[name] = entry
+        elif not (number.isdecimal() and len(number) <= 3):
             return []
-        entries.append(Entry(position[1], int(position[2]), item))
+        entries.append(entry)
     return entries
+
+
+@lru_cache(maxsize=64)
+def _remembered(look: Look) -> dict[str, Entry]:
+    """ "Title (Year)" as a line wrote it -> the entry that it was read as, for one catalogue and domain."""
+    return {}
 
 
 def _names(entries: Sequence[Entry]) -> bool:

@@ -1,0 +1,54 @@
+"""The GPU bench on its smallest shape, here on a CPU; the formula of MFU by hand. No figure of it is quoted."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+from training import bench_gpu  # noqa: E402
+
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+SMALL = "--steps 1 --batch 2 --length 16 --prompts 1 --generations 2 --prompt-length 8 --answer-length 12".split()
+
+
+def test_the_formula_by_hand() -> None:
+    # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800; frozen: 40 + ...
+    parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
+    assert bench_gpu.flops(parts, 5, 6) == 5100 and bench_gpu.flops(parts, 5, 4) == 5080
+
+
+def test_the_shapes_have_the_published_sizes() -> None:
+    # on the meta device: nothing is allocated. Qwen2.5-0.5B has .36 B weights without embeddings, Llama-3.1-8B 8.03 B
+    import transformers
+
+    found = {}
+    for name in ("qwen2.5-0.5b", "llama-3.1-8b"):
+        facts = dict(bench_gpu.SHAPES[name])
+        config = getattr(transformers, facts.pop("kind"))(**facts)
+        with torch.device("meta"):
+            model = transformers.AutoModelForCausalLM.from_config(config)
+        found[name] = bench_gpu.sizes(model) | {"all": sum(p.numel() for p in model.parameters())}
+    assert found["qwen2.5-0.5b"]["N"] == pytest.approx(0.36e9, rel=0.01)
+    assert found["qwen2.5-0.5b"]["all"] == pytest.approx(0.494e9, rel=0.001)
+    assert found["llama-3.1-8b"]["all"] == pytest.approx(8.03e9, rel=0.001)
+    assert found["llama-3.1-8b"]["h"] == found["llama-3.1-8b"]["d"] == 4096
+
+
+def test_both_parts_run_and_their_times_add_up() -> None:
+    found = bench_gpu.main(["--shape", "tiny", "--lora", "2", "--peak", "1e12", *SMALL])
+    sft, gdpo = found["sft"], found["gdpo"]
+    assert sft["tokens_per_second"] == pytest.approx(2 * 16 / sft["seconds_per_step"])
+    assert sft["mfu"] > sft["mfu_done"] > 0
+    parts = [gdpo[f"{name}_seconds"] for name in ("rollout", "reward", "update")]
+    assert all(part > 0 for part in parts) and sum(parts) == pytest.approx(gdpo["step_seconds"])
+    assert sum(gdpo[f"{name}_share"] for name in ("rollout", "reward", "update")) == pytest.approx(1)
+    assert gdpo["rollout_tokens_per_second"] == pytest.approx(2 * 12 / gdpo["rollout_seconds"])
+
+
+def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
+    from saferec_builder.errors import TrainingError
+
+    with pytest.raises(TrainingError, match="no_such"):
+        bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])

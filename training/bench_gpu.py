@@ -1,0 +1,328 @@
+"""python -m training.bench_gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
+
+Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
+machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
+update. Rewards read real lists from text, so that their share is what it would be.
+
+MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
+N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
+the square), d width, V vocabulary. With LoRA the N frozen weights need no gradient of their own: `mfu_done` has 4 N and
+counts what was really computed.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in `kind`
+    "qwen2.5-0.5b": {
+        "kind": "Qwen2Config",
+        "vocab_size": 151_936,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    },
+    "llama-3.1-8b": {
+        "kind": "LlamaConfig",
+        "vocab_size": 128_256,
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "tie_word_embeddings": False,
+    },
+    "tiny": {
+        "kind": "LlamaConfig",
+        "vocab_size": 2_000,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": True,
+    },
+}
+PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "4090": 165e12}  # dense bf16, per second
+ITEMS = 1000  # of the invented catalogue that rewards look titles up in
+K = 10
+
+
+def main(words: Sequence[str] | None = None) -> dict[str, Any]:
+    given = _parser().parse_args(words)
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    machine = torch.cuda.get_device_name() if on_gpu else "CPU"
+    peak = given.peak or next((v for name, v in PEAKS.items() if name in machine), None)
+    made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
+    if "sft" in given.parts:
+        made["sft"] = sft(given, peak)
+    if "gdpo" in given.parts:
+        made["gdpo"] = gdpo(given)
+    print(json.dumps(made))
+    return made
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training.bench_gpu", description=__doc__.split("\n")[0])
+    parser.add_argument("--shape", choices=SHAPES, required=True)
+    parser.add_argument("--parts", nargs="+", choices=["sft", "gdpo"], default=["sft", "gdpo"])
+    parser.add_argument("--lora", type=int, default=16, help="rank; 0: all weights are trained")
+    parser.add_argument("--length", type=int, default=2048, help="tokens of a row of SFT")
+    parser.add_argument("--batch", type=int, default=8, help="rows of an SFT step")
+    parser.add_argument("--prompts", type=int, default=16, help="prompts of a GDPO step")
+    parser.add_argument("--generations", type=int, default=8)
+    parser.add_argument("--prompt-length", type=int, default=256)
+    parser.add_argument("--answer-length", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=10, help="steps that are timed, after two that are not")
+    parser.add_argument("--peak", type=float, help="dense bf16 FLOP/s of the chip, where it is not known here")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an argument of TRL's config")
+    return parser
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
+    """Tokens a second of SFT on full rows, and MFU where the chip's peak is known."""
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+
+    rows = (2 + given.steps) * given.batch
+    ids = [[5 + (7 * n + m) % 1000 for m in range(given.length)] for n in range(rows)]
+    clock = Clock()
+
+    class Timed(SFTTrainer):
+        def training_step(self, *args: Any, **named: Any) -> Any:
+            with clock("step"):
+                return super().training_step(*args, **named)  # type: ignore[no-untyped-call]
+
+    model = weights(given.shape)
+    parts = sizes(model)
+    trainer = Timed(
+        model=model,
+        args=_config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length),
+        train_dataset=Dataset.from_dict({"input_ids": ids, "completion_mask": [[1] * given.length] * rows}),
+        processing_class=tokenizer(),
+        peft_config=_lora(given.lora),
+    )
+    trainer.train()
+    took = clock.of("step", given.steps)
+    speed = given.batch * given.length / took
+    found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": _memory()}
+    if peak:
+        found["mfu"] = speed * flops(parts, given.length, 6) / peak
+        found["mfu_done"] = speed * flops(parts, given.length, 4 if given.lora else 6) / peak
+    return found
+
+
+def gdpo(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a GDPO step and the shares of rollout, reward and update."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+
+    clock = Clock()
+
+    class Timed(GRPOTrainer):
+        def _generate_single_turn(self, *args: Any, **named: Any) -> Any:
+            with clock("rollout"):
+                return super()._generate_single_turn(*args, **named)  # type: ignore[no-untyped-call]
+
+        def _calculate_rewards(self, *args: Any) -> Any:
+            with clock("reward"):
+                return super()._calculate_rewards(*args)
+
+        def training_step(self, *args: Any, **named: Any) -> Any:
+            with clock("step"):
+                return super().training_step(*args, **named)  # type: ignore[no-untyped-call]
+
+    rows = [_row(n, given.prompt_length) for n in range(given.prompts * (2 + given.steps))]
+    trainer = Timed(
+        model=weights(given.shape),
+        args=_config(
+            GRPOConfig,
+            given,
+            per_device_train_batch_size=given.prompts * given.generations,
+            num_generations=given.generations,
+            max_completion_length=given.answer_length,
+            generation_kwargs={"min_new_tokens": given.answer_length},
+            multi_objective_aggregation="normalize_then_sum",
+            loss_type="grpo",
+        ),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer(),
+        peft_config=_lora(given.lora),
+        reward_funcs=_rewards(),
+    )
+    trainer.train()
+    parts = {name: clock.of(name, given.steps) for name in ("step", "rollout", "reward")}
+    parts["update"] = parts["step"] - parts["rollout"] - parts["reward"]
+    shares = {f"{name}_share": parts[name] / parts["step"] for name in ("rollout", "reward", "update")}
+    answered = given.prompts * given.generations * given.answer_length / parts["rollout"]
+    return (
+        {f"{name}_seconds": value for name, value in parts.items()}
+        | shares
+        | {
+            "rollout_tokens_per_second": answered,
+            "memory_gib": _memory(),
+        }
+    )
+
+
+class Clock:
+    """Seconds of named spans, the GPU's work included."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[float]] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = _now()
+        yield
+        self.spans.setdefault(name, []).append(_now() - start)
+
+    def of(self, name: str, steps: int) -> float:
+        """Mean of the last `steps` spans: what comes before warms up."""
+        last = self.spans[name][-steps:]
+        return sum(last) / len(last)
+
+
+def _now() -> float:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _memory() -> float | None:
+    import torch
+
+    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+
+
+# --- models and data --------------------------------------------------------------------------------------------------
+
+
+def weights(shape: str) -> Any:
+    """A model of this shape with random weights; in bf16 where there is a GPU."""
+    import torch
+    import transformers
+
+    facts = dict(SHAPES[shape])
+    made = getattr(transformers, facts.pop("kind"))(
+        **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
+    )
+    made.bos_token_id = None
+    on_gpu = torch.cuda.is_available()
+    with torch.device("cuda" if on_gpu else "cpu"):
+        kind = torch.bfloat16 if on_gpu else torch.float32
+        return transformers.AutoModelForCausalLM.from_config(made, dtype=kind)  # type: ignore[no-untyped-call]
+
+
+def sizes(model: Any) -> dict[str, int]:
+    """N, L, h, d and V of the formula."""
+    facts, embeddings = (
+        model.config,
+        {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)},
+    )
+    head = getattr(facts, "head_dim", None) or facts.hidden_size // facts.num_attention_heads
+    return {
+        "N": sum(p.numel() for p in model.parameters() if id(p) not in embeddings),
+        "L": facts.num_hidden_layers,
+        "h": facts.num_attention_heads * head,
+        "d": facts.hidden_size,
+        "V": facts.vocab_size,
+    }
+
+
+def flops(parts: dict[str, int], length: int, factor: int) -> float:
+    """FLOPs of training on one token; factor 6, or 4 where the N weights are frozen."""
+    attention, head = 6 * parts["L"] * parts["h"] * length, 6 * parts["d"] * parts["V"]
+    return float(factor * parts["N"] + attention + head)
+
+
+def tokenizer() -> Any:
+    """A thousand words and the marks of a chat: enough for data that nobody reads."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<pad>", "<end>", "<unk>", "<user>", "<answer>", *(f"w{n}" for n in range(1100))]
+    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    template = "{% for m in messages %}<user> {{ m.content }} {% endfor %}<answer>"
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", unk_token="<unk>", chat_template=template
+    )
+
+
+def _row(n: int, length: int) -> dict[str, Any]:
+    said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
+    wanted = [f"i{(n + m) % ITEMS}" for m in range(5)]
+    return {
+        "prompt": [{"role": "user", "content": said}],
+        "traits": ["gore"],
+        "truth": wanted,
+        "safe_truth": wanted[1:],
+        "seen": [],
+        "domain": "film",
+    }
+
+
+def _rewards() -> list[Any]:
+    """Our rewards; each answer is read from a list of ten titles that its tokens decide."""
+    import numpy as np
+
+    from saferec_builder import titles, violations
+    from training import rewards
+    from training.answers import finder, parse
+
+    names = [f"A Title of Number {n} ({1950 + n % 70})" for n in range(ITEMS)]
+    split = [titles.split_year(name) for name in names]
+    index = titles.index((f"i{n}", title, year, "film", ()) for n, (title, year) in enumerate(split))
+    codes = np.where(np.arange(ITEMS)[:, None] % 5 == 0, violations.VIOLATED, violations.CLEAR).astype(np.int8)
+    oracle = violations.oracle([f"i{n}" for n in range(ITEMS)], ["gore"], codes)
+    find = finder(index)
+
+    def read(completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **_: Any) -> list[list[str]]:
+        lists = ["\n".join(f"{r}. {names[i % ITEMS]}" for r, i in enumerate(ids[:K], 1)) for ids in completion_ids]
+        return [parse(text, find, "film").ranked for text in lists]
+
+    return list(rewards.functions(read, oracle, K))
+
+
+def _lora(rank: int) -> Any:
+    from training.fit import lora
+
+    return lora(rank)
+
+
+def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
+    """A TRL configuration for a run of which nothing is kept."""
+    import torch
+
+    from training import settings
+
+    on_gpu = torch.cuda.is_available()
+    fixed |= {"max_steps": 2 + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
+    fixed |= {"save_strategy": "no", "report_to": "none", "bf16": on_gpu, "use_cpu": not on_gpu}
+    fixed |= {"gradient_checkpointing": False, "dataloader_pin_memory": on_gpu}
+    import tempfile
+    from pathlib import Path
+
+    changed = {"saferec": {}, **fixed}
+    for change in given.set:
+        settings.change(changed, change)
+    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "bench_gpu", 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
