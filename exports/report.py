@@ -23,11 +23,17 @@ KNOWN = {
     "sft": "SFT without safety",
     "safe_sft": "Safe-SFT",
     "safe_gdpo": "Safe-SFT + GDPO",
-    "oracle_filter": "Oracle filter",
-    "popularity": "Popularity",
 }
-BASELINES = ("oracle_filter", "popularity")
 RAW = "sft"  # what the others are compared with
+BASELINES = {  # as training names them
+    "oracle_filter": "Oracle filter",
+    "blind": "Evidence taken out",
+    "retrieval": "Retrieval",
+    "retrieval_filter": "Retrieval + filter",
+    "retrieval_blind": "Retrieval, blind",
+    "popularity": "Popularity",
+    "popularity_filter": "Popularity + filter",
+}
 
 
 class Interval(BaseModel):
@@ -82,7 +88,7 @@ def read_runs(folder: Path) -> dict[str, Any]:
         raise ReleaseError(f"{path}: {where}: {first['msg']}: evaluate again, or give another --runs") from None
     made = found.model_dump() | {"folder": path.parent.name}
     for run in made["runs"]:
-        run["label"] = KNOWN.get(run["name"], run["name"])
+        run["label"] = (KNOWN | BASELINES).get(run["name"], run["name"])
     return made
 
 

@@ -174,6 +174,15 @@ def test_no_label_of_the_plane_covers_another() -> None:
     assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 706, 356, 34)
 
 
+def test_every_baseline_of_training_is_told_apart_from_the_runs(tmp_path: Path) -> None:
+    from training import evaluate
+
+    assert set(page.BASELINES) == set(evaluate.BASELINES)
+    assert len({*page.BASELINES.values(), *page.KNOWN.values()}) == len(page.BASELINES) + len(page.KNOWN)
+    told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
+    assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
+
+
 @pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
 def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
     assert plots.ticks(largest)[-1] == last
