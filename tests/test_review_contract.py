@@ -115,6 +115,28 @@ def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, 
     assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on what is disputed, nothing more
 
 
+def test_a_later_dispute_on_the_same_conversation_is_asked_too(ws, tool, review, cli):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    tool.answer("bo", says({"c1": YES["c1"]}))
+    review("pull")
+    review("push", "--adjudicator", "cy")
+    tool.answer("cy", says(YES))
+    review("pull")
+    tool.answer("ann", says({"c1": YES["c1"], "c2": {"accidents_disasters": "crash", "needles": "crash"}}))
+    review("pull")
+    review("push", "--adjudicator", "cy")
+    assert tool.tasks("cy") == {"c2": ["needles"]}
+    tool.answer("cy", lambda subject, asked: Verdict({"needles": "crash"}) if asked == ["needles"] else None)
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 0
+    last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c2", method="adjudicated")
+    assert set(last.select("trait", "verdict").iter_rows()) == {
+        ("accidents_disasters", "present"),
+        ("needles", "present"),
+    }
+
+
 def test_what_was_left_open_is_no_verdict(ws, tool, review):
     review("push", *TWO, "--audit", 0)
     tool.answer("ann", lambda subject, asked: Verdict(YES["c1"], note="hm") if subject == "c1" else None)
