@@ -139,6 +139,20 @@ def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
     assert ran.code == 1 and "9.9.9" in ran.err and len(ran.err.splitlines()) == 1
 
 
+def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
+    ws, words = told
+    row = requests()[0][1]  # c001 had gore; nobody reviewed it again, and now it has not: a silent flip
+    store.append(ws, tables.LABELS, frame(tables.LABELS, label(row, verdict="absent")))
+    made = cli("release", "2.0.0", "-C", ws.root)
+    assert made.code == 0, made.err
+    assert cli(*words).code == 0
+    text = text_of((ws.root / "report.html").read_text())
+    assert "1.0.0 → 2.0.0" in text and "Blood and gore present → absent 1" in text
+    assert "Alarm: 1 verdicts changed without a review behind it" in text
+    cli(*words, "--release", "1.0.0")
+    assert "1.0.0 is the first version here" in text_of((ws.root / "report.html").read_text())
+
+
 # ---- runs
 
 
