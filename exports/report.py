@@ -54,6 +54,8 @@ class Run(Slice):
     split: str
     n_sensitive: int
     slices: dict[str, Slice] = {}
+    against: str | None = None
+    difference: dict[str, Interval] = {}
 
 
 class Named(BaseModel):

@@ -115,9 +115,9 @@ def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
 
 
 def methods(labels: pl.DataFrame) -> dict[str, int]:
-    """How many verdicts were agreed, adjudicated, or are unresolved."""
+    """How many verdicts were agreed, adjudicated, taken over under a certificate (auto), or are unresolved."""
     found = Counter(labels["method"])
-    return {method: found[method] for method in ("agreed", "adjudicated", "unresolved")}
+    return {method: found[method] for method in ("agreed", "adjudicated", "auto", "unresolved")}
 
 
 def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:

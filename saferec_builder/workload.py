@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder.certificates import Bound
+from saferec_builder.certificates import Bound, FalseShare
 from saferec_builder.traits import Taxonomy
 
 Row = dict[str, Any]
@@ -62,11 +62,22 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
     return {"read": len(read), "found": found, "points": points}
 
 
-def missed(told: Any, taxonomy: Taxonomy, words: Callable[[Bound], str]) -> Row:
-    """{pooled, together, gold, traits: [{slug, name, share, words, ...}]} of bounds.Told; lowest bound first."""
+def missed(
+    told: Any, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
+) -> Row:
+    """{pooled, together, gold, false, traits: [{name, share, words, false, ...}]} of bounds.Told; lowest bound first.
+
+    `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
+    """
     names = {t.slug: t.name for t in taxonomy.traits}
-    rows = [_bound(names[slug], bound, words) for slug, bound in told.traits.items() if slug in names]
+    false = {slug: false_words(share) for slug, share in told.false.items()}
+    rows = [
+        _bound(names[slug], bound, words) | {"false": false.get(slug)}
+        for slug, bound in told.traits.items()
+        if slug in names
+    ]
     return {
+        "false": None if told.false_pooled is None else false_words(told.false_pooled),
         "pooled": _bound("Any sensitivity", told.pooled, words),
         "together": [names[slug] for slug in told.together],
         "gold": told.gold,

@@ -188,12 +188,16 @@ def test_no_label_of_the_plane_covers_another() -> None:
     assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 706, 356, 34)
 
 
-def test_every_baseline_of_training_is_told_apart_from_the_runs(tmp_path: Path) -> None:
+def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
     from training import evaluate
 
     assert set(page.BASELINES) == set(evaluate.BASELINES)
     assert len({*page.BASELINES.values(), *page.KNOWN.values()}) == len(page.BASELINES) + len(page.KNOWN)
     told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
+    other = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
+    compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | other))
+    made = text_of(page.render(gather(workspace.root, None) | {"runs": [compared]}))
+    assert "Difference to my-system , user by user" in made and "−0.100 −0.200–−0.050" in made
     assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
 
 

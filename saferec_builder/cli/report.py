@@ -45,7 +45,18 @@ def report(
 
 def gather(folder: Path, version: str | None) -> dict[str, Any]:
     """Everything that the page shows but for the runs: plain values, the same for the same rows."""
-    from saferec_builder import __version__, adjudicate, agreement, bounds, catalog, examples, figures, tables, workload
+    from saferec_builder import (
+        __version__,
+        adjudicate,
+        agreement,
+        bounds,
+        catalog,
+        examples,
+        figures,
+        precision,
+        tables,
+        workload,
+    )
     from saferec_builder import release as stage
     from saferec_builder.cli import adjudicate as desk_of
     from saferec_builder.store import read
@@ -78,7 +89,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
         "methods": figures.methods(labels),
         "proposers": figures.proposers(desk.proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(adjudicate.by_reviewers(desk.votes)), taxonomy),
-        "missed": workload.missed(desk_of.told_bounds(desk), taxonomy, bounds.words),
+        "missed": workload.missed(desk_of.told_bounds(desk), taxonomy, bounds.words, precision.words),
         "effort": workload.effort(desk.standing, labels),
         "load": workload.load(desk.assignments, desk.standing, taxonomy, _pseudonym(ws)),
         "flips": _flips(ws, manifest, taxonomy),
