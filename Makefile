@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
-.PHONY: venv demo test quick lint test-servers bench bench-training soak docs clean
+.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak docs clean
 
 venv: .venv/ready
 
@@ -35,6 +35,9 @@ bench: venv
 
 bench-training: venv
 	$(BIN)/python -m tests.bench training
+
+ablations: venv
+	$(BIN)/python -m tests.bench ablations
 
 soak: venv
 	SAFEREC_SOAK=1 $(BIN)/pytest tests/test_hub_faults.py

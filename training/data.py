@@ -111,6 +111,17 @@ def asked(table: Sequence[Row], release: Release) -> list[Row]:
     return found
 
 
+def unfilled(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
+    """Rows of lists without what they were refilled with (their last items); a list of nothing is left out."""
+    found = []
+    for row in table:
+        left = row["items"][: len(row["items"]) - row["refilled"]]
+        text = "\n".join(f"{n}. {items[i].name}" for n, i in enumerate(left, 1))
+        if left:
+            found.append(row | {"items": left, "completion": [{"role": "assistant", "content": text}], "refilled": 0})
+    return found
+
+
 def read_gold(path: Path | str, release: Release) -> Gold:
     """A JSONL file of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
 

@@ -16,6 +16,7 @@ class Speaker:
     catalogue: Catalogue | None
     batch: int = 256
     new_tokens: int = 256  # at most, where decoding is free
+    masked: bool = True  # whether item tokens are drawn under the masks of training/decoding.py
 
 
 def load(name: str, **settings: Any) -> Speaker:
@@ -50,7 +51,8 @@ def tokens(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequ
     """Per row the greedy answer under the masks: what it names of the traits it heard, and its items."""
     found: list[list[int]] = [[] for _ in rows]
     for picked, ids in _batches(speaker, rows):
-        for n, answer in zip(picked, draw(speaker, ids, [shut[n] for n in picked]), strict=True):
+        closed = [shut[n] for n in picked] if speaker.masked else None
+        for n, answer in zip(picked, draw(speaker, ids, closed), strict=True):
             found[n] = answer
     return found
 

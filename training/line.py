@@ -6,6 +6,7 @@ from typing import Any
 
 from training import compat, evaluate, gdpo, generate, sft, tiny
 from training.baselines import blind
+from training.data import unfilled
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
 from training.runs import Run, alone, first, write
@@ -33,6 +34,8 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         heard = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table = run.rows(settings["saferec"]["rows"], "train")
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
+        if not settings["saferec"]["refill"]:
+            table = unfilled(table, run.release.items)
         return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
@@ -110,7 +113,7 @@ def save_answers(path: Path, given: Answers, run: Run) -> None:
 
 def _speaker(model: str, settings: Settings) -> Speaker:
     ours = settings["saferec"]
-    speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"])
+    speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"], masked=ours["mask"])
     if ours["says"] is None or speaker.catalogue is None:
         return speaker
     return replace(speaker, catalogue=replace(speaker.catalogue, said=ours["says"]))

@@ -12,6 +12,7 @@ from saferec_builder.errors import TrainingError
 CONFIGS = Path(__file__).with_name("configs")
 OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "rows": "sft",  # config of the release to learn lists from
+    "refill": True,  # whether lists that lost items to safety are learnt as refilled to k, or as what was left
     "prefer": "safe",  # which checkpoint is best on validation: see training/judging.py
     "caution": 3.0,  # what one point of svr_upper costs in points of recall, where `safe` is preferred
     "checks": 2,  # how often validation is asked during training
@@ -25,6 +26,7 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see training/credit.py
     "credit": "sequence",  # one advantage for an answer, or one for each rank: sequence | rank
     "rewards": "ours",  # ours, or the paper's for comparison: ours | paper
+    "mask": True,  # whether a model with item tokens may draw only what training/decoding.py permits
     "new_tokens": 256,  # length of an answer where decoding is free
     "batch": 256,  # prompts that are answered at once
 }

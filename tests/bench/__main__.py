@@ -1,13 +1,14 @@
-"""python -m tests.bench [NAME...]: runs bench_NAME.py, or all but training where no name is given."""
+"""python -m tests.bench [NAME...]: runs bench_NAME.py, or all but the long ones where no name is given."""
 
 import importlib
 import sys
 from pathlib import Path
 
+LONG = ("training", "ablations")  # by name only
 HERE = Path(__file__).parent
 ALL = sorted(p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py"))
 
-for name in sys.argv[1:] or [n for n in ALL if n != "training"]:
+for name in sys.argv[1:] or [n for n in ALL if n not in LONG]:
     if name not in ALL:
         sys.exit(f"no benchmark {name!r}: wanted one of {', '.join(ALL)}")
     importlib.import_module(f"tests.bench.bench_{name}").main()
