@@ -29,10 +29,10 @@ def render(manifest: Mapping[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
     )
-    room.filters |= {"yaml": yaml, "slug": _slug}
+    room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
     template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
     return template.render(
-        m={"withdrawn": {}, "missed": {}, "put_back": [], **manifest},
+        m={"withdrawn": {}, "missed": {}, "put_back": [], "plot": None, **manifest},
         size=_Safe(_size(manifest)),
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),
@@ -57,6 +57,10 @@ def yaml(text: str) -> str:
 
 def _slug(text: str) -> str:
     return _Safe(re.sub(r"[^\w]", "", text))
+
+
+def _file(name: str) -> str:
+    return _Safe(re.sub(r"[^\w.-]", "", name))
 
 
 def _printable(text: str) -> str:

@@ -19,6 +19,7 @@ from saferec_builder.errors import HubError, ReleaseError, UsageError
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
 KEPT = {".gitattributes", WITHDRAWN}  # not part of a release, and not stale
+LARGE = 10_000_000  # bytes: files from here on are sent one after the other
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,11 @@ def _commit(api: Any, repo: str, folder: Path, parent: str, added: list[str], st
     facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     mark = f"SHA256SUMS {_sha256(folder / 'SHA256SUMS')}"
     operations: list[Any] = [CommitOperationAdd(path, folder / path) for path in added]
-    operations += [CommitOperationDelete(path) for path in stale]
     try:
+        for addition in operations:
+            if (folder / addition.path_in_repo).stat().st_size >= LARGE:  # what two configs share is then sent once
+                api.preupload_lfs_files(repo, [addition], repo_type=KIND, revision="main", free_memory=False)
+        operations += [CommitOperationDelete(path) for path in stale]
         return str(
             api.create_commit(
                 repo,

@@ -18,6 +18,7 @@ from saferec_builder.errors import ReleaseError
 UNKNOWN, OTHER = "not mined here", "mined with another text"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
+_KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", "plots.png")
 
 Sentence = Callable[[str, str], str]  # conversation, split -> what release --inject added
 
@@ -41,7 +42,7 @@ def rebuild(home: Path, to: Path, mined: pl.DataFrame, sentence: Sentence) -> Re
 
     def finish(draft: Path, written: write.Written) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
         made = facts | {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
-        kept = {name: (home / name).read_bytes() for name in ("traits.toml", "provenance.json", "CHANGELOG.md")}
+        kept = {name: (home / name).read_bytes() for name in _KEPT if (home / name).exists()}
         schemas = rows.schemas(manifest.official)
         texts = {"README.md": card.render(made).encode()}
         return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}

@@ -6,7 +6,7 @@ and the manifest is written last; the database commits once per call. The only S
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -158,7 +158,12 @@ def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     sql = _sql_table(table)
     with _connection(ws) as db:
         sql.create(db, checkfirst=True)
-        rows = db.execute(sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)).all()
+        wanted = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
+        found = db.execute(wanted.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
+        return pl.concat([table.empty, *(_typed(part, table) for part in found.partitions())])
+
+
+def _typed(rows: Sequence[Any], table: tables.Table) -> pl.DataFrame:
     nested, times = _as_text(table)
     stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
     frame = pl.DataFrame([tuple(row) for row in rows], schema=stored, orient="row")

@@ -1,5 +1,6 @@
 """The card says what the manifest says, and nothing that somebody else wrote gets out of its place."""
 
+import hashlib
 import json
 
 import pytest
@@ -97,3 +98,16 @@ def test_the_change_log_grows_downwards(manifest):
     second = card.changelog(manifest | facts, manifest, first)
     assert second.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
     assert "thresholds of the rule changed" in second and second.endswith(first.removeprefix("# Changes\n"))
+
+
+def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
+    from exports import charts
+
+    assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
+    drawn = charts.draw(manifest)
+    assert drawn is not None and drawn[:8] == b"\x89PNG\r\n\x1a\n"
+    assert hashlib.sha256(drawn).hexdigest() == manifest["files"][charts.PLOT]["sha256"]  # the manifest is all it needs
+    fewer = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
+    assert charts.draw(fewer) != drawn
+    assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
+    assert charts.PLOT not in card.render(manifest | {"plot": None})

@@ -17,9 +17,9 @@ from tests.servers.hub import READER, WRITER, Hub
 from tests.servers.hub_repo import Blob, Fault
 
 REPO = "ann/safe"
-# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
+# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, plot, change log, taxonomy, croissant,
 # provenance, manifest, checksums
-FILES = 6 * 3 + 1 + 7
+FILES = 6 * 3 + 1 + 8
 # huggingface_hub itself uploads in a way that its HTTP client calls old
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 
@@ -82,6 +82,14 @@ def test_the_next_version_takes_stale_files_away_in_its_commit(hub, ws, cli, pub
     assert len(repo.commits) == 4 and holds(hub, ws, "1.1.0") and holds(hub, ws, "1.0.0")
     # labels, catalog and taxonomy are the same bytes: not sent again
     assert 0 < said["added"] < FILES and said["added"] + said["skipped"] == FILES
+
+
+def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, ws, publish, monkeypatch):
+    monkeypatch.setattr("exports.hub.LARGE", 2000)
+    large = [p for p in (ws.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]
+    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    assert [c.title for c in hub.repos[REPO].commits] == ["initial commit", "Release 1.0.0"]
+    assert len([line for line in hub.seen if line.endswith("/objects/batch")]) >= len(large) > 1
 
 
 def test_a_large_file_goes_in_parts(hub, publish):

@@ -307,7 +307,7 @@ def _reviews(
 
 def build(ws: Workspace, made: Made) -> tuple[bool, dict[str, Any]]:
     """(is it new, the manifest): writes releases/VERSION, where its version is large enough for what changed."""
-    from exports import card, croissant, provenance, versions, write
+    from exports import card, charts, croissant, provenance, versions, write
     from saferec_builder.checks import check_version
 
     facts = dict(made.facts)
@@ -324,7 +324,10 @@ def build(ws: Workspace, made: Made) -> tuple[bool, dict[str, Any]]:
             proof = {"version": before["version"], "sha256": write.sha256(made.parent / write.SUMS)}
         facts["changes"] = [f"{change.size}: {change.what}" for change in found]
         schemas = rows.schemas(made.content.official)
-        texts = {
+        plot = charts.draw(facts)
+        facts["plot"] = charts.PLOT if plot else None
+        texts = {charts.PLOT: plot} if plot else {}
+        texts |= {
             "README.md": card.render(facts).encode(),
             "CHANGELOG.md": card.changelog(facts, before, log).encode(),
             "croissant.json": croissant.render(facts, written.files, schemas),
