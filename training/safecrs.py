@@ -34,6 +34,8 @@ def parser() -> argparse.ArgumentParser:
                 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
             )
             one.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
+            server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
+            one.add_argument("--server", metavar="URL", help=server)
             one.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     return whole
 
@@ -122,14 +124,26 @@ def _evaluate(given: argparse.Namespace) -> None:
 
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: wanted either --model or --predictions")
-    if given.predictions:
-        compat = given.compat is not None
-        evaluate.evaluate(folder(given.release), given.predictions, given.output, gold=given.gold, compat=compat)
+    if given.predictions or given.server:
+        home, compat = folder(given.release), given.compat is not None
+        files = given.predictions or [_asked(given, home)]
+        evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat)
         return
     from training import line
 
     found = settings.read(given.config, given.changes)
     line.report(_run(given), {"model": given.model}, None, found, given.compat is not None)
+
+
+def _asked(given: argparse.Namespace, home: Path) -> Path:
+    """The predictions file of a model behind a server."""
+    from training import data, server
+
+    release = data.open_release(home)
+    path: Path = given.output / f"{given.model.replace('/', '-').replace(':', '-')}.jsonl"
+    table = data.asked(data.rows(home, "grpo", "test"), release)
+    server.ask(given.server, given.model, table, release.k, path)
+    return path
 
 
 def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]

@@ -1,0 +1,99 @@
+"""evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder.errors import TrainingError
+from tests import small_release
+from training import data, server
+from training.safecrs import main
+
+
+class Model:
+    """Answers by what is asked; `replies` holds statuses to give first, `seen` what was asked."""
+
+    def __init__(self) -> None:
+        self.replies: list[int] = []
+        self.seen: list[tuple[dict[str, Any], str | None]] = []
+        self.url = ""
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    made = Model()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            made.seen.append((asked, self.headers.get("Authorization")))
+            status = made.replies.pop(0) if made.replies else 200
+            text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
+            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        made.url = f"http://127.0.0.1:{http.server_port}/v1"
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        yield made
+        http.shutdown()
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[dict[str, Any]]:
+    return data.rows(small_release.write(tmp_path / "release"), "grpo", "test")
+
+
+def test_a_server_is_evaluated(
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "org/name:1"]
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    run = report["runs"][0]
+    # u7 wants d e and gets d; u8's answer is null: nothing could be read
+    assert run["name"] == "org-name-1" and run["metrics"]["recall@4"]["mean"] == 0.25
+    assert run["metrics"]["invalid@4"]["mean"] == 0.5
+    asked, key = model.seen[0]
+    assert (
+        key == "Bearer sk-secret" and asked["model"] == "org/name:1" and "4 titles" in asked["messages"][0]["content"]
+    )
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert len(model.seen) == 2  # a second run asks nothing again
+    assert "sk-secret" not in capsys.readouterr().out
+
+
+def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: Any, tmp_path: Path) -> None:
+    path, waits = tmp_path / "a.jsonl", []
+    model.replies = [429, 503]
+    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
+    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    with open(path, "a") as file:
+        file.write('{"id": "u8", "te')  # killed while it wrote
+    model.replies = [500] * 5
+    with pytest.raises(TrainingError, match="answered 500 5 times: what came is kept"):
+        server.ask(model.url, "m", rows, 4, path, waits.append)
+    server.ask(model.url, "m", rows, 4, path, waits.append)
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["u7", "u8"]
+
+
+def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp_path: Path) -> None:
+    model.replies = [401, 401]
+    with pytest.raises(TrainingError, match="refused with 401"):
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+    with pytest.raises(TrainingError, match="gave nothing usable"):
+        server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
+    with pytest.raises(TrainingError, match="begins with http"):
+        server.ask("file:///etc/passwd", "m", rows[:1], 4, tmp_path / "c.jsonl")

@@ -1,0 +1,77 @@
+"""Answers of any OpenAI-compatible server for the rows of a split, kept as a predictions file while they come in."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from saferec_builder.errors import TrainingError
+from training.data import Row, jsonl
+
+ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
+AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
+
+
+def ask(
+    url: str, model: str, table: Sequence[Row], k: int, path: Path, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Writes {"id", "text"} for every row to `path`; rows that it holds already are not asked again.
+
+    url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
+    again some times; then the answers so far stay, and running it again goes on from them.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise TrainingError(f"--server {url}: wanted an address that begins with http:// or https://")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _drop_half_a_line(path)
+    there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
+    rows = [row for row in table if row["conversation"] not in there]
+    with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = {pool.submit(_one, url, model, row, k, sleep): row["conversation"] for row in rows}
+        try:
+            for done in as_completed(asked):
+                file.write(json.dumps({"id": asked[done], "text": done.result()}, ensure_ascii=False) + "\n")
+                file.flush()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _drop_half_a_line(path: Path) -> None:
+    """What a killed run left of its last line."""
+    if path.is_file() and (raw := path.read_bytes()) and not raw.endswith(b"\n"):
+        path.write_bytes(raw[: raw.rfind(b"\n") + 1])
+
+
+def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> str:
+    messages = [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
+    body = json.dumps({"model": model, "messages": messages, "temperature": 0, "max_tokens": TOKENS}).encode()
+    headers = {"Content-Type": "application/json"}
+    if token := os.environ.get("OPENAI_API_KEY"):
+        headers["Authorization"] = f"Bearer {token}"
+    for n in range(TRIES):
+        try:
+            with urlopen(Request(f"{url.rstrip('/')}/chat/completions", body, headers), timeout=WAIT) as reply:
+                return _text(json.load(reply), url)
+        except HTTPError as fault:
+            fault.close()
+            if fault.code not in (408, 409, 429) and fault.code < 500:
+                raise TrainingError(f"{url}: the server refused with {fault.code}: check --model and the key") from None
+            why = f"answered {fault.code}"
+        except (URLError, TimeoutError, ConnectionError, ValueError) as fault:
+            why = f"gave nothing usable ({type(fault).__name__})"
+        sleep(2.0**n)
+    raise TrainingError(f"{url}: the server {why} {TRIES} times: what came is kept, run it again")
+
+
+def _text(reply: Any, url: str) -> str:
+    try:
+        content = reply["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise TrainingError(f"{url}: the reply is no chat completion: wanted an OpenAI-compatible server") from None
+    return content if isinstance(content, str) else ""  # a refusal may come as null
