@@ -224,10 +224,18 @@ class Server:
         with failures.told(self.url, doing, ApiError, ParsingError):
             yield self.client
 
+    def _given(self, value: Any) -> Any:
+        """The library takes any JSON for an answer, and leaves empty what is not in it: that is not "nothing there"."""
+        if value is None:
+            raise ReviewError(f"{self.url}: the answer was not understood: is this address really a Label Studio?")
+        return value
+
     def projects(self, mark: str) -> list[sync.Project]:
         """Those whose description begins with the mark, oldest first."""
         with self._asked("list the projects") as client:
-            found = [_project(p) for p in client.projects.list(page_size=100)]  # type: ignore[var-annotated]
+            pages = client.projects.list(page_size=100)  # type: ignore[var-annotated]
+            self._given(pages.items)
+            found = [_project(p) for p in pages]
         return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: p.id)
 
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
@@ -262,6 +270,7 @@ class Server:
                 show_collab_predictions=True,
                 enable_empty_annotation=True,
             )
+        self._given(made.id)
         return _project(made)
 
     def mend(self, project: sync.Project, config: str) -> bool:
@@ -274,7 +283,7 @@ class Server:
 
     def count(self, project: int) -> int:
         with self._asked(f"count the tasks of project {project}") as client:
-            return int(client.projects.get(project).task_number or 0)
+            return int(self._given(client.projects.get(project).task_number))
 
     def send(self, project: int, tasks: list[dict[str, Any]]) -> list[str]:
         with self._asked(f"import {len(tasks)} tasks into project {project}") as client:
@@ -284,7 +293,9 @@ class Server:
     def keys(self, project: int) -> list[tuple[str, str, bool]]:
         """(key, task id, whether anybody has answered it) of every task there."""
         with self._asked(f"list the tasks of project {project}") as client:
-            rows: list[Any] = list(client.tasks.list(project=project, page_size=500, fields="task_only"))
+            pages: Any = client.tasks.list(project=project, page_size=500, fields="task_only")
+            self._given(pages.items)
+            rows: list[Any] = list(pages)
         return [(str((row.data or {}).get("key")), str(row.id), bool(row.total_annotations)) for row in rows]
 
     def delete(self, project: int, task: str) -> None:
