@@ -151,7 +151,7 @@ def _release(root: Path, version: str) -> None:
 def _sent(session: Any, shelf: Path, release: Path) -> float:
     """The share of a release's bytes that a store which has the earlier ones does not hold yet.
 
-    File by file, as `publish --hub` sends them: then what two configs share is found.
+    File by file, as `publish --hub` sends large ones: then what two configs share is found.
     """
     shelf.mkdir(exist_ok=True)
     new = total = 0
