@@ -20,6 +20,7 @@ SAME = 0.8  # Jaccard of word triples
 _BANDS, _ROWS = 20, 6  # 120 permutations: a pair at 0.8 shares a band with 1 - (1 - 0.8^6)^20 = 0.998
 _GRAM = 3
 _ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # mixes the hashes of a run's words
+_MIX = np.random.default_rng(7).integers(1, 1 << 63, _BANDS * _ROWS, np.uint64) | np.uint64(1)  # a band's hash
 _ALL_PAIRS = 64  # rows of one band that are compared each with each; of more, each with that many before it
 
 
@@ -101,14 +102,15 @@ def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> NDArra
 
 
 def _candidates(sketches: NDArray[np.uint32]) -> set[tuple[int, int]]:
-    """Pairs of rows that share a band."""
+    """Pairs of rows that share a band, and now and then one that only hashes alike; each is verified."""
     pairs: set[tuple[int, int]] = set()
+    mixed = sketches * _MIX
     for band in range(_BANDS):
-        part = np.ascontiguousarray(sketches[:, band * _ROWS : (band + 1) * _ROWS])
-        _, group = np.unique(part.view(np.dtype((np.void, part.itemsize * _ROWS))).ravel(), return_inverse=True)
+        group = mixed[:, band * _ROWS : (band + 1) * _ROWS].sum(axis=1)
         order = np.argsort(group, kind="stable")
-        for members in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-            rows = members.tolist()
+        edges = np.flatnonzero(np.diff(group[order], prepend=~group[order[:1]], append=~group[order[-1:]]))
+        for n in np.flatnonzero(np.diff(edges) > 1).tolist():
+            rows = order[edges[n] : edges[n + 1]].tolist()
             pairs.update((a, b) for n, b in enumerate(rows) for a in rows[max(0, n - _ALL_PAIRS) : n])
     return pairs
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from tests import reddit_dump
+from tests.bench.bench_oracle import cpu
 from tests.bench.figures import figure
 
 ROUNDS = 3
@@ -132,7 +133,7 @@ def growth(folder: Path) -> None:
         asked.unlink()
         said.unlink()
     figure("mine.cpu_at_4x_input", used[1][1] / used[0][1], "ratio", "<= 4.4")
-    figure("mine.peak_at_4x_input", used[1][2] / used[0][2], "ratio", "none")
+    figure("mine.peak_at_4x_input", used[1][2] / used[0][2], "ratio", "flat")
 
 
 JOIN = """
@@ -184,18 +185,20 @@ def duplicates() -> None:
         words = docs[n].split()
         words[rng.randrange(60)] = "other"
         docs[10_000 + n] = " ".join(words)
-    start = time.process_time()
-    assert len(duplicates.similar(pl.Series(docs))) == 1_000
-    ours = len(docs) / (time.process_time() - start)
-    start = time.process_time()
-    index = MinHashLSH(threshold=duplicates.SAME, num_perm=120)
-    some = docs[:4_000]
-    for n, doc in enumerate(some):
-        words = doc.split()
-        sketch = MinHash(num_perm=120)
-        sketch.update_batch([" ".join(words[k : k + 3]).encode() for k in range(len(words) - 2)])
-        index.query(sketch)
-        index.insert(n, sketch)
-    theirs = len(some) / (time.process_time() - start)
+    series, some = pl.Series(docs), docs[:4_000]
+
+    def sketched() -> None:
+        index = MinHashLSH(threshold=duplicates.SAME, num_perm=120)
+        for n, doc in enumerate(some):
+            words = doc.split()
+            sketch = MinHash(num_perm=120)
+            sketch.update_batch([" ".join(words[k : k + 3]).encode() for k in range(len(words) - 2)])
+            index.query(sketch)
+            index.insert(n, sketch)
+
+    assert len(duplicates.similar(series)) == 1_000
+    # the best of three each, in turns: what is imported and warmed up first is no part of either
+    spent = [(cpu(lambda: duplicates.similar(series)), cpu(sketched)) for _ in range(3)]
+    ours, theirs = len(docs) / min(one for one, _ in spent), len(some) / min(other for _, other in spent)
     figure("mine.duplicates_per_cpu_second", ours, "docs", "none")
     figure("mine.duplicates_over_datasketch", ours / theirs, "ratio", ">= 20")
