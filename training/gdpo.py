@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training import compat, credit, rewards
+from saferec_builder.errors import TrainingError
+from training import compat, credit, rewards, thinning
 from training import settings as config
 from training.best import Score
 from training.data import Release, Row
@@ -43,13 +44,19 @@ def train(
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
+    table = [{c: row[c] for c in COLUMNS} for row in rows]
+    if ours["thin"] and speaker.catalogue:
+        hidden = thinning.prompts(speaker, table, ours["thin"], seed)
+        table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
     kind = _trainer(speaker)
+    if ours["credit"] == "rank" and speaker.catalogue and not speaker.masked:
+        raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if ours["credit"] == "rank":
         kind = credit.ranked(kind, _places(speaker, last), last, weights)
     trainer = kind(
         model=speaker.model,
         args=config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed),
-        train_dataset=Dataset.from_list([{c: row[c] for c in COLUMNS} for row in rows]),
+        train_dataset=Dataset.from_list(table),
         processing_class=speaker.tokenizer,
         peft_config=lora(ours["lora"]),
         reward_funcs=rewards.functions(
@@ -81,11 +88,9 @@ def _trainer(speaker: Speaker) -> type:
     """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-    catalogue = speaker.catalogue
-    if catalogue is None:
+    if speaker.catalogue is None or not speaker.masked:
         return GRPOTrainer
-
-    items = catalogue
+    items = speaker.catalogue
 
     class Masked(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> tuple[list[list[int]], None]:

@@ -1,0 +1,60 @@
+"""Words hidden from a model that knows no language: it would learn the training sentences by heart.
+
+Only words of prompts are hidden, in any model with item tokens: never items, marks or answers.
+"""
+
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from training.data import Row
+from training.generate import Speaker
+
+HIDDEN = "_"  # no text that tiny learns from keeps it as a word, so it reads as the unknown one
+
+
+def words_of(speaker: Speaker) -> Any:
+    """(vocabulary,) bool: the tokens that may be hidden."""
+    import torch
+
+    words = torch.ones(speaker.model.config.vocab_size, dtype=torch.bool)
+    words[[*speaker.tokenizer.all_special_ids, *speaker.tokenizer.get_added_vocab().values()]] = False
+    return words
+
+
+def batches(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
+    """`collate` with a `share` of the prompts' words replaced by the unknown word, drawn anew at each sight."""
+    import torch
+
+    words = words_of(speaker)
+
+    def hide(examples: Any) -> Any:
+        batch = collate(examples)
+        ids = batch["input_ids"]
+        hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape, generator=seeded(ids)) < share)
+        batch["input_ids"] = ids.masked_fill(hidden, speaker.tokenizer.unk_token_id)
+        return batch
+
+    return hide
+
+
+def seeded(ids: Any) -> Any:
+    """A generator that the batch itself decides, so that a run that was broken off goes on as it would have."""
+    import torch
+
+    return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
+
+
+def prompts(speaker: Speaker, rows: Sequence[Row], share: float, seed: int) -> list[list[dict[str, str]]]:
+    """The rows' prompts with a `share` of their words hidden, once and for all."""
+    words, chance = words_of(speaker).tolist(), random.Random(seed)
+
+    def hide(text: str) -> str:
+        found = speaker.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        for token, (start, end) in reversed(list(zip(found["input_ids"], found["offset_mapping"], strict=True))):
+            if words[token] and chance.random() < share:
+                text = text[:start] + HIDDEN + text[end:]
+        return text
+
+    return [[{**turn, "content": hide(turn["content"])} for turn in row["prompt"]] for row in rows]
