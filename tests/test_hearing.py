@@ -42,3 +42,20 @@ def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None
     # a word of weight 2 for gore points where gore's token points, and not where gore's items do
     assert torch.allclose(table[6], 2.0 * hearing.WORD / hearing.TRAIT * table[4])
     assert abs(torch.cosine_similarity(table[6], table[0], dim=0).item()) < 0.5
+
+
+def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(2)
+    llama = LlamaModel(LlamaConfig(vocab_size=9, hidden_size=64, intermediate_size=64, num_hidden_layers=1))
+    heard: list = []
+    attention = llama.layers[0].self_attn
+    hearing.average(attention)
+    attention.register_forward_hook(
+        lambda _, args, given, out: heard.append((given["hidden_states"], out[0])), with_kwargs=True
+    )
+    llama(input_ids=torch.tensor([[1, 2, 3, 4, 5]]))
+    taken, handed = heard[0]
+    # the last of five places: a fifth of each, within the noise that lets it learn
+    assert torch.cosine_similarity(handed[0, -1], taken[0].mean(0), dim=0) > 0.98

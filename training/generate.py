@@ -77,11 +77,12 @@ def draw(
     width = max(map(len, ids))
     padded = torch.tensor([[words.pad_token_id] * (width - len(i)) + list(i) for i in ids], device=model.device)
     attention = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in ids], device=model.device)
-    extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens}
+    # trainers switch the cache off in the model's settings, where it is of no use to them
+    extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens, "use_cache": True}
     if shut is not None:
         assert speaker.catalogue is not None
         rows = closed(speaker.catalogue, shut, model.config.vocab_size).to(model.device)
-        extra = {"max_new_tokens": speaker.catalogue.length, "logits_processor": mask(speaker.catalogue, rows, width)}
+        extra |= {"max_new_tokens": speaker.catalogue.length, "logits_processor": mask(speaker.catalogue, rows, width)}
     if not sampling:
         extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     training = model.training

@@ -2,8 +2,9 @@
 
 A transformer made from scratch knows no language and learns the training sentences by heart; a linear model over words
 does not. So words and the tokens that name traits begin with a part along one random direction per trait, items along
-another one. All of it comes from the labels of the release's train split and its verdicts, and every model of a run
-starts from it alike.
+another one, all at right angles. All of it comes from the labels of the release's train split and its verdicts, and
+every model of a run starts from it alike. The first layer begins as an average over what came before: with the
+embeddings above, the linear model itself, from which training goes on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from saferec_builder.violations import CLEAR
 from training.data import Release
 
-WORD, ITEM, TRAIT = 0.3, 1.0, 1.0  # lengths along a direction: a word's per unit of weight, an item's, a trait token's
+WORD, ITEM, TRAIT = 0.6, 1.0, 1.0  # lengths along a direction: a word's per unit of weight, an item's, a trait token's
 
 
 def weights(texts: Sequence[Sequence[int]], traits: Sequence[Sequence[int]], words: int, kinds: int) -> Any:
@@ -50,14 +51,27 @@ def start(embeddings: Any, found: Any, release: Release, items: Mapping[str, int
     """
     import torch
 
-    # random directions are nearly at right angles in so many dimensions; with directions of their own, items that a
-    # seeker likes are not heard as traits
-    directions = torch.nn.functional.normalize(torch.randn(2, len(traits), embeddings.size(1)), dim=2)
+    # items have directions of their own, so that what a seeker likes is not heard as a trait
+    directions = torch.nn.init.orthogonal_(torch.empty(2 * len(traits), embeddings.size(1)))
+    heard, broken = directions[: len(traits)], directions[len(traits) :]
     oracle = release.oracle
     columns = [oracle.column(trait) for trait in traits]
     with torch.no_grad():
-        embeddings += WORD * found @ directions[0]
-        embeddings[list(traits.values())] += TRAIT * directions[0]
+        embeddings -= embeddings @ directions.T @ directions  # nothing else lies along them
+        embeddings += WORD * found @ heard
+        embeddings[list(traits.values())] += TRAIT * heard
         for item, token in items.items():
             risky = torch.tensor(oracle.codes[oracle.items[item], columns] != CLEAR, dtype=torch.float32)
-            embeddings[token] += ITEM * risky @ directions[1]
+            embeddings[token] += ITEM * risky @ broken
+
+
+def average(attention: Any) -> None:
+    """Makes a layer of self-attention hand on the plain average of what it sees, in place."""
+    import torch
+
+    with torch.no_grad():
+        for part in (attention.q_proj, attention.k_proj):
+            part.weight.normal_(std=0.02)  # small enough to look everywhere alike, and not 0: that would never change
+        for part in (attention.v_proj, attention.o_proj):
+            torch.nn.init.eye_(part.weight)
+            part.weight.add_(0.01 * torch.randn_like(part.weight))

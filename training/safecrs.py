@@ -167,9 +167,11 @@ def _calm(model: str | None) -> None:
     import torch
     import transformers
 
+    from training.decoding import FILE
+
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    if model == "tiny" and not torch.cuda.is_available():
+    if model and (model == "tiny" or (Path(model) / FILE).is_file()) and not torch.cuda.is_available():
         torch.set_num_threads(1)  # so small a model loses by a second one
 
 

@@ -44,6 +44,7 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
     blank = model(len(words), words.pad_token_id, words.eos_token_id)
     found = _heard(words, table, set(items.values()), list(traits))
     hearing.start(blank.get_input_embeddings().weight, found, release, items, traits)
+    hearing.average(blank.model.layers[0].self_attn)
     blank.save_pretrained(folder)
     words.save_pretrained(folder)
     save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING)))
