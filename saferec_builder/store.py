@@ -130,7 +130,17 @@ def _connection(ws: Workspace) -> Iterator[Any]:
     import sqlalchemy as sa
 
     url = ws.config.store.url or f"sqlite:///{ws.root / 'workspace.db'}"
-    engine = sa.create_engine(url)
+    try:
+        engine = sa.create_engine(url)
+    except ModuleNotFoundError as missing:
+        shown = sa.make_url(url).render_as_string(hide_password=True)
+        raise StoreError(
+            f"store.url = {shown}: the driver {missing.name} is not installed: pip install '{missing.name}'"
+        ) from None
+    except sa.exc.ArgumentError:
+        raise StoreError(
+            "store.url is no database address: wanted for example postgresql+psycopg://host/name"
+        ) from None
     try:
         if engine.dialect.name == "sqlite":
             with engine.connect() as db:

@@ -102,6 +102,20 @@ def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None
         store.read(workspace, tables.REVIEWS)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql+pg8000://ann:hush@db/name", "the driver pg8000 is not installed: pip install"),
+        ("somewhere", "no database address"),
+    ],
+)
+def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Workspace, url: str, told: str) -> None:
+    (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"')
+    with pytest.raises(StoreError, match=told) as shown:
+        store.read(store.open_workspace(workspace.root), tables.REVIEWS)
+    assert "hush" not in str(shown.value)
+
+
 def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None:
     again = store.open_workspace(workspace.root)
     assert workspace.secret == again.secret and len(workspace.secret) == 32
