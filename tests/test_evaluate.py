@@ -1,6 +1,7 @@
 """Answers in, report out: scores, slices, gold, differences, predictions files, and no data-side package needed."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -170,7 +171,17 @@ def test_several_files_are_compared_with_the_first(release, predictions, tmp_pat
     assert made["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
     assert "difference to mine" in capsys.readouterr().out
     with pytest.raises(TrainingError, match="two files are called mine"):
-        evaluate.evaluate(release, [predictions, predictions])
+        evaluate.evaluate(release, [other, predictions, predictions])
+    with pytest.raises(TrainingError, match="popularity is the name of a baseline"):
+        evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
+
+
+def test_a_split_without_labels_has_no_file_of_them_and_is_evaluated(release, predictions, tmp_path):
+    bare = tmp_path / "bare"
+    shutil.copytree(release.folder, bare)
+    (bare / "data" / "labels" / "test.parquet").unlink()
+    names = [run["name"] for run in evaluate.evaluate(bare, [predictions])["runs"]]
+    assert names[0] == "mine" and "retrieval_blind" in names
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):

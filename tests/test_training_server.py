@@ -16,11 +16,13 @@ from training.safecrs import main
 
 
 class Model:
-    """Answers by what is asked; `replies` holds statuses to give first, `seen` what was asked."""
+    """`replies` holds statuses to give first, `seen` what was asked; `cut` answers break off."""
 
     def __init__(self) -> None:
         self.replies: list[int] = []
         self.seen: list[tuple[dict[str, Any], str | None]] = []
+        self.strangers: list[str | None] = []  # the keys that whoever was redirected brought along
+        self.cut = 0
         self.url = ""
 
 
@@ -39,9 +41,15 @@ def model() -> Iterator[Model]:
             text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
             body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+            made.cut -= (cut := made.cut > 0)
+            self.send_header("Content-Length", str(len(body) + 9 * cut))
+            self.send_header("Location", made.url)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            made.strangers.append(self.headers.get("Authorization"))
+            self.send_error(400)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         made.url = f"http://127.0.0.1:{http.server_port}/v1"
@@ -97,3 +105,17 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
         server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
     with pytest.raises(TrainingError, match="begins with http"):
         server.ask("file:///etc/passwd", "m", rows[:1], 4, tmp_path / "c.jsonl")
+
+
+def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    path, waits = tmp_path / "a.jsonl", []
+    model.cut = 2
+    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
+    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    model.replies = [302]
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", rows[1:], 4, path, waits.append)
+    assert model.strangers == [None]

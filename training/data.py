@@ -102,6 +102,12 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
     return found
 
 
+def labels_of(folder: Path | str, split: str) -> list[Row]:
+    """The sensitivities of a split; a split in which nobody has a label has no file of them."""
+    there = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
+    return rows(folder, "labels", split) if there else []
+
+
 def asked(table: Sequence[Row], release: Release) -> list[Row]:
     """The rows that have a prompt: where a source keeps its text, a release holds ids and labels only."""
     found = [row for row in table if row["prompt"]]

@@ -21,7 +21,7 @@ from training import baselines
 from training.answers import Find, from_items, parse
 from training.compat import Named
 from training.compat import score as published
-from training.data import Gold, Release, Row, jsonl, open_release, read_gold, rows, truth_of, with_gold
+from training.data import Gold, Release, Row, jsonl, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
@@ -185,8 +185,10 @@ def evaluate(
     table = rows(release.folder, "grpo", split)
     truth = read_gold(gold, release) if gold else None
     names = [Path(path).stem for path in predictions]
-    if len(set(names)) < len(names):
-        raise TrainingError(f"predictions: two files are called {names[0]}: a run is called after its file")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
+    if taken := [name for name in names if name in BASELINES]:
+        raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
     files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
@@ -220,7 +222,7 @@ def compare(
     every["oracle_filter"] = filtered or baselines.oracle_filter(
         ranked(reference, table, release.find), table, oracle, k
     )
-    train, labels = rows(release.folder, "grpo", "train"), rows(release.folder, "labels", split)
+    train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
     every |= baselines.answers(train, release.items, table, labels, oracle, k)
     made = []
     for name, answers in every.items():

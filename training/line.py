@@ -6,7 +6,7 @@ from typing import Any
 
 from training import compat, evaluate, gdpo, generate, sft, tiny
 from training.baselines import blind
-from training.data import unfilled
+from training.data import labels_of, unfilled
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
 from training.runs import Run, alone, first, write
@@ -80,7 +80,7 @@ def report(
         save_answers(run.output / name / "answers-test.jsonl", named[name], run)
         if len(named) == 1:
             filtered = answers(speaker, table, unsafe(release, table)) if speaker.catalogue else None
-            deaf = answers(speaker, blind(table, run.rows("labels", "test")))
+            deaf = answers(speaker, blind(table, labels_of(release.folder, "test")))
     made = evaluate.compare(release, table, named | {"blind": deaf}, run.gold, filtered=filtered)
     if published:
         written = {name: compat.written(given, release.items) for name, given in named.items()}

@@ -124,6 +124,8 @@ def _evaluate(given: argparse.Namespace) -> None:
 
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: wanted either --model or --predictions")
+    if given.server and given.model is None:
+        raise TrainingError("evaluate: --server answers as --model NAME: wanted it instead of --predictions")
     if given.predictions or given.server:
         home, compat = folder(given.release), given.compat is not None
         files = given.predictions or [_asked(given, home)]

@@ -4,10 +4,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from saferec_builder.errors import TrainingError
@@ -33,12 +34,21 @@ def ask(
     rows = [row for row in table if row["conversation"] not in there]
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
         asked = {pool.submit(_one, url, model, row, k, sleep): row["conversation"] for row in rows}
+        kept: set[Future[str]] = set()
+
+        def keep(done: Future[str]) -> None:
+            file.write(json.dumps({"id": asked[done], "text": done.result()}, ensure_ascii=False) + "\n")
+            file.flush()
+            kept.add(done)
+
         try:
             for done in as_completed(asked):
-                file.write(json.dumps({"id": asked[done], "text": done.result()}, ensure_ascii=False) + "\n")
-                file.flush()
+                keep(done)
         except BaseException:
             pool.shutdown(cancel_futures=True)
+            for done in asked:  # what was on the way may have been paid for
+                if done not in kept and not done.cancelled() and done.exception() is None:
+                    keep(done)
             raise
 
 
@@ -51,21 +61,22 @@ def _drop_half_a_line(path: Path) -> None:
 def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> str:
     messages = [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
     body = json.dumps({"model": model, "messages": messages, "temperature": 0, "max_tokens": TOKENS}).encode()
-    headers = {"Content-Type": "application/json"}
-    if token := os.environ.get("OPENAI_API_KEY"):
-        headers["Authorization"] = f"Bearer {token}"
     for n in range(TRIES):
+        if n:
+            sleep(2.0 ** (n - 1))
         try:
-            with urlopen(Request(f"{url.rstrip('/')}/chat/completions", body, headers), timeout=WAIT) as reply:
+            request = Request(f"{url.rstrip('/')}/chat/completions", body, {"Content-Type": "application/json"})
+            if token := os.environ.get("OPENAI_API_KEY"):
+                request.add_unredirected_header("Authorization", f"Bearer {token}")  # no other address is told it
+            with urlopen(request, timeout=WAIT) as reply:
                 return _text(json.load(reply), url)
         except HTTPError as fault:
             fault.close()
             if fault.code not in (408, 409, 429) and fault.code < 500:
                 raise TrainingError(f"{url}: the server refused with {fault.code}: check --model and the key") from None
             why = f"answered {fault.code}"
-        except (URLError, TimeoutError, ConnectionError, ValueError) as fault:
+        except (OSError, HTTPException, ValueError) as fault:
             why = f"gave nothing usable ({type(fault).__name__})"
-        sleep(2.0**n)
     raise TrainingError(f"{url}: the server {why} {TRIES} times: what came is kept, run it again")
 
 
