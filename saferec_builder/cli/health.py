@@ -176,8 +176,6 @@ def _database(ws: Any) -> Finding:
         return Finding(what, OK, "workspace.db, made by the first command that needs it")
     try:
         rows = store.read(ws, tables.REVIEWS).height
-    except ModuleNotFoundError as fault:
-        return Finding(what, MISSING, f"no driver: {fault.name}", f"pip install {fault.name}")
     except SafeRecError as fault:
         found = " ".join(str(fault).split())
         return Finding(what, MISSING, found[:200], "start the server, or correct [store] url")

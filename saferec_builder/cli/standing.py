@@ -1,15 +1,12 @@
 """review status: where the queue stands, per trait and per person, and what the labels still miss at most."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from saferec_builder.cli.adjudicate import Desk, gather, queue, told_bounds
 from saferec_builder.cli.say import Counts, Folder, Json, say
-
-if TYPE_CHECKING:
-    pass
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
