@@ -103,7 +103,7 @@ def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame) -> Un
         drawn = _begun([(verdicts.get(unit) or "none") if unit in read else None for unit in units])
         wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
         unread = [unit for unit in units if unit not in read]
-        if unread and wrong <= ALPHA * len(unread):
+        if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
             found.update(unread)
     return frozenset(found)
 
