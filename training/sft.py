@@ -28,7 +28,7 @@ def train(
     ours, args = settings["saferec"], config.trl(SFTConfig, settings, folder / "trainer", seed)
     if args.packing:
         refuse_leaks(speaker.model, args.packing_strategy)
-    trainer = SFTTrainer(
+    trainer = (_listing() if speaker.catalogue else SFTTrainer)(
         model=speaker.model,
         args=args,
         train_dataset=Dataset.from_list(examples(speaker, rows)),
@@ -50,3 +50,28 @@ def examples(speaker: Speaker, rows: Sequence[Row]) -> list[Row]:
         mask = [0] * len(prompt) + [1] * len(answer)
         found.append({"input_ids": prompt + answer, "completion_mask": mask})
     return found
+
+
+def _listing() -> type:
+    """TRL's trainer, with the same loss made from the answers' places alone.
+
+    On a CPU the output layer over every word of the prompts takes most of a small model's time.
+    """
+    from torch.nn.functional import cross_entropy
+    from trl import SFTTrainer  # type: ignore[attr-defined]
+
+    class Listing(SFTTrainer):
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            wanted = inputs["labels"][:, 1:]
+            places = (wanted != -100).any(dim=0).nonzero().squeeze(1)
+            given = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+            outputs = model(**given, use_cache=False, logits_to_keep=places)
+            loss = cross_entropy(outputs.logits.flatten(0, 1), wanted[:, places].flatten(), reduction="sum")
+            loss = loss / ((wanted != -100).sum() if num_items_in_batch is None else num_items_in_batch)
+            if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+                loss = loss * self.accelerator.num_processes
+            return (loss, outputs) if return_outputs else loss
+
+    return Listing
