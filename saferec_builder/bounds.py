@@ -78,15 +78,18 @@ def bounds(
     for slug in slugs:
         here = sum(said.get(slug) == "present" for said in outside)
         unread = sum(said.get(slug) is None for said in outside)
-        outcomes = tuple(
-            int(verdicts.get(subject, {}).get(slug) != "absent" and (subject, slug) not in auto) for subject in order
-        )
-        found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread))
+        told = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
+        outcomes = tuple(int(verdict != "absent") for verdict in told)
+        holes = sum(verdict not in ("absent", "present") for verdict in told)
+        found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
     any_of = sum("present" in said.values() for said in outside)
     unread = sum("present" not in said.values() and any(said.get(slug) is None for slug in slugs) for said in outside)
     labelled = {subject for subject, _ in auto}
-    whole = tuple(int(not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled) for subject in order)
-    pooled = certificates.bound(Audit(any_of, len(zone), whole, unread))
+    doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
+    holes = sum(
+        "present" not in verdicts.get(s, {}).values() for s, doubt in zip(order, doubtful, strict=True) if doubt
+    )
+    pooled = certificates.bound(Audit(any_of, len(zone), tuple(map(int, doubtful)), unread, holes))
     holds = certificates.holm([found[slug].log_e for slug in slugs])
     together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
     return Told(found, pooled, together, _on_gold(verdicts, gold, slugs))

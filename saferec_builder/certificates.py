@@ -31,13 +31,15 @@ Ints = NDArray[np.int64]
 class Audit:
     """What is known of one trait. `outcomes` are the audited units in the order of the draw: 1 a positive, else 0.
 
-    A unit that was drawn and has no label (not read yet, unsure, unresolved) is a 1: unknown is not safe.
+    A unit that was drawn and has no label (not read yet, unsure, unresolved) is a 1: unknown is not safe. It is one of
+    the `holes` too: it may be a positive, and is not found.
     """
 
     found: int  # positives among the units read outside the audit
     zone: int  # units that nobody reads but for the audit, the audited ones among them
     outcomes: tuple[int, ...]
     open: int = 0  # units handed out to be read whose label is not there yet: they count as missed
+    holes: int = 0  # how many of the outcomes are a 1 without a label: they count as missed
 
 
 @dataclass(frozen=True)
@@ -108,16 +110,18 @@ def _steps(audit: Audit, every: int) -> tuple[Ints, Ints]:
 
 
 def _share(top: Ints, x: Ints, audit: Audit) -> Floats:
-    """FN / (FN + TP) where M positives lie in the zone, x of them were found there, and all that is open is missed."""
-    return np.asarray((top - x + audit.open) / np.maximum(top + audit.found + audit.open, 1), dtype=np.float64)
+    """FN / (FN + TP) where M positives lie in the zone, x of them were found there but for the holes, and all that is
+    open is missed."""
+    missed = top - x + audit.holes + audit.open
+    return np.asarray(missed / np.maximum(top + audit.found + audit.open, 1), dtype=np.float64)
 
 
 def allowed(audit: Audit, x: int, alpha: float) -> int:
     """The largest M in the zone with which the missed share is within alpha; -1 where none is.
 
-    (M - x + open) <= alpha (M + found + open)
+    (M - x + holes + open) <= alpha (M + found + open)
     """
-    most = (alpha * (audit.found + audit.open) + x - audit.open) / (1 - alpha)
+    most = (alpha * (audit.found + audit.open) + x - audit.holes - audit.open) / (1 - alpha)
     return max(-1, int(np.floor(most + 1e-9)))
 
 

@@ -35,6 +35,8 @@ def test_what_a_certificate_allows():
     # 38 found and 1 handed out without a label: one more missed is 2 / 40; with 2 open of 39 nothing is allowed
     assert c.allowed(c.Audit(38, 100, (), open=1), 0, 0.05) == 1
     assert c.allowed(c.Audit(37, 100, (), open=2), 0, 0.05) == -1
+    # 38 found and 1 drawn without a label: it and one more are 2 / 40
+    assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1, 0.05) == 2
 
 
 def test_everything_read_leaves_nothing_missed():

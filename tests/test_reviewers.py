@@ -219,6 +219,13 @@ def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
     kept = {c: verdicts for c, verdicts in said.items() if c in set(holes["subject"])}
     told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs)
     assert (told.traits["gore"].audited, told.traits["gore"].misses, told.traits["gore"].certified) == (700, 60, False)
+    # all 100 drawn, 10 of them open: the ten may all be missed, beside 40 found
+    text_, given_, said_ = world(40, 100, 100)
+    for c in [c for c in said_ if c.startswith("z")][:10]:
+        said_[c]["gore"] = None
+    all_drawn = bounds.bounds(text_, given_, judged(**said_), tables.GOLD.empty, TAXONOMY.slugs)
+    assert all_drawn.traits["gore"].share == all_drawn.pooled.share == 10 / 50
+    assert not all_drawn.traits["gore"].certified
     unread = {c: verdicts for c, verdicts in said.items() if c not in [f"p{n}" for n in range(20)]}
     open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs)
     assert open_.traits["gore"].open == open_.pooled.open == 20
