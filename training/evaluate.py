@@ -8,7 +8,7 @@ Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions fi
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,8 @@ def evaluate(
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
     files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    silent = _unasked(table, files.values())
+    table = [row for row in table if row["conversation"] not in silent] or table
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
@@ -199,8 +201,16 @@ def evaluate(
             print(f"nothing read ({reason}): {number} answers")
         if found.strange:
             print(f"left out: {found.strange} answers to conversations outside {split}")
+    if silent:
+        print(f"left out: {len(silent)} requests without their text, which not every file answers")
     made = report(release, runs, truth is not None)
     return write_report(output, made) if output else made
+
+
+def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
+    """Requests whose text stays with its source, and that nobody who has only the release could answer."""
+    answered = set.intersection(*(set(found.answers) for found in files))
+    return {row["conversation"] for row in table if not row["prompt"]} - answered
 
 
 def compare(

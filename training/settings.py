@@ -63,7 +63,10 @@ def change(settings: dict[str, Any], said: str) -> None:
     if not equals or not key.strip():
         raise TrainingError(f"--set {said}: wanted key=value, for example --set learning_rate=1e-4")
     place, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
-    place[name] = _value(yaml.safe_load(value))
+    try:
+        place[name] = _value(yaml.safe_load(value))
+    except yaml.YAMLError:
+        raise TrainingError(f"--set {said}: the value is not YAML: wanted a number, a word or [a, list]") from None
 
 
 def _value(found: Any) -> Any:
