@@ -11,14 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from exports import card, croissant, proof, rows, write
+from exports import card, charts, croissant, proof, rows, write
 from exports.shapes import prompts, turns
 from saferec_builder.errors import ReleaseError
 
 UNKNOWN, OTHER = "not mined here", "mined with another text"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
-_KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", "plots.png")
+_KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
 
 Sentence = Callable[[str, str], str]  # conversation, split -> what release --inject added
 

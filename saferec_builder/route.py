@@ -82,9 +82,9 @@ def route(
     """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
-    under the share: a uniform draw of all the rest, those with nothing but
-    `auto` claims among them). Each goes to whoever has least so far and may see it; what is
-    assigned stays as it is, unless it is `void` (kind, subject, reviewer): then somebody else takes it over.
+    under the share: a uniform draw of all the rest, those with nothing but `auto` claims among them). Each goes to
+    whoever has least so far and may see it; what is assigned stays as it is, unless it is `void` (kind, subject,
+    reviewer): then somebody else takes it over.
     """
     held = assignments if void is None else assignments.join(void, on=["kind", "subject", "reviewer"], how="anti")
     desk = _Desk(plan, assignments, held, _traits(proposals))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from saferec_builder.errors import TrainingError
@@ -182,6 +184,19 @@ def test_a_split_without_labels_has_no_file_of_them_and_is_evaluated(release, pr
     (bare / "data" / "labels" / "test.parquet").unlink()
     names = [run["name"] for run in evaluate.evaluate(bare, [predictions])["runs"]]
     assert names[0] == "mine" and "retrieval_blind" in names
+
+
+def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
+    path = release.folder / "data" / "grpo" / "test.parquet"
+    table = pq.read_table(path)
+    rows = [row | {"prompt": []} if row["conversation"] == "u8" else row for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 1
+    assert "left out: 1 requests without their text" in capsys.readouterr().out
+    one.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
+    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 2  # whoever has the text may answer
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
