@@ -66,7 +66,7 @@ def _listing() -> type:
         ) -> Any:
             wanted = inputs["labels"][:, 1:]
             places = (wanted != -100).any(dim=0).nonzero().squeeze(1)
-            given = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+            given = {name: value for name, value in inputs.items() if name != "labels"}  # packed rows have no mask
             outputs = model(**given, use_cache=False, logits_to_keep=places)
             loss = cross_entropy(outputs.logits.flatten(0, 1), wanted[:, places].flatten(), reduction="sum")
             loss = loss / ((wanted != -100).sum() if num_items_in_batch is None else num_items_in_batch)
