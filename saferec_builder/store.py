@@ -133,9 +133,10 @@ def _connection(ws: Workspace) -> Iterator[Any]:
     try:
         engine = sa.create_engine(url)
     except ModuleNotFoundError as missing:
-        shown = sa.make_url(url).render_as_string(hide_password=True)
+        place = sa.make_url(url)
         raise StoreError(
-            f"store.url = {shown}: the driver {missing.name} is not installed: pip install '{missing.name}'"
+            f"store.url ({place.drivername} on {place.host}): the driver {missing.name} is not installed: "
+            f"pip install '{missing.name}'"
         ) from None
     except sa.exc.ArgumentError:
         raise StoreError(
@@ -148,7 +149,8 @@ def _connection(ws: Workspace) -> Iterator[Any]:
         with engine.begin() as db:
             yield db
     except sa.exc.DBAPIError as fault:
-        raise StoreError(f"{engine.url.render_as_string(hide_password=True)}: {fault.orig}") from None
+        shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
+        raise StoreError(f"{shown}: {fault.orig}") from None
     finally:
         engine.dispose()
 

@@ -105,7 +105,7 @@ def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("postgresql+pg8000://ann:hush@db/name", "the driver pg8000 is not installed: pip install"),
+        ("postgresql+pg8000://ann:hush@db/name?password=hush", "the driver pg8000 is not installed: pip install"),
         ("somewhere", "no database address"),
     ],
 )

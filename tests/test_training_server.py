@@ -119,3 +119,17 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", rows[1:], 4, path, waits.append)
     assert model.strangers == [None]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://192.0.2.7:8000/v1", "http://localhost.example.org/v1", "https://127.0.0.1.nip.io"]
+)
+def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
+    with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
+        server.consented(url, 12, remote=False)
+    server.consented(url, 12, remote=True)
+
+
+def test_this_machine_needs_no_word() -> None:
+    for url in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"):
+        server.consented(url, 12, remote=False)

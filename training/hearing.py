@@ -51,8 +51,11 @@ def start(embeddings: Any, found: Any, release: Release, items: Mapping[str, int
     """
     import torch
 
+    width = embeddings.size(1)
+    if 2 * len(traits) > width:
+        return  # no room for a direction each: such a model starts without
     # items have directions of their own, so that what a seeker likes is not heard as a trait
-    directions = torch.nn.init.orthogonal_(torch.empty(2 * len(traits), embeddings.size(1)))
+    directions = torch.nn.init.orthogonal_(torch.empty(2 * len(traits), width))
     heard, broken = directions[: len(traits)], directions[len(traits) :]
     oracle = release.oracle
     columns = [oracle.column(trait) for trait in traits]

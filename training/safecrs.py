@@ -36,6 +36,8 @@ def parser() -> argparse.ArgumentParser:
             one.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
             server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
             one.add_argument("--server", metavar="URL", help=server)
+            remote = "the requests may be sent to a --server that is not this machine"
+            one.add_argument("--allow-remote", action="store_true", help=remote)
             one.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     return whole
 
@@ -144,6 +146,7 @@ def _asked(given: argparse.Namespace, home: Path) -> Path:
     release = data.open_release(home)
     path: Path = given.output / f"{given.model.replace('/', '-').replace(':', '-')}.jsonl"
     table = data.asked(data.rows(home, "grpo", "test"), release)
+    server.consented(given.server, len(table), given.allow_remote)
     server.ask(given.server, given.model, table, release.k, path)
     return path
 

@@ -1,5 +1,6 @@
 """Answers of any OpenAI-compatible server for the rows of a split, kept as a predictions file while they come in."""
 
+import ipaddress
 import json
 import os
 import time
@@ -9,13 +10,31 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.errors import TrainingError
 from training.data import Row, jsonl
 
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
+
+
+def consented(url: str, requests: int, remote: bool) -> None:
+    """Stops before what people wrote leaves this machine, unless `remote` says that it may."""
+    if not (remote or _is_loopback(url)):
+        raise TrainingError(
+            f"--server {url}: this is another machine, and the turns of {requests:,} requests would be sent there: "
+            "say --allow-remote if they may be"
+        )
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def ask(
@@ -61,6 +80,7 @@ def _drop_half_a_line(path: Path) -> None:
 def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> str:
     messages = [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
     body = json.dumps({"model": model, "messages": messages, "temperature": 0, "max_tokens": TOKENS}).encode()
+    opener = build_opener(*([ProxyHandler({})] if _is_loopback(url) else []))  # no proxy reaches this machine
     for n in range(TRIES):
         if n:
             sleep(2.0 ** (n - 1))
@@ -68,7 +88,7 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
             request = Request(f"{url.rstrip('/')}/chat/completions", body, {"Content-Type": "application/json"})
             if token := os.environ.get("OPENAI_API_KEY"):
                 request.add_unredirected_header("Authorization", f"Bearer {token}")  # no other address is told it
-            with urlopen(request, timeout=WAIT) as reply:
+            with opener.open(request, timeout=WAIT) as reply:
                 return _text(json.load(reply), url)
         except HTTPError as fault:
             fault.close()

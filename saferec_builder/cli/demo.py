@@ -122,6 +122,6 @@ def _train(release: Path, runs: Path, gold: Path) -> None:
 
     words = ["run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold]
     typer.echo(f"\n$ python -m training.safecrs {' '.join(map(str, words))}")
-    ran = subprocess.run([sys.executable, "-m", "training.safecrs", *map(str, words)], check=False)
+    ran = subprocess.run([sys.executable, "-u", "-m", "training.safecrs", *map(str, words)], check=False)
     if ran.returncode:
         raise TrainingError(f"training stopped with exit code {ran.returncode}: its last lines say why")
