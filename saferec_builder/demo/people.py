@@ -73,5 +73,6 @@ def _invented(row: Row, asked: set[str], gold: Gold, rng: random.Random) -> Gold
     free = [t for t in world.TRAITS if t not in asked | {g["trait"] for g in gold}]
     if not free or rng.random() >= ADDED:
         return []
-    first = row["text"].split("\n")[0].split(": ", 1)[1]
+    # an item's name stands above its plot, which is turn 1
+    first = next(line for line in row["text"].split("\n") if line.startswith("1. ")).split(": ", 1)[1]
     return [{"trait": rng.choice(free), "form": "implicit", "turn": 0, "quote": first[:60].rsplit(" ", 1)[0]}]
