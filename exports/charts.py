@@ -16,11 +16,9 @@ Panel = tuple[str, Callable[[str], list[tuple[float, str]]], Callable[[str], str
 
 
 def draw(manifest: Mapping[str, Any]) -> bytes | None:
-    """The PNG; None without Pillow, or where no trait is left to show."""
-    from importlib.util import find_spec
-
+    """The PNG; None where no trait is left to show."""
     traits = [slug for slug in manifest["traits"] if slug not in manifest["withheld"]]
-    if not traits or find_spec("PIL") is None:
+    if not traits:
         return None
     import io
 

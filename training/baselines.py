@@ -59,7 +59,7 @@ def blind(table: Sequence[Row], labels: Sequence[Row]) -> list[Row]:
     def cut(message: Mapping[str, str], gone: Sequence[str]) -> dict[str, str]:
         text = message["content"]
         for quote in sorted(gone, key=len, reverse=True):
-            text = text.replace(quote, " ")
+            text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" is no part of "award"
         return dict(message) | {"content": " ".join(text.split())}
 
     return [row | {"prompt": [cut(m, quotes.get(row["conversation"], ())) for m in row["prompt"]]} for row in table]
