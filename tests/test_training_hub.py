@@ -50,10 +50,14 @@ def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFi
     assert "there is no version 9.0.0" in capsys.readouterr().err
 
 
-def test_a_withdrawn_version_is_not_trained_on(hub: Hub) -> None:
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [(b'{"1.0.0": "a person asked"}', "was withdrawn .a person asked."), (b'{"1.0.', "WITHDRAWN.json is damaged")],
+)
+def test_a_withdrawn_version_is_not_trained_on(hub: Hub, marks: bytes, told: str) -> None:
     repo = hub.repos[REPO]
-    repo.add("mark", "", {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(b'{"1.0.0": "a person asked"}', False)})
-    with pytest.raises(TrainingError, match="was withdrawn .a person asked."):
+    repo.add("mark", "", {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(marks, False)})
+    with pytest.raises(TrainingError, match=told):
         folder(f"{REPO}@1.0.0")
 
 

@@ -30,7 +30,7 @@ def load(name: str, **settings: Any) -> Speaker:
         words = AutoTokenizer.from_pretrained(name, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
     except (OSError, ValueError) as fault:
-        first = str(fault).strip().splitlines()[0]
+        first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
             f"model {name}: cannot be loaded ({first}): wanted `tiny`, a model folder or a name"
         ) from None

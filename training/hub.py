@@ -52,7 +52,12 @@ def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
             raise
         except EntryNotFoundError:
             return {}
-        found: dict[str, str] = json.loads(Path(path).read_text("utf-8"))
+        try:
+            found = json.loads(Path(path).read_text("utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):  # nobody can tell what was withdrawn
+            raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
         return found
 
     reasons = _asked(repo, version, read)
