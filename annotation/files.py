@@ -169,22 +169,28 @@ def lines(path: Path) -> Iterator[Line]:
     except (UnicodeDecodeError, OSError) as fault:
         raise ReviewError(f"{path}: cannot be read ({fault}): save it as CSV in UTF-8 and pull again") from None
     first = text.lstrip().split("\n", 1)[0]
-    csv.field_size_limit(2**31 - 1)  # a long dialogue is longer than csv's default
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True)
     header: list[str] = []
+    for number, row in enumerate(_rows(path, text, max(",;\t", key=first.count)), 1):
+        if not any(cell.strip() for cell in row) or (not header and row[0].startswith("sep=")):
+            continue
+        if not header:
+            header = [cell.strip().lower() for cell in row]
+            continue
+        cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
+        faults = [f"column {name!r} is missing" for name in NEEDED if name not in header]
+        faults += ["more cells than columns"] * any(cell.strip() for cell in row[len(header) :])
+        yield Line(str(path), number, cells, faults[0] if faults else None)
+
+
+def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
+    before = csv.field_size_limit(2**31 - 1)  # a long dialogue is longer than csv allows; one limit holds for all of us
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        for number, row in enumerate(reader, 1):
-            if not any(cell.strip() for cell in row) or (not header and row[0].startswith("sep=")):
-                continue
-            if not header:
-                header = [cell.strip().lower() for cell in row]
-                continue
-            cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
-            faults = [f"column {name!r} is missing" for name in NEEDED if name not in header]
-            faults += ["more cells than columns"] * any(cell.strip() for cell in row[len(header) :])
-            yield Line(str(path), number, cells, faults[0] if faults else None)
+        return list(reader)
     except csv.Error as fault:
         raise ReviewError(f"{path}: not a CSV near line {reader.line_num}: {fault}: nothing was pulled") from None
+    finally:
+        csv.field_size_limit(before)
 
 
 # ---- in: cells as answers

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation import guideline, locate
-from annotation.files import COLUMNS, bare, guarded, pull, push
+from annotation.files import COLUMNS, bare, guarded, lines, pull, push
 from saferec_builder import store, tables, traits
 from saferec_builder.errors import ReviewError
 from saferec_builder.route import UNITS, texts
@@ -336,3 +336,9 @@ def test_text_that_looks_like_a_formula_is_guarded_and_its_quote_found(pushed, t
     push(pl.DataFrame([evil], schema=UNITS), world()[1], TAXONOMY, "g", store.replacing, {"ann": path})
     assert rows_of(path)[0]["proposed_quote"] == "'=SUM(A1)"
     assert answers(fill(path, {"verdict": "present"}))["gore"] == ("present", ["=SUM(A1)"])
+
+
+def test_reading_a_file_leaves_csv_as_it_was_for_others(tmp_path: Path) -> None:
+    (tmp_path / "ann.csv").write_text("task,unit\na,b\n")
+    before = csv.field_size_limit()
+    assert len(list(lines(tmp_path / "ann.csv"))) == 1 and csv.field_size_limit() == before

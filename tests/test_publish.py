@@ -12,8 +12,8 @@ from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 
 # sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
-# provenance, manifest, checksums
-FILES = 6 * 3 + 1 + 7
+# provenance, manifest, checksums, plot
+FILES = 6 * 3 + 1 + 8
 
 
 @pytest.fixture
