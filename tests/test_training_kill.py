@@ -39,7 +39,9 @@ from training.safecrs import main
 def fork(output):
     pid = os.fork()
     if pid == 0:
-        os._exit(main(WORDS + ["--output", str(output)]))
+        code = main(WORDS + ["--output", str(output)])
+        sys.stdout.flush()
+        os._exit(code)
     return pid
 
 def ended(pid):
