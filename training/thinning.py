@@ -11,7 +11,7 @@ from typing import Any
 from training.data import Row
 from training.generate import Speaker
 
-HIDDEN = "_"  # no text that tiny learns from keeps it as a word, so it reads as the unknown one
+HIDDEN = "_"  # joins what the tokenizer left of the word, an ending: together they read as the unknown word
 
 
 def words_of(speaker: Speaker) -> Any:
