@@ -164,12 +164,21 @@ def _sql_table(table: tables.Table) -> Any:
     return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
 
 
+def _make(db: Any, sql: Any) -> None:
+    """The table, unless it is there; the database decides, as two processes may both find it missing."""
+    import sqlalchemy as sa
+
+    if db.dialect.name == "postgresql":  # there IF NOT EXISTS alone can fail when two make the table at once
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sql.name))))
+    db.execute(sa.schema.CreateTable(sql, if_not_exists=True))
+
+
 def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     import sqlalchemy as sa
 
     sql = _sql_table(table)
     with _connection(ws) as db:
-        sql.create(db, checkfirst=True)
+        _make(db, sql)
         wanted = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
         found = db.execute(wanted.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
         return pl.concat([table.empty, *(_typed(part, table) for part in found.partitions())])
@@ -192,12 +201,10 @@ def _append_db(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
     nested, times = _as_text(table)
     rows = [_as_sql(row, nested, times) for row in frame.iter_rows(named=True)]
     with _connection(ws) as db:
-        sql.create(db, checkfirst=True)
+        _make(db, sql)
         insert = (sqlite if db.dialect.name == "sqlite" else postgresql).insert(sql).on_conflict_do_nothing()
-        before = db.scalar(_count(sql))
-        for start in range(0, len(rows), 5_000):
-            db.execute(insert, rows[start : start + 5_000])
-        return int(db.scalar(_count(sql)) - before)
+        insert = insert.execution_options(preserve_rowcount=True)  # ours alone, whoever else appends meanwhile
+        return sum(db.execute(insert, rows[n : n + 5_000]).rowcount for n in range(0, len(rows), 5_000))
 
 
 @dataclass
@@ -239,19 +246,13 @@ def keyed(ws: Workspace, table: tables.Table) -> Iterator[Keyed]:
 
     with _connection(ws) as db:
         sql = _sql_table(table)
-        sql.create(db, checkfirst=True)
+        _make(db, sql)
         engine = db.engine
         db.commit()
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as single:
             if engine.dialect.name == "sqlite":
                 single.execute(sa.text("PRAGMA synchronous=NORMAL"))  # with WAL: whole after a kill of the process
             yield Keyed(single, sql, *_as_text(table))
-
-
-def _count(sql: Any) -> Any:
-    import sqlalchemy as sa
-
-    return sa.select(sa.func.count()).select_from(sql)
 
 
 def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.DataType]]:

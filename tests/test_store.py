@@ -1,13 +1,18 @@
 """A table comes back as it went in, an append happens wholly or not at all, and damage is named."""
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
-from saferec_builder import store, tables
+from saferec_builder import config, store, tables
 from saferec_builder.errors import StoreError, UsageError
 
 SAMPLE = {
@@ -35,21 +40,48 @@ def rows(table: tables.Table, *numbers: int) -> pl.DataFrame:
     return pl.DataFrame(data, schema=table.schema)
 
 
-@pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
-def test_what_goes_in_comes_out_once(workspace: store.Workspace, table: tables.Table) -> None:
-    assert store.read(workspace, table).equals(table.empty)
-    assert store.append(workspace, table, rows(table, 1, 2)) == 2
-    assert store.append(workspace, table, rows(table, 2, 3)) == 1  # row 2 is there already
-    assert store.read(workspace, table).equals(rows(table, 1, 2, 3))
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterator[store.Workspace]:
+    """A workspace on each of the two databases that we say we work with."""
+    if request.param == "sqlite":
+        yield workspace
+        return
+    url = request.getfixturevalue("postgres")
+    yield replace(workspace, config=workspace.config.model_copy(update={"store": config.Store(url=url)}))
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
+    engine.dispose()
 
 
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
-def test_nulls_survive_outside_the_key(workspace: store.Workspace, table: tables.Table) -> None:
+def test_what_goes_in_comes_out_once(either: store.Workspace, table: tables.Table) -> None:
+    assert store.read(either, table).equals(table.empty)
+    assert store.append(either, table, rows(table, 1, 2)) == 2
+    assert store.append(either, table, rows(table, 2, 3)) == 1  # row 2 is there already
+    assert store.read(either, table).equals(rows(table, 1, 2, 3))
+
+
+@pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
+def test_nulls_survive_outside_the_key(either: store.Workspace, table: tables.Table) -> None:
     frame = rows(table, 1).with_columns(
         pl.lit(None, kind).alias(c) for c, kind in table.schema.items() if c not in table.key
     )
-    store.append(workspace, table, frame)
-    assert store.read(workspace, table).equals(frame)
+    store.append(either, table, frame)
+    assert store.read(either, table).equals(frame)
+
+
+def test_processes_that_open_a_database_first_all_find_their_table(either: store.Workspace) -> None:
+    at_once = Barrier(8)  # threads, as each has its own connection and the race is the database's
+
+    def one(n: int) -> int:
+        at_once.wait()
+        return store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(8))) == [1] * 8
+    assert store.read(either, tables.REPLIES).height == 8
 
 
 def test_a_shard_counts_only_with_its_manifest(workspace: store.Workspace) -> None:

