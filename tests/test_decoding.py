@@ -13,7 +13,6 @@ from training.decoding import (
     load,
     log_probabilities,
     mask,
-    named_in,
     permitted,
     permitted_along,
     save,
@@ -56,11 +55,6 @@ def test_an_answer_may_begin_with_what_was_heard() -> None:
     assert there[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
 
 
-def test_a_prompt_that_names_an_item_leaves_the_traits_to_be_said() -> None:
-    shut = named_in(TALKING, torch.tensor([[0, 2, 4, 2]]), 10)
-    assert permitted(TALKING, shut, 0)[0].nonzero().flatten().tolist() == [7, 8, 9]
-
-
 def test_what_is_learnt_is_what_may_be_said() -> None:
     # traits in the order of the catalogue's, nothing for the rest, items, the end
     assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
@@ -83,11 +77,6 @@ def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
 
 def test_an_item_of_another_catalogue_closes_nothing() -> None:
     assert allowed(~closed(CATALOGUE, [["zzz"]], SIZE)) == [[3, 4, 5, 6]]
-
-
-def test_what_the_prompt_names_is_out_and_its_words_change_nothing() -> None:
-    shut = named_in(CATALOGUE, torch.tensor([[0, 2, 4, 2]]), SIZE)
-    assert allowed(~shut) == [[3, 5, 6]]
 
 
 def test_log_probabilities_by_hand() -> None:

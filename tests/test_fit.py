@@ -8,7 +8,7 @@ import pytest
 
 from saferec_builder.errors import TrainingError
 from tests import small_release
-from training import best, curves, data, fit, gdpo, generate, packing, rewards, settings, sft, tiny
+from training import best, curves, data, decoding, fit, gdpo, generate, packing, rewards, settings, sft, tiny
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -52,6 +52,12 @@ def weights(folder: Path) -> dict[str, Any]:
     return state
 
 
+def item_rows(folder: Path) -> list[int]:
+    found = decoding.load(folder)
+    assert found is not None
+    return [*found.tokens.values(), *found.traits.values(), found.nothing]
+
+
 def test_packed_documents_have_the_loss_that_they_have_alone(world: Path, tmp_path: Path) -> None:
     # four documents in one batch: padded to the longest, or in one row of 1024 tokens. One step, so one loss
     alone = learn(world, tmp_path / "alone", "per_device_train_batch_size=4")
@@ -80,7 +86,10 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
     learn(world, tmp_path / "sft", "saferec.lora=4", "learning_rate=0.1", "max_steps=2")
     start, taught = weights(world / "start"), weights(tmp_path / "sft")
     moved = [name for name in start if not torch.equal(start[name], taught[name])]
-    assert moved and all("proj" in name for name in moved)  # an adapter on the linear layers, and no other change
+    # an adapter on the linear layers, and the rows of item tokens; here the table of words is tied to the output
+    assert moved and all("proj" in n or n in ("model.embed_tokens.weight", "lm_head.weight") for n in moved)
+    words = ~torch.isin(torch.arange(len(start["lm_head.weight"])), torch.tensor(item_rows(world / "start")))
+    assert torch.equal(start["lm_head.weight"][words], taught["lm_head.weight"][words])
     assert not (tmp_path / "sft" / "adapter_config.json").exists()
 
     held: dict[str, Any] = {}

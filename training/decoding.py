@@ -80,11 +80,6 @@ def closed(catalogue: Catalogue, seen: Sequence[Sequence[str]], vocabulary: int)
     return rows
 
 
-def named_in(catalogue: Catalogue, prompts: Any, vocabulary: int) -> Any:
-    """`closed` for prompts (rows, length) of tokens: an item that the prompt names is not to be named again."""
-    return _words(catalogue, vocabulary).to(prompts.device).repeat(len(prompts), 1).scatter(1, prompts, True)
-
-
 def _words(catalogue: Catalogue, vocabulary: int) -> Any:
     """(vocabulary,) bool: what is neither an item nor a trait."""
     import torch

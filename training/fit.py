@@ -51,13 +51,31 @@ def every(trainer: Any, checks: int) -> int:
     return max(1, math.ceil(steps / max(1, checks)))
 
 
-def lora(rank: int) -> Any:
-    """The adapter that a trainer puts on every linear layer; None for rank 0."""
+def lora(rank: int, rows: dict[str, list[int]] | None = None) -> Any:
+    """The adapter that a trainer puts on every linear layer, and on these rows of tables; None for rank 0."""
     if not rank:
         return None
     from peft import LoraConfig
 
-    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    return LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules="all-linear",
+        trainable_token_indices=rows,
+        task_type="CAUSAL_LM",
+    )
+
+
+def item_rows(speaker: Speaker) -> dict[str, list[int]] | None:
+    """{embedding table: the rows of items and traits}, which no linear layer can learn; None without item tokens."""
+    model, catalogue = speaker.model, speaker.catalogue
+    if catalogue is None:
+        return None
+    rows = sorted({*catalogue.tokens.values(), *catalogue.traits.values(), catalogue.nothing} - {-1})
+    tables = [model.get_input_embeddings()]
+    if not model.config.tie_word_embeddings:
+        tables.append(model.get_output_embeddings())
+    return {name.rpartition(".")[2]: rows for name, part in model.named_modules() if any(part is t for t in tables)}
 
 
 def merge(model: Any, folder: Path) -> None:

@@ -1,21 +1,21 @@
 """Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
 
-credit.py says how rewards become advantages, and whose. For a model with item tokens, rollouts and their
-log-probabilities go through the masks of training/decoding.py alike.
+credit.py says how rewards become advantages, and whose. Where a model is held to the catalogue (training/decoding.py,
+training/trie.py), rollouts and their log-probabilities go through the same masks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from saferec_builder.errors import TrainingError
-from training import compat, credit, rewards, thinning
+from training import compat, credit, decoding, rewards, thinning, trie
 from training import settings as config
 from training.best import Score
 from training.data import Release, Row
-from training.decoding import log_probabilities, named_in
-from training.fit import fit, lora
-from training.generate import Speaker, draw
+from training.fit import fit, item_rows, lora
+from training.generate import Speaker, draw, prompt_tokens
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
@@ -45,10 +45,10 @@ def train(
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
     table = [{c: row[c] for c in COLUMNS} for row in rows]
-    if ours["thin"] and speaker.catalogue:
+    if ours["thin"] and thinning.possible(speaker):
         hidden = thinning.prompts(speaker, table, ours["thin"], seed)
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
-    kind = _trainer(speaker)
+    kind = _trainer(speaker, table)
     if ours["credit"] == "rank" and speaker.catalogue and not speaker.masked:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if ours["credit"] == "rank":
@@ -58,7 +58,7 @@ def train(
         args=config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed),
         train_dataset=Dataset.from_list(table),
         processing_class=speaker.tokenizer,
-        peft_config=lora(ours["lora"]),
+        peft_config=lora(ours["lora"], item_rows(speaker)),
         reward_funcs=rewards.functions(
             _reader(speaker, release), release.oracle, release.k, weights, REWARDS[ours["rewards"]], last
         ),
@@ -84,20 +84,19 @@ def _reader(speaker: Speaker, release: Release) -> rewards.Read:
     return read
 
 
-def _trainer(speaker: Speaker) -> type:
+def _trainer(speaker: Speaker, table: Sequence[Row]) -> type:
     """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-    if speaker.catalogue is None or not speaker.masked:
+    if not (speaker.trie or (speaker.catalogue and speaker.masked)):
         return GRPOTrainer
-    items = speaker.catalogue
+    shut = _shut(speaker, table)
 
     class Masked(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> tuple[list[list[int]], None]:
-            shut = [items.items(ids) for ids in prompt_ids]
-            model = self.accelerator.unwrap_model(self.model)
-            voice = Speaker(model, speaker.tokenizer, items)
-            return draw(voice, prompt_ids, shut, do_sample=True, temperature=self.temperature, top_k=0), None
+            voice = replace(speaker, model=self.accelerator.unwrap_model(self.model))
+            closed = [shut(ids) for ids in prompt_ids]
+            return draw(voice, prompt_ids, closed, do_sample=True, temperature=self.temperature, top_k=0), None
 
         def _get_per_token_logps_and_entropies(
             self,
@@ -112,8 +111,26 @@ def _trainer(speaker: Speaker) -> type:
             kept = logits_to_keep + 1  # the token before the answer foretells its first
             logits = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept).logits
             logits = logits[:, :-1] / self.temperature
-            shut = named_in(items, input_ids[:, :-logits_to_keep], logits.size(-1))
-            chosen, entropy = log_probabilities(items, shut, input_ids[:, -logits_to_keep:], logits)
+            prompts, there = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
+            closed = [shut(ids[own].tolist()) for ids, own in zip(prompts, there, strict=True)]
+            chosen, entropy = _logs(speaker, closed, input_ids[:, -logits_to_keep:], logits)
             return chosen, entropy if compute_entropy else None, None
 
     return Masked
+
+
+def _shut(speaker: Speaker, table: Sequence[Row]) -> Callable[[Sequence[int]], Sequence[str]]:
+    """The tokens of a prompt -> the items that its answer may not name: those that its seeker has seen."""
+    if speaker.catalogue:
+        return speaker.catalogue.items  # an item that the prompt names is a token of it
+    seen = {tuple(ids): row["seen"] for ids, row in zip(prompt_tokens(speaker.tokenizer, table), table, strict=True)}
+    return lambda ids: seen[tuple(ids)]
+
+
+def _logs(speaker: Speaker, shut: Sequence[Sequence[str]], completions: Any, logits: Any) -> tuple[Any, Any]:
+    """(log p of each token, entropy), both (rows, length), of answers that could name none of `shut`."""
+    if speaker.trie:
+        return trie.log_probabilities(speaker.trie, shut, completions, logits)
+    assert speaker.catalogue is not None
+    closed = decoding.closed(speaker.catalogue, shut, logits.size(-1)).to(logits.device)
+    return decoding.log_probabilities(speaker.catalogue, closed, completions, logits)

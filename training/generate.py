@@ -1,15 +1,17 @@
-"""Answers of a model for rows of a split: ranked items where items are tokens, text where the model decodes freely."""
+"""Answers of a model for rows of a split: ranked items where items are tokens, text where they are words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.decoding import Catalogue, closed, mask
+from training import decoding, trie
+from training.decoding import Catalogue
+from training.trie import Trie
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """A model that answers, its tokenizer, and its item tokens if it has any."""
+    """A model that answers, its tokenizer, and its item tokens, or the names that its text is held to, if any."""
 
     model: Any
     tokenizer: Any
@@ -17,6 +19,7 @@ class Speaker:
     batch: int = 256
     new_tokens: int = 256  # at most, where decoding is free
     masked: bool = True  # whether item tokens are drawn under the masks of training/decoding.py
+    trie: Trie | None = None  # of a model whose items are text: the lists that it may write
 
 
 def load(name: str, **settings: Any) -> Speaker:
@@ -24,7 +27,6 @@ def load(name: str, **settings: Any) -> Speaker:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from saferec_builder.errors import TrainingError
-    from training.decoding import load as catalogue
 
     try:
         words = AutoTokenizer.from_pretrained(name, padding_side="left")
@@ -38,7 +40,7 @@ def load(name: str, **settings: Any) -> Speaker:
         raise TrainingError(f"model {name}: its tokenizer has no chat template: wanted a chat (instruct) model")
     if words.pad_token is None:
         words.pad_token = words.eos_token
-    return Speaker(model, words, catalogue(name), **settings)
+    return Speaker(model, words, decoding.load(name), **settings)
 
 
 def items(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -57,11 +59,12 @@ def tokens(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequ
     return found
 
 
-def texts(speaker: Speaker, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Per row the greedy answer as written, for any model."""
+def texts(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[str]:
+    """Per row the greedy answer as written, for any model; none of `shut` where text is held to names."""
     found = [""] * len(rows)
     for picked, ids in _batches(speaker, rows):
-        answers = speaker.tokenizer.batch_decode(draw(speaker, ids, None), skip_special_tokens=True)
+        closed = [shut[n] for n in picked] if speaker.trie else None
+        answers = speaker.tokenizer.batch_decode(draw(speaker, ids, closed), skip_special_tokens=True)
         for n, answer in zip(picked, answers, strict=True):
             found[n] = answer
     return found
@@ -80,9 +83,7 @@ def draw(
     # trainers switch the cache off in the model's settings, where it is of no use to them
     extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens, "use_cache": True}
     if shut is not None:
-        assert speaker.catalogue is not None
-        rows = closed(speaker.catalogue, shut, model.config.vocab_size).to(model.device)
-        extra |= {"max_new_tokens": speaker.catalogue.length, "logits_processor": mask(speaker.catalogue, rows, width)}
+        extra |= _held(speaker, shut, width)
     if not sampling:
         extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     training = model.training
@@ -94,6 +95,19 @@ def draw(
     model.train(training)
     ends = _ends(model, words)
     return [next((row[:n] for n, i in enumerate(row) if i in ends), row) for row in out]
+
+
+def _held(speaker: Speaker, shut: Sequence[Sequence[str]], width: int) -> dict[str, Any]:
+    """What holds `generate` to the catalogue, after prompts of `width` tokens."""
+    if speaker.trie:
+        return {
+            "max_new_tokens": speaker.trie.length,
+            "logits_processor": trie.mask(speaker.trie, shut, width),
+        }
+    assert speaker.catalogue is not None
+    rows = decoding.closed(speaker.catalogue, shut, speaker.model.config.vocab_size).to(speaker.model.device)
+    mask = decoding.mask(speaker.catalogue, rows, width)
+    return {"max_new_tokens": speaker.catalogue.length, "logits_processor": mask}
 
 
 def _ends(model: Any, words: Any) -> set[int]:

@@ -24,11 +24,10 @@ PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
 
 
 def answers(speaker: Speaker, table: Sequence[Row], shut: Sequence[Sequence[str]] | None = None) -> Answers:
-    """By conversation: items of a model with item tokens, none of `shut` (or of what was seen); texts of others."""
-    if speaker.catalogue is None:
-        found: Sequence[Any] = generate.texts(speaker, table)
-    else:
-        found = generate.items(speaker, table, shut or [row["seen"] for row in table])
+    """By conversation: items of a model with item tokens, texts of others; none of `shut` (or of what was seen) where
+    decoding is held to the catalogue."""
+    shut = shut or [row["seen"] for row in table]
+    found: Sequence[Any] = (generate.items if speaker.catalogue else generate.texts)(speaker, table, shut)
     return {row["conversation"]: answer for row, answer in zip(table, found, strict=True)}
 
 

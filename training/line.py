@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from training import compat, evaluate, gdpo, generate, sft, tiny
+from training import compat, evaluate, gdpo, generate, item_tokens, sft, tiny, trie
 from training.baselines import blind
 from training.data import labels_of, unfilled
+from training.decoding import FILE
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
 from training.runs import Run, alone, first, write
@@ -14,23 +15,31 @@ from training.runs import Run, alone, first, write
 Settings = dict[str, Any]
 
 
-def start(run: Run, model: str) -> str:
-    """The name of the model to start from; `tiny` is made first, from this release."""
-    if model != "tiny":
+def start(run: Run, model: str, settings: Settings) -> str:
+    """The name of the model to start from.
+
+    `tiny` is made first, from this release; another model is first given a token for each item where `saferec.items`
+    says `tokens`, unless it has them.
+    """
+    widened = settings["saferec"]["items"] == "tokens" and not (Path(model) / FILE).is_file()
+    if model != "tiny" and not widened:
         return model
 
     def make(folder: Path) -> dict[str, Any]:
-        alone(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
+        if model == "tiny":
+            alone(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
+        else:
+            alone(lambda: item_tokens.add(model, folder, run.release))
         return {}
 
-    return str(run.stage("start", {"tiny": tiny.SHAPE}, make, "tiny"))
+    return str(run.stage("start", {"tiny": tiny.SHAPE} if model == "tiny" else {"items": "tokens"}, make, model))
 
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
 
     def work(folder: Path) -> dict[str, Any]:
-        speaker = _speaker(model, settings)
+        speaker = _speaker(run, model, settings)
         heard = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table = run.rows(settings["saferec"]["rows"], "train")
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
@@ -45,7 +54,7 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
 
     def work(folder: Path) -> dict[str, Any]:
-        speaker, table = _speaker(model, settings), run.rows("grpo", "train")
+        speaker, table = _speaker(run, model, settings), run.rows("grpo", "train")
         return gdpo.train(speaker, table, run.release, settings, folder, _score(run, speaker, settings), run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
@@ -56,7 +65,7 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
-    begin = start(run, model)
+    begin = start(run, model, safe_sft)
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
     chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))
@@ -75,11 +84,12 @@ def report(
     named: dict[str, Answers] = {}
     filtered = None
     for name, model in models.items():
-        speaker = _speaker(model, settings)
+        speaker = _speaker(run, model, settings)
         named[name] = answers(speaker, table)
         save_answers(run.output / name / "answers-test.jsonl", named[name], run)
         if len(named) == 1:
-            filtered = answers(speaker, table, unsafe(release, table)) if speaker.catalogue else None
+            held = speaker.catalogue or speaker.trie
+            filtered = answers(speaker, table, unsafe(release, table)) if held else None
             deaf = answers(speaker, blind(table, labels_of(release.folder, "test")))
     made = evaluate.compare(release, table, named | {"blind": deaf}, run.gold, filtered=filtered)
     if published:
@@ -111,9 +121,11 @@ def save_answers(path: Path, given: Answers, run: Run) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _speaker(model: str, settings: Settings) -> Speaker:
+def _speaker(run: Run, model: str, settings: Settings) -> Speaker:
     ours = settings["saferec"]
     speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"], masked=ours["mask"])
+    if speaker.catalogue is None and ours["items"] == "trie":
+        return replace(speaker, trie=trie.over(run.release, speaker.tokenizer))
     if ours["says"] is None or speaker.catalogue is None:
         return speaker
     return replace(speaker, catalogue=replace(speaker.catalogue, said=ours["says"]))

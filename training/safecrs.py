@@ -58,6 +58,12 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
         one.add_argument("--mode", choices=["gdpo", "grpo", "conditioned"], help=modes)
         credit = "one advantage for an answer, or one for each of its ranks (default sequence)"
         one.add_argument("--credit", choices=["sequence", "rank"], help=credit)
+    if verb != "evaluate":
+        items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
+    else:
+        items = "whether the text of a model is held to the catalogue's names"
+    choices = ["text", "trie"] if verb == "evaluate" else ["text", "tokens", "trie"]
+    one.add_argument("--items", choices=choices, help=f"{items} (default text)")
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
 
 
@@ -85,7 +91,8 @@ def _sft(given: argparse.Namespace) -> None:
     from training import line, settings
 
     run = _run(given)
-    line.train_sft(run, given.output.name, line.start(run, _model(given)), settings.read(given.config, given.changes))
+    found = settings.read(given.config, [*given.changes, *_said(given)])
+    line.train_sft(run, given.output.name, line.start(run, _model(given), found), found)
 
 
 def _gdpo(given: argparse.Namespace) -> None:
@@ -93,12 +100,12 @@ def _gdpo(given: argparse.Namespace) -> None:
 
     run = _run(given)
     found = settings.read(given.config, [*given.changes, *_said(given)])
-    line.train_gdpo(run, given.output.name, _model(given), found)
+    line.train_gdpo(run, given.output.name, line.start(run, _model(given), found), found)
 
 
-def _said(given: argparse.Namespace) -> list[str]:
+def _said(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:
     """The flags that are settings, as --set would say them."""
-    return [f"saferec.{name}={value}" for name in ("mode", "credit") if (value := getattr(given, name))]
+    return [f"saferec.{name}={value}" for name in names if (value := getattr(given, name, None))]
 
 
 def _whole(given: argparse.Namespace) -> None:
@@ -114,6 +121,8 @@ def _whole(given: argparse.Namespace) -> None:
             )
         for name in ("sft_raw", "sft") if place == "both" else (place,):
             changes[name].append(rest)
+    for name in files:
+        changes[name] += _said(given, ("items",))
     changes["gdpo"] += _said(given)
     found = [settings.read(files[name], changes[name]) for name in files]
     if found[0].get("num_train_epochs") != found[1].get("num_train_epochs"):
@@ -135,7 +144,7 @@ def _evaluate(given: argparse.Namespace) -> None:
         return
     from training import line
 
-    found = settings.read(given.config, given.changes)
+    found = settings.read(given.config, [*given.changes, *_said(given)])
     line.report(_run(given), {"model": given.model}, None, found, given.compat is not None)
 
 

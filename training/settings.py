@@ -9,6 +9,7 @@ from typing import Any
 
 from saferec_builder.errors import TrainingError
 
+ITEMS = ("text", "tokens", "trie")
 CONFIGS = Path(__file__).with_name("configs")
 OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "rows": "sft",  # config of the release to learn lists from
@@ -26,6 +27,7 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see training/credit.py
     "credit": "sequence",  # one advantage for an answer, or one for each rank: sequence | rank
     "rewards": "ours",  # ours, or the paper's for comparison: ours | paper
+    "items": "text",  # of a model without item tokens: write text, be given `tokens`, or be held to names by a `trie`
     "mask": True,  # whether a model with item tokens may draw only what training/decoding.py permits
     "new_tokens": 256,  # length of an answer where decoding is free
     "batch": 256,  # prompts that are answered at once
@@ -52,6 +54,8 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     strange = [key for key in found["saferec"] if key not in OURS]
     if strange:
         raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
+    if found["saferec"]["items"] not in ITEMS:
+        raise TrainingError(f"saferec.items = {found['saferec']['items']!r}: wanted one of {', '.join(ITEMS)}")
     return found
 
 

@@ -8,7 +8,7 @@ from training import settings as config
 from training import thinning
 from training.best import Score
 from training.data import Row
-from training.fit import fit, lora
+from training.fit import fit, item_rows, lora
 from training.generate import Speaker, prompt_tokens
 from training.packing import refuse_leaks
 
@@ -33,9 +33,9 @@ def train(
         args=args,
         train_dataset=Dataset.from_list(examples(speaker, rows)),
         processing_class=speaker.tokenizer,
-        peft_config=lora(ours["lora"]),
+        peft_config=lora(ours["lora"], item_rows(speaker)),
     )
-    if ours["thin"] and speaker.catalogue:
+    if ours["thin"] and thinning.possible(speaker):
         trainer.data_collator = thinning.batches(trainer.data_collator, speaker, ours["thin"])
     return fit(trainer, speaker, folder, score, ours["checks"])
 

@@ -14,6 +14,11 @@ from training.generate import Speaker
 HIDDEN = "_"  # joins what the tokenizer left of the word, an ending: together they read as the unknown word
 
 
+def possible(speaker: Speaker) -> bool:
+    """Whether the model has item tokens, and a word that stands for those it does not know."""
+    return speaker.catalogue is not None and speaker.tokenizer.unk_token_id is not None
+
+
 def words_of(speaker: Speaker) -> Any:
     """(vocabulary,) bool: the tokens that may be hidden."""
     import torch

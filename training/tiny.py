@@ -14,9 +14,9 @@ from training import hearing
 from training.data import Release, Row
 from training.decoding import Catalogue, save
 from training.generate import prompt_tokens
+from training.item_tokens import NOTHING, mark
 
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
-NOTHING = "<|nothing|>"
 # a turn may hold anything: what looks like one of our marks is broken up, so nobody types a role
 TEMPLATE = (
     "{% for m in messages %}{% set text = m.content | replace('<|', '< |') %}"
@@ -48,11 +48,6 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
     blank.save_pretrained(folder)
     words.save_pretrained(folder)
     save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING)))
-
-
-def mark(trait: str) -> str:
-    """The token that names a trait in an answer; no turn can hold it, for the template breaks such marks up."""
-    return f"<|{trait}|>"
 
 
 def _heard(words: Any, table: Sequence[Row], items: set[int], traits: list[str]) -> Any:

@@ -30,6 +30,7 @@ GDPO: Mapping[str, tuple[str, Sequence[str]]] = {  # run -> the model that it st
     "refilled_gdpo": ("refilled", ()),
     "filtered_conditioned": ("filtered", ("saferec.mode=conditioned",)),
     "filtered_rank": ("filtered", ("saferec.credit=rank",)),
+    "refilled_rank": ("refilled", ("saferec.credit=rank",)),
     "unsafe_gdpo": ("unsafe", ()),
     "unsafe_grpo": ("unsafe", ("saferec.mode=grpo",)),
     "unsafe_gdpo_10": ("unsafe", (TENFOLD,)),
@@ -70,7 +71,7 @@ def ablations(
     changes = changes or {}
     release = open_release(folder)
     run = Run(release, output, seed, read_gold(gold, release) if gold else None)
-    start = line.start(run, "tiny")
+    start = line.start(run, "tiny", settings.read("sft"))
     models: dict[str, str] = {}
     for name, (config, own) in SFT.items():
         found = settings.read(config, [*own, *changes.get("sft", ())])

@@ -1,0 +1,62 @@
+"""A model of words is given a token for each item: it starts from the name's words, is learnt, and is held to."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import chat_model, small_release
+from training import data, generate, item_tokens, safecrs
+from training.decoding import Catalogue
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokens")
+    release = data.open_release(small_release.write(folder / "release"))
+    texts = [m["content"] for row in data.rows(release.folder, "grpo", "train") for m in row["prompt"]]
+    chat_model.write(folder / "tied", texts)
+    chat_model.write(folder / "untied", texts, tied=False)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["tied", "untied"])
+def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, kind: str) -> None:
+    old = generate.load(str(world / kind))
+    item_tokens.add(str(world / kind), tmp_path, data.open_release(world / "release"))
+    new = generate.load(str(tmp_path))
+    assert new.catalogue and new.catalogue.k == small_release.K and new.catalogue.end == old.tokenizer.eos_token_id
+    spelling = old.tokenizer.encode("Item B (2002)", add_special_tokens=False)
+    assert len(spelling) > 3 and new.tokenizer.encode("Item B (2002)") == [new.catalogue.tokens["b"]]
+    for table in ("get_input_embeddings", "get_output_embeddings"):
+        before, after = getattr(old.model, table)().weight, getattr(new.model, table)().weight
+        assert torch.allclose(after[new.catalogue.tokens["b"]], before[spelling].mean(dim=0), atol=1e-6)
+        assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # its words are what they were
+
+
+def test_the_line_runs_with_the_tokens_of_another_model(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
+    words += ["--items", "tokens", "--set", "both.saferec.lora=2", "--set", "gdpo.saferec.lora=2"]
+    words += ["--set", "both.max_steps=2", "--set", "both.learning_rate=0.1", "--set", "both.warmup_steps=0"]
+    words += ["--set", "gdpo.max_steps=1", "--set", "gdpo.num_generations=4"]
+    words += ["--set", "gdpo.per_device_train_batch_size=4"]
+    assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
+    report = json.loads((tmp_path / "runs" / "report.json").read_text())
+    found = {run["name"]: run["metrics"] for run in report["runs"]}
+    assert "oracle_filter" in found and all(found[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
+    start, taught = (generate.load(str(tmp_path / "runs" / name)) for name in ("start", "safe_sft"))
+    assert isinstance(taught.catalogue, Catalogue)
+    for table in ("get_input_embeddings", "get_output_embeddings"):
+        before, after = getattr(start.model, table)().weight, getattr(taught.model, table)().weight
+        moved = (before != after).any(dim=1).nonzero().squeeze(1).tolist()
+        named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
+        assert moved and set(moved) <= named  # beside the adapter only the rows that are new
