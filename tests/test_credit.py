@@ -189,3 +189,11 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     assert any(not torch.equal(value, given[name]) for name, value in weights_of(caught).items())
     kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
     assert kl and all(math.isfinite(value) for value in kl)
+
+
+@pytest.mark.training
+def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
+    start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingError, match="vLLM knows no masks"):
+        run(start, monkeypatch, tmp_path, "use_vllm=true")

@@ -41,6 +41,7 @@ def train(
 
     ours = settings["saferec"]
     how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
+    _refuse(speaker, settings)
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
@@ -49,8 +50,6 @@ def train(
         hidden = thinning.prompts(speaker, table, ours["thin"], seed)
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
     kind = _trainer(speaker, table)
-    if ours["credit"] == "rank" and speaker.catalogue and not speaker.masked:
-        raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if ours["credit"] == "rank":
         kind = credit.ranked(kind, _places(speaker, last), last, weights)
     trainer = kind(
@@ -65,6 +64,18 @@ def train(
     )
     # where it starts from is a candidate too: GDPO must earn its place
     return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
+
+
+def _held(speaker: Speaker) -> bool:
+    return speaker.trie is not None or (speaker.catalogue is not None and speaker.masked)
+
+
+def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
+    """Settings that do not go together."""
+    if settings["saferec"]["credit"] == "rank" and speaker.catalogue and not speaker.masked:
+        raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
+    if settings.get("use_vllm") and _held(speaker):
+        raise TrainingError("use_vllm: vLLM knows no masks: wanted --items text, or saferec.mask=false for item tokens")
 
 
 def _places(speaker: Speaker, last: rewards.Batch) -> credit.Places:
@@ -88,7 +99,7 @@ def _trainer(speaker: Speaker, table: Sequence[Row]) -> type:
     """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-    if not (speaker.trie or (speaker.catalogue and speaker.masked)):
+    if not _held(speaker):
         return GRPOTrainer
     shut = _shut(speaker, table)
 
