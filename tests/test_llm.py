@@ -1,5 +1,8 @@
 """The client against a server that fails in every known way (a stub, see servers/llm_stub.py)."""
 
+import asyncio
+import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -284,18 +287,57 @@ def test_pace_halves_once_a_second_and_climbs_one_a_round() -> None:
     assert pace.limit == 1  # never none
 
 
+def test_a_place_is_handed_on_in_turn_and_never_lost() -> None:
+    async def work() -> list[str]:
+        pace, came = llm.Pace(1), []
+
+        async def come(name: str) -> None:
+            async with pace:
+                came.append(name)
+
+        async with pace:
+            waiting = {name: asyncio.create_task(come(name)) for name in "abcd"}
+            await asyncio.sleep(0)
+            assert came == []
+            waiting["a"].cancel()
+        waiting["b"].cancel()  # between being handed the place and taking it: the place is c's
+        await asyncio.wait(waiting.values(), timeout=5)
+        return came
+
+    assert asyncio.run(work()) == ["c", "d"]
+
+
+def test_requests_that_come_again_wait_for_a_place_too(stub: Stub) -> None:
+    both, there = threading.Barrier(2, timeout=30), []
+
+    def refuse(h: Handler) -> None:
+        both.wait()  # two at once, and both are too many
+        BUSY(h)
+
+    def fine(h: Handler) -> None:
+        there.append(stub.now)
+        time.sleep(0.1)  # five times what the refused were told to wait
+        says("fine")(h)
+
+    stub.scripts = {text: [refuse, fine] for text in ("a", "b")}
+    assert [r.content for r in ask(stub, "a", "b", concurrency=2)] == ["fine"] * 2
+    assert there == [1, 1]  # one complaint of two: 2 -> 1
+
+
 def test_an_overloaded_server_gets_every_answer_out(stub: Stub) -> None:
+    pause = random.Random(7)
+
     def crowded(h: Handler) -> None:
-        # more than 6 at once is too many for this server
+        # more than 6 at once is too many for this server, those that it is about to refuse included
         too_many = stub.now > 6
-        time.sleep(0.05)
+        time.sleep(0.03 + 0.05 * pause.random())
         (BUSY if too_many else says("fine"))(h)
 
-    texts = [f"t{n}" for n in range(120)]
+    texts = [f"t{n}" for n in range(90)]
     stub.scripts = {text: [crowded] for text in texts}
-    found = ask(stub, *texts, concurrency=32, retries=50)
-    assert [r.content for r in found] == ["fine"] * 120
-    assert len(stub.asked) > 121 and stub.most <= 32  # it did complain, and was never asked more than agreed
+    found = ask(stub, *texts, concurrency=32, retries=50, timeout=60.0)
+    assert [r.content for r in found] == ["fine"] * 90
+    assert len(stub.asked) > 91 and stub.most <= 32  # it did complain, and was never asked more than agreed
 
 
 # ---- what counts as this machine

@@ -2,13 +2,13 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from saferec_builder.llm.money import Purse
+from saferec_builder.llm.pace import Pace
 from saferec_builder.llm.probe import post, probed
 from saferec_builder.llm.server import Reply, Server, read_body
 from saferec_builder.llm.wire import Wire
@@ -32,21 +32,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(work)
-
-
-class Pace:
-    """How many requests may be in flight: one more per round that went well, half after a complaint."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most, self.limit = most, float(most)
-        self._clock, self._slowed = clock, float("-inf")
-
-    def ok(self) -> None:
-        self.limit = min(self.most, self.limit + 1 / self.limit)
-
-    def slow(self) -> None:
-        if self._clock() - self._slowed >= 1.0:  # a burst that was in flight together is one complaint
-            self._slowed, self.limit = self._clock(), max(1.0, self.limit / 2)
 
 
 async def replies(
@@ -103,7 +88,7 @@ class _Talk:
     def __init__(self, server: Server, check: Check, ended: Any, purse: Purse) -> None:
         self.server, self.check, self.ended, self.purse = server, check, ended, purse
         self.pace = Pace(server.concurrency)
-        self.wire = Wire(server, self.pace.slow)
+        self.wire = Wire(server, self.pace)
         self.flying: set[Any] = set()
         self.stopped: str | None = None
         self.silent = 0

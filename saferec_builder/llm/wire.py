@@ -5,10 +5,10 @@ Bytes go in and the raw response comes out (client.post), at a third of the CPU 
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from saferec_builder.errors import ProposerError
+from saferec_builder.llm.pace import Pace
 from saferec_builder.llm.server import Server, is_quota, refusal
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ BUSY = (429, 503, 529)
 
 
 class Wire:
-    """An open client; `slow` is called once for each complaint of an overloaded server."""
+    """An open client; every try waits for its place, and the pace hears each complaint of an overloaded server."""
 
-    def __init__(self, server: Server, slow: Callable[[], None] = lambda: None) -> None:
-        self.server, self.slow = server, slow
+    def __init__(self, server: Server, pace: Pace | None = None) -> None:
+        self.server, self.pace = server, pace or Pace(server.concurrency)
 
     async def __aenter__(self) -> "Wire":
         import httpx2
@@ -35,7 +35,7 @@ class Wire:
                 max_retries=self.server.retries,
                 timeout=None,
                 default_headers=_headers(self.server),
-                http_client=_pool(self.server, self.slow),
+                http_client=_pool(self.server, self.pace),
             )
         except httpx2.InvalidURL as fault:
             raise ProposerError(f"{base}: bad request: {fault}: check the address") from fault
@@ -90,7 +90,7 @@ def _headers(server: Server) -> Any:
     return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"}
 
 
-def _pool(server: Server, slow: Callable[[], None]) -> "httpx2.AsyncClient":
+def _pool(server: Server, pace: Pace) -> "httpx2.AsyncClient":
     """Connections by aiohttp: no redirect is followed, a proxy is for remote hosts only, and no try is endless."""
     import aiohttp
     import httpx2
@@ -99,7 +99,7 @@ def _pool(server: Server, slow: Callable[[], None]) -> "httpx2.AsyncClient":
     class Pool(openai.DefaultAioHttpClient):
         async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
             try:
-                async with asyncio.timeout(server.timeout):  # of the whole answer, not of one read
+                async with pace, asyncio.timeout(server.timeout):  # of the whole answer, not of one read
                     response = await super().send(request, **how)
             except (aiohttp.ClientError, OSError) as fault:  # what the transport has no name for is tried again as well
                 raise httpx2.TransportError(str(fault)) from fault
@@ -108,7 +108,7 @@ def _pool(server: Server, slow: Callable[[], None]) -> "httpx2.AsyncClient":
             if is_quota(response.text):
                 response.headers["x-should-retry"] = "false"  # openai's client would try again
             elif response.status_code in BUSY:
-                slow()
+                pace.slow()
             return response
 
     limits = httpx2.Limits(max_connections=server.concurrency, keepalive_expiry=60)

@@ -18,6 +18,7 @@ class Stub(ThreadingHTTPServer):
     """Answers each text with its script, one action a request, the last one for ever; keeps what it was sent."""
 
     daemon_threads = True
+    request_queue_size = 128  # five, as it comes, lets a burst wait for seconds before it is heard
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -47,14 +48,20 @@ class Handler(BaseHTTPRequestHandler):
             self.server.asked.append(text)
             self.server.bodies.append(body)
             self.server.now += 1
+            self.inside = 1
             self.server.most = max(self.server.most, self.server.now)
             script = self.server.scripts.get(text, [probe if text == SEA else self.server.usual])
             action = script.pop(0) if len(script) > 1 else script[0]
         try:
             action(self)
         finally:
-            with self.server.lock:
-                self.server.now -= 1
+            self.leave()
+
+    def leave(self) -> None:
+        """No longer with the server; before the answer is out, as its reader may send the next request at once."""
+        with self.server.lock:
+            self.server.now -= self.inside
+            self.inside = 0
 
     def reply(self, status: int, body: str, **headers: str) -> None:
         self.send_response(status)
@@ -62,6 +69,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body.encode())))
         self.end_headers()
+        self.leave()
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
@@ -98,6 +106,7 @@ def half(h: Handler) -> None:
     h.send_response(200)
     h.send_header("Content-Length", "10000")
     h.end_headers()
+    h.leave()
     h.wfile.write(b'{"choices": [')
     h.close_connection = True
 
