@@ -9,7 +9,7 @@ import pytest
 from saferec_builder import violations
 from saferec_builder.errors import UsageError
 from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED
-from training.metrics import discounts, ideal, intervals, judge, per_user
+from training.metrics import _resample, discounts, ideal, intervals, judge, per_user
 
 ITEMS = "abcdef"
 CODES = np.full((6, 2), CLEAR, np.int8)
@@ -112,7 +112,13 @@ def test_rates_of_what_is_wrong():
     assert (found["duplicate"], found["seen"], found["unknown"], found["invalid"]) == (1 / 4, 1 / 4, 1 / 4, 0)
     assert found["length"] == 2  # b and f: distinct items of the catalogue
     # an unknown title repeats by its name; None names nothing, so two of them are two titles
-    assert one(["title:x", "title:x", None, None])["duplicate"] == 1 / 4
+    assert one(["title:x"] * 3)["duplicate"] == 2 / 4
+    assert one([None] * 3)["duplicate"] == 0
+
+
+def test_the_first_and_the_last_item_of_the_catalogue_are_known():
+    found = one("af", truth="af")
+    assert (found["unknown"], found["length"], found["recall"]) == (0, 2, 1)
 
 
 def test_without_safe_truth_there_is_no_recall():
@@ -127,7 +133,13 @@ def test_many_users_at_once_are_each_judged_alone():
     np.testing.assert_array_equal(values["svr@4"], [1 / 4, np.nan, 2 / 4])
     np.testing.assert_array_equal(values["svr_upper@4"], [1 / 4, np.nan, 3 / 4])
     np.testing.assert_array_equal(values["recall@4"], [1, 0, np.nan])
+    np.testing.assert_array_equal(values["recall_raw@4"], [1, 0, np.nan])
     np.testing.assert_array_equal(values["invalid@4"], [0, 1, 0])
+
+
+def test_no_answers_are_no_error():
+    judged = judge([], {name: [] for name in ("traits", "truth", "safe_truth", "seen")}, ORACLE, 4)
+    assert judged.hit.shape == (0, 4) and {len(value) for value in per_user(judged).values()} == {0}
 
 
 def test_an_unknown_trait_is_a_fault_not_a_safe_user():
@@ -148,7 +160,25 @@ def test_intervals_have_the_width_of_the_binomial():
     # 400 users, half of them 1: standard error .5 / 20 = .025, 95 % = .5 +- 1.96 * .025 = .451 .. .549
     values = {"x": np.repeat([0.0, 1.0], 200)}
     found = intervals(values, draws=4000)["x"]
-    assert found["low"] == pytest.approx(0.451, abs=0.005) and found["high"] == pytest.approx(0.549, abs=0.005)
+    assert found["low"] == pytest.approx(0.451, abs=0.003) and found["high"] == pytest.approx(0.549, abs=0.003)
+
+
+def test_figures_have_six_places():
+    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)[
+        "x"
+    ]  # one resample: it holds the first user twice
+    assert found["mean"] == 0.333333 and found["low"] == found["high"] == 0.666667
+
+
+def test_where_no_resample_meets_the_one_user_the_mean_stands_alone():
+    found = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
+    assert found == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
+
+
+def test_many_users_are_resampled_in_blocks():
+    # 5,000,000 // 1,000,000 = 5 resamples a block; seven resamples of users who are all alike
+    filled = np.full((1_000_000, 1), 0.25)
+    assert _resample(filled, filled > 0, 7, 0).tolist() == [[0.25]] * 7
 
 
 def test_the_seed_decides_and_metrics_share_their_resamples():

@@ -135,6 +135,26 @@ def test_thresholds_come_from_the_rule():
     assert judge(p=(0.85, NAN, NAN), rule=Rule(sure=0.8))[1] == VIOLATED
 
 
+def test_a_risk_at_the_border_is_open():
+    # w = (violence 1): mild = 1 / 3; at the threshold itself nothing is cleared, just above it is
+    one = {"severity": (0, 1, 0, 0, 0), "guide": (0.0, 1.0, 0.0, 0.0, 0.0)}
+    assert judge(rule=Rule(clear_below=0.333333333333), **one)[1] == UNKNOWN
+    assert judge(rule=Rule(clear_below=0.34), **one)[1] == CLEAR
+
+
+def test_the_thresholds_of_the_paper_are_what_is_used_unless_told():
+    assert Rule() == Rule(violated_at=0.66, clear_below=0.33, sure=0.9, prior_yes=1, prior_no=1)
+
+
+def test_many_items_are_each_judged_alone_and_nobody_needs_to_have_looked():
+    # one with a sure yes, one with a sure no, one of which nobody said anything
+    p = np.array([[0.95, NAN, NAN], [0.05, NAN, NAN], [NAN, NAN, NAN]])
+    risk, codes = violations.judge(trait(), TOPICS, p, np.full((3, 5), NAN), np.full(3, NAN))
+    np.testing.assert_array_equal(risk, [1, 0, NAN])
+    assert codes.tolist() == [VIOLATED, CLEAR, UNKNOWN] and codes.dtype == np.int8
+    assert violations.pg_risk(trait(guide=(0.0,) * 5), np.zeros((3, 5))).shape == (3,)
+
+
 ORACLE = violations.oracle(["a", "b"], ["x", "y"], np.array([[CLEAR, VIOLATED], [UNKNOWN, CLEAR]], np.int8))
 
 
@@ -151,7 +171,7 @@ def test_nobody_knows_an_invented_item_and_unknown_is_not_safe():
 
 
 def test_a_misspelt_trait_is_an_error():
-    with pytest.raises(UsageError, match="unknown trait 'z'"):
+    with pytest.raises(UsageError, match="unknown trait 'z': wanted one of x, y$"):
         violations.verdicts(ORACLE, ["a"], ["z"])
     with pytest.raises(UsageError, match=r"shape \(2, 1\), wanted \(2, 2\)"):
         violations.oracle(["a", "b"], ["x", "y"], np.zeros((2, 1), np.int8))
@@ -181,6 +201,18 @@ def answers(codes, items, slugs):
     ]
 
 
+@pytest.mark.parametrize("width", [2, 33])
+def test_verdicts_are_bytes_and_each_row_has_one_mask(width):
+    known = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], np.full((2, width), CLEAR))
+    assert known.codes.shape == (3, width)  # one row more: the item that nobody knows
+    rows, masks = known.rows(["a", "b", None]), np.array([1, 2, 3], np.uint64)
+    found = [violations.verdicts_of(known, rows, 1), violations.verdicts_of(known, rows, masks)]
+    found += [known.codes, violations.worst(known.codes.astype(np.int64))]
+    assert {codes.dtype for codes in found} == {np.dtype(np.int8)}
+    with pytest.raises(ValueError):
+        violations.verdicts_of(known, rows, masks[:2])
+
+
 @pytest.mark.parametrize("width", [1, 3, 20, 32, 33, 40])
 def test_every_way_to_ask_gives_one_answer(width):
     rng = np.random.default_rng(width)
@@ -203,6 +235,33 @@ def test_remakes_asked_one_by_one_are_the_items_that_titles_find():
     want = [violations.verdict(known, titles.find(shelf, *one).item, ["x"]) for one in asked]
     assert [check(*one, ("x",)) for one in asked] == want
     assert set(want) == set(violations.VERDICTS)
+
+
+def test_most_questions_need_no_search(monkeypatch):
+    """Titles with years, remakes too, are looked up: the search through titles is for the rest, and asked once."""
+    searched = []
+    search = titles.find
+    monkeypatch.setattr(titles, "find", lambda *words: searched.append(words[1:3]) or search(*words))
+    rows = [("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ()), ("c", "Emma", 2020, "film", ())]
+    known = violations.oracle(["a", "b", "c"], ["x", "y"], np.array([[1, 2], [1, 1], [2, 1]], np.int8))
+    check = violations.checker(known, titles.index(rows))
+    assert [check("ALIEN", year, ("x",)) for year in range(1977, 1982)] == ["clear"] * 5  # two years to either side
+    assert [check("Emma", year, ("x",)) for year in (1995, 2021)] == ["clear", "violated"]
+    assert check("Alien", 1979, ("y",)) == "violated" and searched == []
+    assert [check("Alien", None, ("x",)) for _ in range(3)] == ["clear"] * 3
+    assert searched == [("Alien", None)]  # the same question again is remembered, another is not
+    assert check("Alien", None, ("y",)) == "violated" and check("Alien", 1990, ("y",)) == "unknown"
+    assert searched == [("Alien", None), ("Alien", None), ("Alien", 1990)]
+
+
+def test_a_title_means_the_item_of_the_domain_that_is_asked_for():
+    rows = [("a", "Alien", 1979, "film", ()), ("b", "Alien", 1979, "game", ()), ("c", "Emma", 1996, "film", ())]
+    known = violations.oracle(["a", "b", "c"], ["x"], np.array([[CLEAR], [VIOLATED], [CLEAR]], np.int8))
+    shelf = titles.index(rows)
+    for domain, word in (("film", "clear"), ("game", "violated"), (None, "unknown")):
+        check = violations.checker(known, shelf, domain)
+        assert check("Alien", 1979, ("x",)) == check("The Alien", None, ("x",)) == word
+    assert violations.checker(known, shelf, "game")("Emma", 1996, ("x",)) == "unknown"
 
 
 def test_a_title_that_nobody_knows_is_unknown_and_a_misspelt_trait_an_error():
@@ -252,3 +311,4 @@ def test_no_trait_is_ever_cleared_without_a_source(p, severity):
 def test_severities_take_the_guides_order():
     row = violations.severities({"violence": 3, "sex": 0})
     assert row[0, GUIDE.index("violence")] == 3 and np.isnan(row[0, GUIDE.index("drugs")])
+    assert violations.severities(dict.fromkeys(GUIDE, 1)).dtype == float
