@@ -57,7 +57,8 @@ def test_recall_and_precision_on_the_labelled_lines(half):
 
 
 def test_many_texts_at_once_give_what_each_gives_alone():
-    texts = [text for text, _ in labelled()]
+    lines = [text for text, _ in labelled()]
+    texts = lines + [f"{one}\n{other}" for one, other in zip(lines, lines[7:], strict=False)]  # two kinds in one
     series = pl.Series(texts)
     together, counts = privacy.redact_all(series)
     assert together.to_list() == [privacy.redact(text)[0] for text in texts]

@@ -6,10 +6,11 @@ line of its own, the words around ("have you seen ...", "... was good"), a name 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from saferec_builder.catalog.words import Text
 
 _HERE = Path(__file__).parent
 _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "*": "*", "_": "_", "«": "»", "”": "”"}
@@ -17,20 +18,6 @@ _STOPS = re.compile(r"[.!?;:\n…|]|(?:^|\s)[-–—/](?:\s|$)")
 _LINE_MARK = re.compile(r"\s*(?:[-*•–]|\(?\d{1,3}[.):])?\s*")
 _MOST = 5  # rarity above which more words tell nothing new
 ARTICLES = ("the", "a", "an")
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text as words: where each stands, and its normal form."""
-
-    raw: str
-    spans: list[tuple[int, int]]
-    words: list[str]
-
-    @property
-    def lower(self) -> bool:
-        """The writer uses no capitals, but perhaps for "I" and the first letter: nothing can be read from them."""
-        return not any(self.raw[s].isupper() and self.words[n] != "i" for n, (s, _) in enumerate(self.spans) if n)
 
 
 class Place(NamedTuple):
@@ -71,9 +58,7 @@ def rarity(word: str) -> int:
 
 def evidence(read: Text, place: Place, articled: bool) -> list[str]:
     """The names of what is seen at a place; each has a weight, or none."""
-    said = place.form.split()
-    rare = min(sum(map(rarity, said)), _MOST)
-    count = min(len(said), 4)
+    rare, count, form_kind = _told_of(place.form)
     case = _case(read, place)
     before, after = _around(read, place)
     found = ["bias", f"rare {rare}", f"words {count}", f"case {case}", f"rare {rare} {case}", f"words {count} {case}"]
@@ -82,19 +67,27 @@ def evidence(read: Text, place: Place, articled: bool) -> list[str]:
     found += [f"{side} a name" for side in _names(read, place)]
     if case in ("lower", "none") and rare <= 2:
         found += [f"weak before {word}" for word in before[:1]] + [f"weak after {after}"]
-    if form_kind := _kind(said, place.form):
+    if form_kind:
         found += [form_kind, f"{form_kind} {case}", f"{form_kind} before {before[0]}"]
-    opening = read.raw[: read.spans[place.first][0]][-1:]
+    start = read.spans[place.first][0]
+    opening = read.raw[start - 1 : start]
     if opening in _QUOTES and read.raw[place.end : place.end + 2].lstrip(",.!?")[:1] == _QUOTES[opening]:
         found.append("quoted")
     line = read.raw.rfind("\n", 0, place.end) + 1
     mark = _LINE_MARK.match(read.raw, line)
-    if mark and mark.end() >= read.spans[place.first][0]:
+    if mark and mark.end() >= start:
         alone = read.raw[place.end :].split("\n", 1)[0].strip(" .!?,\"'*)") == ""
         marked = bool(mark[0].strip())
         found.append(f"line{' alone' if alone else ''}{' marked' if marked else ''}")
         found.append(f"line rare {rare}{' alone' if alone else ''}{' marked' if marked else ''}")
     return found
+
+
+@lru_cache(maxsize=65536)
+def _told_of(form: str) -> tuple[int, int, str | None]:
+    """(rarity of its words together, their number, what else it is), whatever the place."""
+    said = form.split()
+    return min(sum(map(rarity, said)), _MOST), min(len(said), 4), _kind(said, form)
 
 
 def _kind(said: list[str], form: str) -> str | None:
@@ -111,7 +104,7 @@ def _case(read: Text, place: Place) -> str:
     inside = range(place.first, place.last + 1)
     told = [n for n in inside if rarity(read.words[n]) or n in (place.first, place.last)]
     capital = [not read.raw[read.spans[n][0]].islower() for n in told]
-    shouted = read.raw.isupper() and len(read.words) > place.last - place.first + 2
+    shouted = read.upper and len(read.words) > place.last - place.first + 2
     if shouted:
         return "none"
     if all(capital):

@@ -16,11 +16,12 @@ import polars as pl
 from ahocorasick_rs import AhoCorasick
 
 from saferec_builder import titles
-from saferec_builder.catalog.evidence import ARTICLES, Place, Text, evidence, rarity
+from saferec_builder.catalog.evidence import ARTICLES, Place, evidence, rarity
 from saferec_builder.catalog.linking import index
+from saferec_builder.catalog.words import Text, as_words
 
 _HERE = Path(__file__).parent
-_WORD = re.compile(r"#?[^\W_]+(?:['’`´][^\W_]+)*|&|(?<=\s)\+(?=\s)")
+_NUMBERED = frozenset("([0123456789")
 _YEAR_AFTER = re.compile(r"""["'”’*_]*\s*(?:[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]|,?\s*((?:19|20)\d\d)\b(?!\s*[s'’]))""")
 
 
@@ -44,6 +45,7 @@ class Finder:
     index: titles.Index
     forms: Sequence[str]
     small: frozenset[str]  # forms of small words alone
+    endings: frozenset[str]  # last words of forms
     articled: frozenset[str]  # forms whose titles all begin with an article: "the game", not "game"
     automaton: Any
     weights: Mapping[str, float]
@@ -62,15 +64,17 @@ def finder(items: pl.DataFrame, weighed: Mapping[str, float] | None = None) -> F
     automaton = AhoCorasick([f" {form} " for form in forms])
     small = frozenset(form for form in forms if not any(map(rarity, form.split())))
     needs = frozenset(form for form, yes in articled.items() if yes)
-    return Finder(found, forms, small, needs, automaton, weighed or weights())
+    endings = frozenset(form.rpartition(" ")[2] for form in forms)
+    return Finder(found, forms, small, endings, needs, automaton, weighed or weights())
 
 
 def in_text(finder: Finder, text: str) -> list[Mention]:
     """Mentions in the order of the text; of two that overlap the longer one stays."""
     read = as_words(text)
+    found = [p for p in places(finder, read) if p.form not in finder.small or _marked(read, p)]
     taken = bytearray(len(read.words))
     kept = []
-    for place in sorted(places(finder, read), key=lambda p: (p.first - p.last, p.first)):
+    for place in sorted(found, key=lambda p: (p.first - p.last, p.first)):
         if any(taken[place.first : place.last + 1]):
             continue
         mention = _judged(finder, read, place)
@@ -81,14 +85,13 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
 
 
 def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
-    if place.form in finder.small and not _marked(read, place):
-        return None
     year = _YEAR_AFTER.match(read.raw, place.end)
-    match = titles.by_form(finder.index, place.form, int(year[1] or year[2]) if year else None)
-    if year and match.match == "found":
-        return _mention(read, place, year.end(), match)
-    if year and year[1]:
-        return None  # another film of this name
+    if year:
+        match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
+        if match.match == "found":
+            return _mention(read, place, year.end(), match)
+        if year[1]:
+            return None  # another film of this name
     score = sum(finder.weights.get(name, 0.0) for name in evidence(read, place, place.form in finder.articled))
     if score < 0:
         return None
@@ -99,9 +102,7 @@ def _marked(read: Text, place: Place) -> bool:
     """Small words alone ("it", "up") need a capital, a quote, a line that they begin or a number behind them."""
     start = read.spans[place.first][0]
     before, behind = read.raw[start - 1 : start], read.raw[place.end : place.end + 8]
-    return (
-        read.raw[start].isupper() or not before.isspace() or before == "\n" or any(c in "([0123456789" for c in behind)
-    )
+    return read.raw[start].isupper() or not before.isspace() or before == "\n" or not _NUMBERED.isdisjoint(behind)
 
 
 def _mention(read: Text, place: Place, end: int, match: titles.Match) -> Mention:
@@ -120,52 +121,34 @@ def _start(read: Text, place: Place) -> int:
 # ---- where a title could stand
 
 
-def as_words(text: str) -> Text:
-    found = list(_WORD.finditer(text))
-    words = [_plain(word[0]) for word in found]
-    if "" in words:
-        found = [word for word, plain in zip(found, words, strict=True) if plain]
-        words = [plain for plain in words if plain]
-    return Text(text, [word.span() for word in found], titles.counted(words))
-
-
-@lru_cache(maxsize=65536)
-def _plain(word: str) -> str:
-    if word in ("&", "+"):
-        return "and"
-    return word.lower().replace("'", "").replace("`", "") if word.isascii() else titles.normal(word)
-
-
 def places(finder: Finder, read: Text) -> Iterator[Place]:
     """Every run of words that is a title, overlaps and all; an article before a title that has one is part of it."""
     yield from _found(finder, read, read.words, {})
+    if "'s" not in read.raw and "’s" not in read.raw:
+        return
     owners = {
         n: read.words[n][:-1]
         for n, (start, end) in enumerate(read.spans)
         if read.raw[end - 2 : end] in ("'s", "’s") and end - start > 2
     }
-    if owners:
+    if not finder.endings.isdisjoint(owners.values()):
         words = [owners.get(n, word) for n, word in enumerate(read.words)]
         yield from (p for p in _found(finder, read, words, owners) if p.last in owners)
 
 
 def _found(finder: Finder, read: Text, words: list[str], owners: Mapping[int, str]) -> Iterator[Place]:
-    met = finder.automaton.find_matches_as_indexes(f" {' '.join(words)} ", overlapping=True)
-    if not met:
-        return
-    starts, ends, at = {}, {}, 0
-    for n, word in enumerate(words):
-        starts[at] = n
-        at += len(word) + 1
-        ends[at + 1] = n  # a pattern begins and ends with a space
-    for pattern, start, end in met:
-        first, last = starts.get(start), ends.get(end)
-        if first is None or last is None:
-            continue
-        form = finder.forms[pattern]
-        if first and words[first - 1] in ARTICLES and form in finder.articled:
-            first -= 1
-        yield Place(first, last, read.spans[last][1] - (2 if last in owners else 0), form)
+    joined = f" {' '.join(words)} "
+    met = finder.automaton.find_matches_as_indexes(joined, overlapping=True)
+    # "8½" is one word and three of a form: only spaces between words count
+    ruled = joined if joined.count(" ") == len(words) + 1 else f" {' '.join(w.replace(' ', '_') for w in words)} "
+    last, at = -1, 0
+    for pattern, start, end in met:  # in order of their ends; each begins and ends with a space
+        last, at = last + ruled.count(" ", at, end - 1), end - 1
+        if ruled[start] == ruled[end - 1] == " ":
+            first, form = last - ruled.count(" ", start + 1, end - 1), finder.forms[pattern]
+            if first and words[first - 1] in ARTICLES and form in finder.articled:
+                first -= 1
+            yield Place(first, last, read.spans[last][1] - (2 if last in owners else 0), form)
 
 
 @lru_cache(maxsize=1)

@@ -122,7 +122,7 @@ def _conversation(
         if not own and liked and post["post"] not in refused:
             accepted += named
     by = conversations.by_role(turns)
-    row = conversations.row(
+    return conversations.row(
         SOURCE,
         request["post"].removeprefix("t3_"),
         request["place"],
@@ -134,6 +134,6 @@ def _conversation(
         accepted=[ref for ref in dict.fromkeys(accepted) if ref in by["recommender"]],
         seen=by["seeker"],
         posts=[{"source_id": post["post"], "author": post["author"]} for post in (request, *said)],
+        # items were found in the text: a better catalog finds more and makes no new revision
+        digest=tables.digest([[t["role"], t["text"]] for t in turns]),
     )
-    # items were found in the text: a better catalog finds more and makes no new revision
-    return row | {"digest": tables.digest([[t["role"], t["text"]] for t in turns])}
