@@ -7,7 +7,7 @@ by the manifest, so that whoever is killed leaves a shard done or not done, and 
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ class How:
 def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -> dict[str, dict[str, Any]]:
     """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
     folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder, shards)
     missing = {name: work for name, work in shards.items() if not _manifest(folder, name).exists()}
     if missing and how.engine == "ray":
         _on_ray(function, missing, folder, how)
@@ -40,6 +41,7 @@ def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -
     else:
         for name, work in missing.items():
             _shard(function, name, work, folder)
+    _sweep(folder, shards)
     return {name: json.loads(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
 
 
@@ -47,18 +49,31 @@ def _manifest(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
+def _temporary(name: str, unique: object) -> str:
+    return f".{name}.{unique}.tmp"
+
+
+def _sweep(folder: Path, shards: Container[str]) -> None:
+    """What killed workers and runs left of these shards; those of others may be at work beside this run."""
+    for left in folder.glob(_temporary("*", "*")):
+        if left.name[1:].rsplit(".", 2)[0] in shards:
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
 def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") -> str:
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
-    tmp = folder / f".{name}.{os.getpid()}.tmp"
+    tmp = folder / _temporary(name, os.getpid())
     shutil.rmtree(tmp, ignore_errors=True)
     tmp.mkdir()
     facts = function(work, tmp)
     shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
     os.replace(tmp, folder / name)
-    written = folder / f".{name}.{os.getpid()}.json.tmp"
-    written.write_text(json.dumps(facts), encoding="utf-8")
-    os.replace(written, _manifest(folder, name))
+    tmp.write_text(json.dumps(facts), encoding="utf-8")
+    os.replace(tmp, _manifest(folder, name))
     return name
 
 
@@ -88,7 +103,7 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
         import ray
     except ImportError:
         raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
-    probe = f".probe-{os.urandom(8).hex()}"
+    probe = _temporary(next(iter(shards)), os.urandom(8).hex())
     (folder / probe).touch()
     cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its own
     ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
