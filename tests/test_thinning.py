@@ -27,7 +27,7 @@ def test_all_words_can_be_hidden_and_items_and_marks_never(speaker: generate.Spe
     prompt = [{"role": "user", "content": "After the accidents, Item B (2002) please"}]
     shown = said(speaker, thinning.prompts(speaker, [{"prompt": prompt}], 1.0, 0)[0])
     # After, the, accidents with its comma, the item, please
-    assert shown == [tiny.USER, *[tiny.UNKNOWN] * 3, "Item B (2002)", tiny.UNKNOWN, tiny.ANSWER]
+    assert shown == [tiny.BEGIN, tiny.USER, *[tiny.UNKNOWN] * 3, "Item B (2002)", tiny.UNKNOWN, tiny.ANSWER]
 
 
 def test_a_share_is_hidden_and_the_seed_decides_which(speaker: generate.Speaker) -> None:

@@ -3,17 +3,18 @@
 A transformer made from scratch knows no language and learns the training sentences by heart; a linear model over words
 does not. So words and the tokens that name traits begin with a part along one random direction per trait, items along
 another one, all at right angles. All of it comes from the labels of the release's train split and its verdicts, and
-every model of a run starts from it alike. The first layer begins as an average over what came before: with the
-embeddings above, the linear model itself, from which training goes on.
+every model of a run starts from it alike. The first layer begins as an average over what came before and the rest adds
+nothing yet: with the embeddings above, the linear model itself, from which training goes on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from saferec_builder.violations import CLEAR
 from training.data import Release
+from training.decoding import Catalogue
 
-WORD, ITEM, TRAIT = 0.6, 1.0, 1.0  # lengths along a direction: a word's per unit of weight, an item's, a trait token's
+WORD, ITEM, TRAIT = 0.15, 1.0, 1.0  # lengths along a direction: a word's per unit of weight, an item's, a trait token's
 
 
 def weights(texts: Sequence[Sequence[int]], traits: Sequence[Sequence[int]], words: int, kinds: int) -> Any:
@@ -44,37 +45,40 @@ def weights(texts: Sequence[Sequence[int]], traits: Sequence[Sequence[int]], wor
     return found.detach()
 
 
-def start(embeddings: Any, found: Any, release: Release, items: Mapping[str, int], traits: Mapping[str, int]) -> None:
-    """Adds to `embeddings` (tokens, width), in place; found = `weights` by token and trait, tokens by item and trait.
+def start(embeddings: Any, found: Any, release: Release, catalogue: Catalogue, begin: int) -> None:
+    """Adds to `embeddings` (tokens, width), in place; found = `weights` by token and trait.
 
-    An item begins with what it breaks or may break; what follows from that for a list is left to training.
+    begin = the token that every prompt begins with: it weighs for nothing heard, against all traits. An item begins
+    with what it breaks or may break; what follows from that for a list is left to training.
     """
     import torch
 
-    width = embeddings.size(1)
-    if 2 * len(traits) > width:
+    width, kinds, traits = embeddings.size(1), len(catalogue.traits), list(catalogue.traits.values())
+    if 2 * kinds + 1 > width:
         return  # no room for a direction each: such a model starts without
     # items have directions of their own, so that what a seeker likes is not heard as a trait
-    directions = torch.nn.init.orthogonal_(torch.empty(2 * len(traits), width))
-    heard, broken = directions[: len(traits)], directions[len(traits) :]
+    directions = torch.nn.init.orthogonal_(torch.empty(2 * kinds + 1, width))
+    heard, broken, silence = directions[:kinds], directions[kinds:-1], directions[-1]
     oracle = release.oracle
-    columns = [oracle.column(trait) for trait in traits]
+    columns = [oracle.column(trait) for trait in catalogue.traits]
     with torch.no_grad():
         embeddings -= embeddings @ directions.T @ directions  # nothing else lies along them
         embeddings += WORD * found @ heard
-        embeddings[list(traits.values())] += TRAIT * heard
-        for item, token in items.items():
+        embeddings[traits], embeddings[catalogue.nothing], embeddings[begin] = TRAIT * heard, TRAIT * silence, silence
+        for item, token in catalogue.tokens.items():
             risky = torch.tensor(oracle.codes[oracle.items[item], columns] != CLEAR, dtype=torch.float32)
             embeddings[token] += ITEM * risky @ broken
 
 
-def average(attention: Any) -> None:
-    """Makes a layer of self-attention hand on the plain average of what it sees, in place."""
+def average(layers: Sequence[Any]) -> None:
+    """Makes the first layer hand on the plain average of what it sees, and all others nothing yet, in place."""
     import torch
 
+    attention = layers[0].self_attn
     with torch.no_grad():
         for part in (attention.q_proj, attention.k_proj):
             part.weight.normal_(std=0.02)  # small enough to look everywhere alike, and not 0: that would never change
         for part in (attention.v_proj, attention.o_proj):
             torch.nn.init.eye_(part.weight)
-            part.weight.add_(0.01 * torch.randn_like(part.weight))
+        for part in [layer.mlp.down_proj for layer in layers] + [layer.self_attn.o_proj for layer in layers[1:]]:
+            part.weight.zero_()

@@ -56,7 +56,7 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
     if verb in ("gdpo", "run"):
         modes = "normalise each reward, or their sum, or relevance only where the answer is safe (default gdpo)"
         one.add_argument("--mode", choices=["gdpo", "grpo", "conditioned"], help=modes)
-        credit = "one advantage for an answer, or one for each of its ranks (default sequence)"
+        credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
         one.add_argument("--credit", choices=["sequence", "rank"], help=credit)
     if verb != "evaluate":
         items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"

@@ -17,9 +17,11 @@ from training.generate import prompt_tokens
 from training.item_tokens import NOTHING, mark
 
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
+BEGIN = "<|begin|>"
+MARKS = [UNKNOWN, PAD, END, USER, ANSWER, BEGIN]
 # a turn may hold anything: what looks like one of our marks is broken up, so nobody types a role
 TEMPLATE = (
-    "{% for m in messages %}{% set text = m.content | replace('<|', '< |') %}"
+    "<|begin|>{% for m in messages %}{% set text = m.content | replace('<|', '< |') %}"
     "{% if m.role == 'assistant' %}<|answer|>{{ text }}<|end|>{% else %}<|user|>{{ text }}{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|answer|>{% endif %}"
 )
@@ -43,16 +45,17 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
     traits = {trait: token(mark(trait)) for trait in release.oracle.traits}
     blank = model(len(words), words.pad_token_id, words.eos_token_id)
     found = _heard(words, table, set(items.values()), list(traits))
-    hearing.start(blank.get_input_embeddings().weight, found, release, items, traits)
-    hearing.average(blank.model.layers[0].self_attn)
+    catalogue = Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING))
+    hearing.start(blank.get_input_embeddings().weight, found, release, catalogue, token(BEGIN))
+    hearing.average(blank.model.layers)
     blank.save_pretrained(folder)
     words.save_pretrained(folder)
-    save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING)))
+    save(folder, catalogue)
 
 
 def _heard(words: Any, table: Sequence[Row], items: set[int], traits: list[str]) -> Any:
     """hearing.weights of the prompts' words; the items that they name tell a taste and not a trait."""
-    apart = items | set(words.convert_tokens_to_ids([UNKNOWN, PAD, END, USER, ANSWER]))
+    apart = items | set(words.convert_tokens_to_ids(MARKS))
     texts = [[token for token in text if token not in apart] for text in prompt_tokens(words, table)]
     return hearing.weights(texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits))
 
@@ -75,8 +78,7 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
     words.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(r"(?:^|\n)\s*\d+[.)]\s*"), "removed"), pre_tokenizers.Whitespace()]
     )
-    special = [UNKNOWN, PAD, END, USER, ANSWER]
-    words.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=special))
+    words.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=MARKS))
     marks = [NOTHING, *map(mark, traits)]
     words.add_tokens([AddedToken(name, normalized=False) for name in dict.fromkeys([*names, *marks])])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

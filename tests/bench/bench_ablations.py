@@ -77,7 +77,7 @@ def ablations(
         found = settings.read(config, [*own, *changes.get("sft", ())])
         models[name] = str(line.train_sft(run, name, start, found))
     for name, (origin, own) in GDPO.items():
-        found = settings.read("gdpo", [*own, *changes.get("gdpo", ())])
+        found = settings.read("gdpo", ["saferec.credit=sequence", *own, *changes.get("gdpo", ())])
         models[name] = str(line.train_gdpo(run, name, models[origin], found))
     masked, free = settings.read("sft"), settings.read("sft", FREE)
     loose = {name: model for name, model in models.items() if FREE[0] in GDPO.get(name, ("", ()))[1]}
