@@ -18,6 +18,49 @@ def test_the_likelihood_is_that_of_a_draw_without_replacement():
     assert c._likelihood(5, 2, 1, np.array([0, 5])).tolist() == [-np.inf, -np.inf]  # impossible with a 1 and a 0
 
 
+def chances(zone, n, x):
+    """P(this very sequence of n with x positives | M) for M = 0..zone: C(zone - n, M - x) / C(zone, M)."""
+    return [comb(zone - n, m - x) / comb(zone, m) if x <= m <= zone - n + x else 0.0 for m in range(zone + 1)]
+
+
+@pytest.mark.parametrize(("n", "x"), [(1, 0), (1, 1), (7, 0), (7, 2), (7, 7), (25, 1), (30, 4)])
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_bounds_are_what_the_definition_says(n, x, delta):
+    """Counted out for a zone of 30: which M the ratio rules out, and the evidence against each that is too many."""
+    audit = c.Audit(60, 30, (1,) * x + (0,) * (n - x))
+    told = chances(30, n, x)
+    points, weights = c._prior(30, 60, 0.05)
+    mixed = sum(np.exp(w) * told[m] for m, w in zip(points, weights, strict=True))
+    stands = [m for m in range(31) if mixed < told[m] / delta]
+    assert c.upper(audit, n, x, 0.05, delta) == max(stands)
+    assert told[c._mode(30, n, x)] == pytest.approx(max(told))
+    # 60 found: (M - x) <= 5 % of (M + 60)
+    forbidden = [m for m in range(31) if m - x > 0.05 * (m + 60) + 1e-9 and told[m]]
+    want = min((log(mixed / told[m]) for m in forbidden), default=np.inf)
+    assert c._evidence(audit, np.array([n]), np.array([x]), 0.05)[0] == pytest.approx(want)
+
+
+@pytest.mark.parametrize(("found", "guess"), [(60, 60 / 19 / 4), (0, 0.5)])
+def test_the_prior_bets_nine_tenths_on_the_guess_and_spreads_one(found, guess):
+    # 4 points, each for itself; gamma of shape .7 around a quarter of what is allowed: 60 found allow 60 / 19 (5 %);
+    # where nothing was found the bet is on half a miss and not on none
+    middle = np.arange(4) + 0.35
+    bet, even = middle**-0.3 * np.exp(-0.7 * middle / guess), 1 / np.arange(1, 5)
+    points, weights = c._prior(3, found, 0.05)
+    assert points.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(np.exp(weights), 0.9 * bet / bet.sum() + 0.1 * even / even.sum())
+
+
+def test_the_prior_of_a_large_zone_weighs_a_point_by_what_it_stands_for():
+    points, weights = c._prior(10_000, 0, 0.05)
+    assert points[:26].tolist() == [*range(25), 26] and points[-1] == 10_000 and len(points) < 160
+    # so far out the bet on half a miss is nothing: a tenth, evenly over the orders of magnitude (1 / M for each M)
+    far = points >= 1_000
+    width = np.diff(np.append(points, 10_001))
+    even = width / (points + 1)
+    np.testing.assert_allclose(np.exp(weights[far]), 0.1 * even[far] / even.sum())
+
+
 def test_the_prior_is_a_distribution_and_known_before_the_audit():
     for zone, found in ((1, 0), (10, 3), (10_000, 500)):
         points, weights = c._prior(zone, found, c.ALPHA)
@@ -61,6 +104,48 @@ def test_needed_is_what_it_takes(found):
     assert short.log_e < log(1 / c.DELTA)
 
 
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
+def test_needed_counts_on_misses_as_often_as_so_far(alpha, delta):
+    start = c.Audit(900, 8_000, (1,) + (0,) * 99)
+
+    def evidence(more):
+        n, x = 100 + more, 1 + -(-more // 100)  # one in a hundred, rounded up
+        return c._evidence(start, np.array([n]), np.array([x]), alpha)[0]
+
+    more = c.needed(start, alpha, delta)
+    assert evidence(more - 1) < log(1 / delta) <= evidence(more)
+    assert c.needed(c.Audit(900, 8_000, (0,) * 3_000), alpha, delta) == 0
+
+
+def test_needed_at_the_ends():
+    assert c.needed(c.Audit(50, 0, ())) is None  # nothing to audit
+    assert c.needed(c.Audit(50, 1, ())) == 1
+    assert c.needed(c.Audit(60, 2, (1,))) == 0  # one more of 62 may be missed
+    assert c.needed(c.Audit(2, 50, (1, 1) + (0,) * 48)) == 0  # four positives are enough to tell a share
+    assert c.needed(c.Audit(2, 50, (1,) + (0,) * 49)) is None
+
+
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
+def test_the_bound_is_the_best_of_a_hundred_looks(alpha, delta):
+    audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
+    told = c.bound(audit, alpha, delta)
+    assert told.share == c.shares(audit, alpha, delta, every=12)[-1] == c.shares(audit, alpha, delta, every=12).min()
+    assert told.log_e == c._evidence(audit, np.array([1_200]), np.array([3]), alpha)[0] != 0
+    assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
+    assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
+
+
+def test_bounds_before_the_first_audit_and_with_few_positives():
+    told = c.bound(c.Audit(500, 5_000, ()))
+    assert (told.share, told.log_e, told.more) == (1.0, 0.0, c.needed(c.Audit(500, 5_000, ())))
+    assert c.bound(c.Audit(5, 5, ())).share == 1.0
+    assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
+    few = c.Audit(2, 1_000, (1,) + (0,) * 49)
+    assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None
+    assert c.bound(c.Audit(3, 1_000, (1,) + (0,) * 50)).share is not None  # the fourth
+    assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: there is nothing to tell
+
+
 def test_too_little_data_refuses_and_says_how_much_is_missing():
     told = c.bound(c.Audit(found=2, zone=1_000, outcomes=(0,) * 50))
     assert (told.share, told.certified) == (None, False)
@@ -94,6 +179,7 @@ def test_holm_asks_more_of_many_claims_than_of_one():
     assert c.holm([log(61), log(41), log(21)], 0.05) == [True, True, True]
     assert c.holm([log(59), log(41), log(21)], 0.05) == [False, False, False]
     assert c.holm([log(21), log(1000), log(10)], 0.05) == [False, True, False]
+    assert c.holm([log(1 / 0.05)], 0.05) == [True]  # at the border it holds
 
 
 def test_the_false_share_is_of_the_labels_that_stand():
@@ -107,6 +193,30 @@ def test_the_false_share_is_of_the_labels_that_stand():
     assert c.false_share(0, ()).share is None
     assert c.false_share(1_000, ()).share is None
     assert c.false_share(1_000, ()).more == c.false_share(1_000, (0,)).more + 1
+
+
+def test_a_recheck_without_an_answer_stands_and_counts_as_wrong():
+    # 100 labels, 42 rechecked, one overturned, one waits; 10 more are right: 100 - 1 + 10 stand
+    told, left = c.false_share(100, (0,) * 40 + (1, 1), right=10, waiting=1), c.most_wrong(100, (0,) * 40 + (1, 1))
+    assert (told.labels, told.rechecked, told.overturned) == (109, 42, 1)
+    assert left > 0 and told.share == (left + 1) / 109
+    assert c.false_share(1, (1,), waiting=1).share == 1  # the one label waits
+    everything = c.false_share(10, (1,) * 10, waiting=10)
+    assert (everything.share, everything.more) == (1, None)
+    assert c.false_share(10, (0,) * 10, right=10).share == 0
+    assert c.most_wrong(5, ()) == 5
+
+
+@pytest.mark.parametrize("right", [0, 300])
+def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
+    told = c.false_share(1_000, (1,) + (0,) * 59, right)
+
+    def enough(more):
+        wrong = 1 + -(-more // 60)  # one in sixty, rounded up
+        return c.upper(c.Audit(1_000, 1_000, ()), 60 + more, wrong) - wrong <= 0.05 * (1_000 - wrong + right)
+
+    assert enough(told.more) and not enough(told.more - 1)
+    assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, and more than a twentieth
 
 
 def test_false_shares_hold_where_the_truth_is_known():
@@ -126,6 +236,17 @@ def test_gold_units_bound_the_reviewers_errors():
     assert 0.0495 < c.rate(0, 59) < 0.1
     assert c.rate(5, 100) > 0.05
     assert c.rate(10, 10) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("wrong", "units"), [(0, 59), (1, 8), (5, 100), (3, 1_000)])
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_the_rate_is_where_the_ratio_reaches_its_bound(wrong, units, delta):
+    # Beta(1/2, 1/2) is the law of sin^2 of an even angle: its mean of p^wrong (1 - p)^right, summed over angles
+    p = np.sin((np.arange(20_000) + 0.5) * np.pi / 40_000) ** 2
+    mixed = (p**wrong * (1 - p) ** (units - wrong)).mean()
+    top = c.rate(wrong, units, delta)
+    assert wrong / units < top < 1
+    assert mixed / (top**wrong * (1 - top) ** (units - wrong)) == pytest.approx(1 / delta, rel=1e-6)
 
 
 @pytest.mark.parametrize("regime", worlds.REGIMES[:2], ids=lambda r: r.name)

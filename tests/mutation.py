@@ -1,0 +1,154 @@
+"""`python -m tests.mutation [NAME...]`: how many small faults in the rules and bounds do their own tests see?
+
+mutmut changes the bodies of functions, one place at a time, and runs the tests that come by there. What it leaves out
+is changed here: numbers and signs in constants, defaults, properties and cached functions, with a whole run of the
+file's tests for each. A fault that changes nothing a test could see counts as missed like any other.
+Everything happens in a copy under build/mutation; the faults that nobody saw are in its survivors.txt.
+"""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GOAL = 0.85
+FILES = {
+    "violations": "saferec_builder/violations.py",
+    "rewards": "training/rewards.py",
+    "metrics": "training/metrics.py",
+    "certificates": "saferec_builder/certificates.py",
+}
+COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
+CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.LShift: ast.RShift,
+    ast.BitAnd: ast.BitOr,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.IsNot: ast.Is,
+}
+
+
+def main(names: list[str]) -> int:
+    print(f"{'file':<34}{'faults':>7}{'seen':>7}{'score':>8}")
+    low = False
+    for name in names or list(FILES):
+        folder = _copy(name)
+        seen, missed = _bodies(folder, name)
+        more, others = _rest(folder, name)
+        seen, missed = seen + more, missed + others
+        (folder / "survivors.txt").write_text("\n".join(missed) + "\n")
+        score = seen / (seen + len(missed))
+        low |= score < GOAL
+        print(f"{FILES[name]:<34}{seen + len(missed):>7}{seen:>7}{score:>8.1%}", flush=True)
+    return int(low)
+
+
+def _copy(name: str) -> Path:
+    folder = ROOT / "build" / "mutation" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for part in COPIED:
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
+    settings = {
+        "source_paths": ["saferec_builder", "training"],
+        "also_copy": ["annotation", "exports"],
+        "only_mutate": [FILES[name]],
+        "pytest_add_cli_args": CALM,
+        "pytest_add_cli_args_test_selection": [f"tests/test_{name}.py"],
+    }
+    lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {one}" for one in some) for key, some in settings.items())]
+    (folder / "setup.cfg").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def _bodies(folder: Path, name: str) -> tuple[int, list[str]]:
+    """(faults seen, each that was not as a difference) of the functions that mutmut changes."""
+    (folder / "mutmut.txt").write_text(_mutmut(folder, "run", "--max-children", "1"))
+    _mutmut(folder, "export-cicd-stats")
+    told = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
+    seen = told["killed"] + told["timeout"]
+    lines = _mutmut(folder, "results").splitlines()
+    open_ = [line.strip().split(": ")[0] for line in lines if line.strip() and not line.endswith(": timeout")]
+    if not told["total"] or seen + len(open_) != told["total"]:
+        raise SystemExit(f"mutmut's run of {name} is not whole: {told}; see {folder / 'mutmut.txt'}")
+    return seen, [_shown(folder, one) for one in open_]
+
+
+def _mutmut(folder: Path, *words: str, stdout: object) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "mutmut", *words], cwd=folder, stdout=stdout, stderr=subprocess.STDOUT, check=True
+    )  # type: ignore[call-overload]
+
+
+def _mutmut(folder: Path, *words: str) -> str:
+    ran = subprocess.run([sys.executable, "-m", "mutmut", *words], cwd=folder, capture_output=True, text=True)
+    if ran.returncode:
+        raise SystemExit(f"mutmut {words[0]} in {folder} ended with {ran.returncode}\n{ran.stdout[-2000:]}{ran.stderr}")
+    return ran.stdout
+
+
+def _shown(folder: Path, mutant: str) -> str:
+    told = _mutmut(folder, "show", mutant).splitlines()
+    changed = [line for line in told if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    return "\n".join([mutant, *changed])
+
+
+def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
+    """The same of what mutmut leaves out."""
+    path, seen, missed = folder / FILES[name], 0, []
+    source = path.read_text()
+    for where, changed in outside(source):
+        path.write_text(changed)
+        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, f"tests/test_{name}.py"]
+        ran = subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+        seen += ran.returncode != 0
+        if ran.returncode == 0:
+            missed.append(where)
+    path.write_text(source)
+    return seen, missed
+
+
+def outside(source: str) -> Iterator[tuple[str, str]]:
+    """(where and what, the file with it) for each number and sign outside the functions that mutmut changes.
+
+    Arguments of decorators are sizes of caches: they change nothing.
+    """
+    tree = ast.parse(source)
+    defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    plain = [n for n in defined if isinstance(n, ast.FunctionDef) and not n.decorator_list]
+    done = {id(n) for part in [*plain, *(d for n in defined for d in n.decorator_list)] for n in ast.walk(part)}
+    for node in [n for n in ast.walk(tree) if id(n) not in done]:
+        for field, other in _other(node):
+            before, line = vars(node)[field], getattr(node, "lineno", 0)
+            setattr(node, field, other)
+            yield f"line {line}: {ast.unparse(node)}", ast.unparse(tree)
+            setattr(node, field, before)
+
+
+def _other(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """The fields of a node that can be told wrong, each with a wrong value."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield "value", node.value + 1
+    if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
+        yield "op", SWAPS[type(node.op)]()
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+        yield "ops", [SWAPS[type(node.ops[0])](), *node.ops[1:]]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
