@@ -72,7 +72,7 @@ def test_a_server_is_evaluated(
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     run = report["runs"][0]
     # u7 wants d e and gets d; u8's answer is null: nothing could be read
-    assert run["name"] == "org-name-1" and run["metrics"]["recall@4"]["mean"] == 0.25
+    assert run["name"].startswith("org-name-1@127.0.0.1-") and run["metrics"]["recall@4"]["mean"] == 0.25
     assert run["metrics"]["invalid@4"]["mean"] == 0.5
     asked, key = model.seen[0]
     assert (
@@ -107,6 +107,26 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
         server.ask("file:///etc/passwd", "m", rows[:1], 4, tmp_path / "c.jsonl")
 
 
+def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: Any, tmp_path: Path) -> None:
+    table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
+    model.replies = [400, 400, 422]  # too long, or filtered; the server answers the others
+    server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in found} == {row["conversation"] for row in table}
+    assert sorted(row["refused"] for row in found if "refused" in row) == [400, 400, 422]
+    assert all((row["text"] == "") == ("refused" in row) for row in found)
+
+
+def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
+    model: Model, rows: Any, tmp_path: Path
+) -> None:
+    table = [{**rows[0], "conversation": f"c{n}"} for n in range(200)]
+    model.replies = [400] * 200
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
+    assert len(model.seen) < 100 and (tmp_path / "a.jsonl").read_text() == ""
+
+
 def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +137,7 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
     model.replies = [302]
     with pytest.raises(TrainingError, match="refused with 400"):
-        server.ask(model.url, "m", rows[1:], 4, path, waits.append)
+        server.ask(model.url, "m", rows[1:], 4, tmp_path / "b.jsonl", waits.append)
     assert model.strangers == [None]
 
 

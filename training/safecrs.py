@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from saferec_builder.errors import SafeRecError, TrainingError
 from training.hub import folder, is_name
@@ -153,7 +154,8 @@ def _asked(given: argparse.Namespace, home: Path) -> Path:
     from training import data, server
 
     release = data.open_release(home)
-    path: Path = given.output / f"{given.model.replace('/', '-').replace(':', '-')}.jsonl"
+    name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
+    path: Path = given.output / f"{name}.jsonl"
     table = data.asked(data.rows(home, "grpo", "test"), release)
     server.consented(given.server, len(table), given.allow_remote)
     server.ask(given.server, given.model, table, release.k, path)

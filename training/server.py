@@ -16,8 +16,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 from saferec_builder.errors import TrainingError
 from training.data import Row, jsonl
 
+Answer = dict[str, Any]
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
+ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
@@ -43,7 +45,8 @@ def ask(
     """Writes {"id", "text"} for every row to `path`; rows that it holds already are not asked again.
 
     url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
-    again some times; then the answers so far stay, and running it again goes on from them.
+    again some times; then the answers so far stay, and running it again goes on from them. A single request that is
+    refused is an answer without text, `refused` says with which status; a server that only refuses is an error.
     """
     if not url.startswith(("http://", "https://")):
         raise TrainingError(f"--server {url}: wanted an address that begins with http:// or https://")
@@ -53,16 +56,23 @@ def ask(
     rows = [row for row in table if row["conversation"] not in there]
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
         asked = {pool.submit(_one, url, model, row, k, sleep): row["conversation"] for row in rows}
-        kept: set[Future[str]] = set()
+        kept: set[Future[Answer]] = set()
+        waiting: list[Answer] = []  # refusals are not written before the server has answered something
 
-        def keep(done: Future[str]) -> None:
-            file.write(json.dumps({"id": asked[done], "text": done.result()}, ensure_ascii=False) + "\n")
-            file.flush()
+        def keep(done: Future[Answer]) -> None:
             kept.add(done)
+            waiting.append({"id": asked[done], **done.result()})
+            if there or "refused" not in waiting[-1]:
+                there.add(asked[done])
+                file.writelines(json.dumps(answer, ensure_ascii=False) + "\n" for answer in waiting)
+                file.flush()
+                waiting.clear()
 
         try:
             for done in as_completed(asked):
                 keep(done)
+                if len(waiting) == min(AT_ONCE, len(rows)):
+                    raise _refusal(url, waiting[0]["refused"])
         except BaseException:
             pool.shutdown(cancel_futures=True)
             for done in asked:  # what was on the way may have been paid for
@@ -71,13 +81,18 @@ def ask(
             raise
 
 
+def _refusal(url: str, status: int) -> TrainingError:
+    return TrainingError(f"{url}: the server refused with {status}: check --model and the key")
+
+
 def _drop_half_a_line(path: Path) -> None:
     """What a killed run left of its last line."""
     if path.is_file() and (raw := path.read_bytes()) and not raw.endswith(b"\n"):
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
 
 
-def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> str:
+def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> Answer:
+    """{"text"} of the reply, and "refused" where the server will not answer this request."""
     messages = [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
     body = json.dumps({"model": model, "messages": messages, "temperature": 0, "max_tokens": TOKENS}).encode()
     opener = build_opener(*([ProxyHandler({})] if _is_loopback(url) else []))  # no proxy reaches this machine
@@ -89,11 +104,13 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
             if token := os.environ.get("OPENAI_API_KEY"):
                 request.add_unredirected_header("Authorization", f"Bearer {token}")  # no other address is told it
             with opener.open(request, timeout=WAIT) as reply:
-                return _text(json.load(reply), url)
+                return {"text": _text(json.load(reply), url)}
         except HTTPError as fault:
             fault.close()
+            if fault.code in ITS_OWN:
+                return {"text": "", "refused": fault.code}
             if fault.code not in (408, 409, 429) and fault.code < 500:
-                raise TrainingError(f"{url}: the server refused with {fault.code}: check --model and the key") from None
+                raise _refusal(url, fault.code) from None
             why = f"answered {fault.code}"
         except (OSError, HTTPException, ValueError) as fault:
             why = f"gave nothing usable ({type(fault).__name__})"
