@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         demo, larger = Path(folder) / "demo", Path(folder) / "larger"
         subprocess.run([tool, "demo", "--to", str(demo), "--no-training"], check=True, stdout=subprocess.DEVNULL)
-        told("training", [trained(demo, seed) for seed in range(SEEDS)])
         larger.mkdir()
         subprocess.run([sys.executable, "-m", "tests.bench.larger_world", str(larger)], check=True)
-        told("training.larger", [trained(larger / "demo", 0)])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each trains on one thread
+            every = {
+                name: [pool.submit(trained, home, seed) for seed in range(SEEDS)]
+                for name, home in (("training", demo), ("training.larger", larger / "demo"))
+            }
+        for name, runs in every.items():
+            told(name, [run.result() for run in runs])
 
 
 def trained(demo: Path, seed: int) -> dict[str, Any]:
