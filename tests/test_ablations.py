@@ -19,7 +19,7 @@ SHORT = {
 }
 
 
-FEW = ("filtered_conditioned", "filtered_rank", "unsafe_grpo_10", "filtered_no_count", "filtered_paper_free")
+FEW = ("refilled_conditioned", "refilled_rank", "unsafe_grpo_10", "refilled_no_count", "refilled_paper_free")
 
 
 def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest
     names = [run["name"] for run in report["runs"]]
     assert set(bench.SFT) | set(bench.GDPO) <= set(names) and len(names) == len(set(names))
     lengths = {run["name"]: run["metrics"]["length"]["mean"] for run in report["runs"]}
-    assert lengths["filtered_rank"] == 4 and set(lengths) == set(names)
+    assert lengths["refilled_rank"] == 4 and set(lengths) == set(names)
     shown = bench.table([report, report])
     assert all(name in shown for name in names)
 

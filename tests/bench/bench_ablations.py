@@ -28,18 +28,17 @@ FREE = ("saferec.mask=false", "saferec.new_tokens=16")
 GDPO: Mapping[str, tuple[str, Sequence[str]]] = {  # run -> the model that it starts from and what is changed
     "filtered_gdpo": ("filtered", ()),
     "refilled_gdpo": ("refilled", ()),
-    "filtered_conditioned": ("filtered", ("saferec.mode=conditioned",)),
-    "filtered_rank": ("filtered", ("saferec.credit=rank",)),
     "refilled_rank": ("refilled", ("saferec.credit=rank",)),
+    "refilled_conditioned": ("refilled", ("saferec.mode=conditioned",)),
     "unsafe_gdpo": ("unsafe", ()),
     "unsafe_grpo": ("unsafe", ("saferec.mode=grpo",)),
     "unsafe_gdpo_10": ("unsafe", (TENFOLD,)),
     "unsafe_grpo_10": ("unsafe", (TENFOLD, "saferec.mode=grpo")),
-    "filtered_no_count": ("filtered", ("reward_weights=[1, 1, 0]",)),
-    "filtered_no_safety": ("filtered", ("reward_weights=[1, 0, 1]",)),
-    "filtered_paper": ("filtered", ("saferec.rewards=paper",)),
-    "filtered_free": ("filtered", FREE),
-    "filtered_paper_free": ("filtered", ("saferec.rewards=paper", *FREE)),
+    "refilled_no_count": ("refilled", ("reward_weights=[1, 1, 0]",)),
+    "refilled_no_safety": ("refilled", ("reward_weights=[1, 0, 1]",)),
+    "refilled_paper": ("refilled", ("saferec.rewards=paper",)),
+    "refilled_free": ("refilled", FREE),
+    "refilled_paper_free": ("refilled", ("saferec.rewards=paper", *FREE)),
 }
 
 
