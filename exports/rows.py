@@ -5,7 +5,7 @@ CHUNK at a time, so that a release of millions of conversations needs no more me
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +38,10 @@ class Content:
 
     name: str  # of the dataset: part of every released pseudonym
     k: int
-    rows: pl.DataFrame  # of release.build and targets.fill, in order; `place` is the conversation's row in `turns`
-    turns: pl.Series
-    labels: pl.DataFrame  # sensitivity, as released: kind, subject, trait and the columns of the config
-    reviews: pl.DataFrame  # of people who agreed to it, as released
+    rows: pl.DataFrame  # of release.build and targets.fill, in order; `place` is what `turns` takes
+    turns: Callable[[pl.Series], pl.Series]  # places, rising -> turns
+    labels: pl.DataFrame  # sensitivity, as released, by `place` and trait; subject and the columns of the config
+    reviews: pl.DataFrame  # of people who agreed to it, as released, by `place` (null: of items), trait and reviewer
     item_labels: pl.DataFrame
     items: pl.DataFrame
     oracle: Oracle
@@ -58,19 +58,22 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, Any]:
     text, number, texts, flag = pa.string(), pa.int32(), pa.list_(pa.string()), pa.bool_()
     message = pa.list_(pa.struct({"role": text, "content": text}))
     span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
-    head = {"conversation": text, "domain": text, "condition": text, "prompt": message}
     verdict = {"trait": text, "verdict": text}
-    sft = head | {"completion": message, "items": texts, "refilled": number, "made_from": text}
+    # what a corrected label may change stands last, together: a column between others costs a re-upload of theirs
+    # beside it, and what two configs share is found where its neighbour is the same
+    facts = {"conversation": text, "domain": text, "made_from": text}
+    sft = facts | {"prompt": message, "completion": message, "items": texts, "refilled": number, "condition": text}
     columns = {
         "sft": sft,
         "sft_raw": sft,
-        "grpo": head
-        | dict.fromkeys(("traits", "late_traits", "form", "truth", "safe_truth", "seen"), texts)
-        | {"k": number, "made_from": text},
-        "safecrs": {"prompt": message, "completion": message, "seen_titles": texts}
+        "grpo": facts
+        | {"prompt": message, "k": number}
+        | dict.fromkeys(("truth", "seen", "safe_truth", "traits", "late_traits", "form"), texts)
+        | {"condition": text},
+        "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
         | {"groundtruth_with_release_year": pa.list_(texts)}
         | {"constraints": pa.struct(dict.fromkeys((official or {}).values(), flag)) if official else None}
-        | {"conversation": text, "condition": text},
+        | {"condition": text},
         "conversations": dict.fromkeys(("conversation", "source", "source_id", "domain", "seeker", "time"), text)
         | {"digest": text, "cut": number, "turns": pa.list_(pa.struct({"role": text, "text": text}))}
         | dict.fromkeys(("recommended", "accepted", "seen"), texts),
@@ -100,19 +103,17 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
     """
     wanted = schemas(content.official)
     names = Names(content.items)
-    rows = content.rows.with_row_index("at").filter(pl.col("split") == split)
-    labels = _placed(content.labels, rows)
-    reviews = _placed(content.reviews.filter(pl.col("kind") == "sensitivity"), rows)
+    rows = content.rows.filter(pl.col("split") == split)
+    reviews = content.reviews.filter(pl.col("place").is_not_null())
     for part in rows.iter_slices(CHUNK):
-        said = content.turns.gather(part["place"])
+        said = content.turns(part["place"])
         told = ~part["source"].is_in(list(content.silent))
         learned = part["cut"].is_not_null()
         made = _learned(part.filter(learned), said.filter(learned), told.filter(learned), content, names)
-        first, last = part["at"][0], part["at"][-1]
         made["conversations"] = conversations(part, said, told, content.name, names)
         spoken = {
-            "labels": _between(labels, first, last).rename({"subject": "conversation"}),
-            "reviews": _between(reviews, first, last),
+            "labels": _known(content.labels, part["place"]).rename({"subject": "conversation"}),
+            "reviews": _known(reviews, part["place"]),
         }
         quiet = set(part.filter(~told)["conversation"])
         for name, frame in spoken.items():
@@ -120,7 +121,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
         yield made
     if content.injected is not None:
         for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
-            said = content.turns.gather(part["place"])
+            said = content.turns(part["place"])
             told = ~part["source"].is_in(list(content.silent))
             yield _learned(part, said, told, content, names)
 
@@ -251,15 +252,11 @@ def _pseudonym(name: str, seeker: str) -> str:
     return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
 
 
-def _placed(known: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """What is known of these conversations, with `at`, in their order."""
-    order = rows.select("at", subject="conversation")
-    return known.join(order, on="subject").sort("at", *(c for c in ("trait", "reviewer", "role") if c in known.columns))
-
-
-def _between(placed: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
-    start, end = placed["at"].search_sorted(first, "left"), placed["at"].search_sorted(last, "right")
-    return placed.slice(start, end - start)
+def _known(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    """What is known of these conversations, in their order; only a part of it is looked at, as it is sorted."""
+    start = known["place"].search_sorted(places[0], "left")
+    near = known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
+    return near.filter(pl.col("place").is_in(places.implode()))
 
 
 def _without_quotes(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:

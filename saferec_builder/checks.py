@@ -112,21 +112,23 @@ def check_leaks(rows: pl.DataFrame) -> None:
     for column in ("seeker", "conversation", "cluster"):
         if column not in rows.columns:
             continue
-        known = rows.filter(pl.col(column).is_not_null())
-        leaks = known.group_by(column).agg(pl.col("split").unique().sort()).filter(pl.col("split").list.len() > 1)
+        pairs = rows.filter(pl.col(column).is_not_null()).select(column, "split").unique()
+        leaks = pairs.filter(pl.col(column).is_duplicated()).sort(column, "split")
         if leaks.height:
-            who, where = leaks.sort(column).row(0)
+            who = leaks[column][0]
+            where = leaks.filter(pl.col(column) == who)["split"].to_list()
             raise ReleaseError(
-                f"release: {leaks.height} {column}s stand in more than one split, first {who} in {' and '.join(where)}:"
-                " keep only the rows of the latest split (splits.assign marks the others)"
+                f"release: {leaks[column].n_unique()} {column}s stand in more than one split, first {who} in"
+                f" {' and '.join(where)}: keep only the rows of the latest split (splits.assign marks the others)"
             )
 
 
+Said = Callable[[pl.Series], pl.Series]  # places, rising -> turns
 _WORDS = 12  # an answer shorter than this may be said twice by chance
 _ITEMS = 4
 
 
-def check_answers(rows: pl.DataFrame, turns: pl.Series) -> None:
+def check_answers(rows: pl.DataFrame, turns: Said) -> None:
     """Stops a release in which a train request holds the answer of a test row.
 
     An answer is the turn at the cut, word for word (12 words or more), or four or more items named in the order of
@@ -134,8 +136,8 @@ def check_answers(rows: pl.DataFrame, turns: pl.Series) -> None:
     """
     learned = rows.filter(pl.col("cut").is_not_null())
     test, train = learned.filter(pl.col("split") == "test"), learned.filter(pl.col("split") == "train")
-    asked = _texts(train, turns, pl.col("turns").list.head("cut"))
-    answers = _texts(test, turns, pl.col("turns").list.slice("cut", 1)).filter(pl.col("words") >= _WORDS)
+    answers = _texts(test, turns, pl.col("turns").list.slice("cut", 1), pl.col("words") >= _WORDS)
+    asked = _texts(train, turns, pl.col("turns").list.head("cut"), pl.col("text").is_in(answers["text"].implode()))
     found = answers.join(asked, on="text", how="inner", suffix="_train").sort("conversation", "conversation_train")
     lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("conversation", key=_joined(pl.col("truth")))
     width = lists.select(pl.col("key").str.count_matches(" ").unique() + 1).to_series().to_list()
@@ -158,16 +160,17 @@ def _joined(ids: pl.Expr) -> pl.Expr:
     return ids.cast(pl.List(pl.String)).list.join(" ")
 
 
-def _texts(rows: pl.DataFrame, turns: pl.Series, which: pl.Expr) -> pl.DataFrame:
-    """(conversation, text, words) of some turns of each row, in one spelling."""
+def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, wanted: pl.Expr) -> pl.DataFrame:
+    """(conversation, text, words) of some turns of each row, in one spelling: those that are wanted."""
     parts = [
-        pl.DataFrame({"conversation": part["conversation"], "cut": part["cut"], "turns": turns.gather(part["place"])})
+        pl.DataFrame({"conversation": part["conversation"], "cut": part["cut"], "turns": turns(part["place"])})
         .select("conversation", turns=which)
         .filter(pl.col("turns").list.len() > 0)
         .explode("turns")
         .select("conversation", text=pl.col("turns").struct.field("text").str.to_lowercase())
         .with_columns(pl.col("text").str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars())
         .with_columns(words=pl.col("text").str.count_matches(" ") + 1, text=pl.col("text").hash())
+        .filter(wanted)
         for part in rows.select("conversation", "cut", "place").iter_slices(50_000)
     ]
     schema = {"conversation": pl.String, "text": pl.UInt64, "words": pl.UInt32}
@@ -204,7 +207,7 @@ _SUSPECT = "|".join(
 
 def check_personal(
     rows: pl.DataFrame,
-    turns: pl.Series,
+    turns: Said,
     find: Callable[[str], Iterable[Found]],
     leave: Mapping[str, Collection[str]] | None = None,
 ) -> None:
@@ -214,7 +217,7 @@ def check_personal(
     """
     faults: list[tuple[str, str, int, str]] = []
     for part in rows.select("conversation", "source", "place").iter_slices(50_000):
-        said = part.select("conversation", "source", turns=turns.gather(part["place"]))
+        said = part.select("conversation", "source", turns=turns(part["place"]))
         flat = said.with_columns(turn=pl.int_ranges(pl.col("turns").list.len())).explode("turns", "turn")
         texts = flat.with_columns(pl.col("turns").struct.field("text")).drop("turns").filter(suspect(pl.col("text")))
         for conversation, source, number, text in texts.iter_rows():

@@ -67,6 +67,15 @@ def current(
 # ---- rows
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What was said, and how items are found in it."""
+
+    said: Callable[[pl.Series], pl.DataFrame]  # places, rising -> turns, recommended, accepted, seen
+    links: Mapping[str, str]  # ref -> item
+    mentions: Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item
+
+
 def refs(conversations: pl.DataFrame) -> list[str]:
     """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
     in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
@@ -75,65 +84,64 @@ def refs(conversations: pl.DataFrame) -> list[str]:
     return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()
 
 
-def build(
-    conversations: pl.DataFrame,
-    labels: pl.DataFrame,
-    links: Mapping[str, str],
-    mentions: Callable[[str], Sequence[tuple[int, int, str]]],
-    items: pl.Series,
-    terms: Terms = Terms(),
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(rows, drops): in order of time, then id. `labels` as `current` gives them; `mentions` finds items in a text;
-    `items` are the ids of the catalog, sorted: lists of them are held as numbers (Enum).
+def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(what is in the release, in order of time, then id, with its `place`; what is left out, with its `reason`).
 
-    rows has `place`, the conversation's row in `conversations`, instead of its turns, and adds, all as item ids:
-    recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the request), traits
-    (evidence in the request) with form, late_traits (present, evidence only later), at_risk (see `current`).
+    `conversations` need not hold what was said; `out` says who is left out of everything, and why.
     """
-    light = conversations.select(pl.exclude("turns", "recommended", "accepted", "seen")).with_row_index("place")
-    order = light.sort("time", "conversation", nulls_last=True)
-    straddles = pl.when("straddles").then(pl.lit(STRADDLES))
-    order = order.with_columns(
-        out=pl.coalesce(
-            pl.col("conversation").replace_strict(terms.out, default=None, return_dtype=pl.String), straddles
-        )
+    why = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
+    order = conversations.sort("time", "conversation", nulls_last=True).with_columns(
+        reason=pl.coalesce(why, pl.when("straddles").then(pl.lit(STRADDLES)))
     )
-    kept = order.filter(pl.col("out").is_null())
-    known = _traits_of(labels)
+    kept = order.filter(pl.col("reason").is_null()).drop("straddles", "reason").with_row_index("place")
+    return kept, order.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
+
+
+def build(
+    kept: pl.DataFrame, labels: pl.DataFrame, reading: Reading, items: pl.Series, terms: Terms = Terms()
+) -> pl.DataFrame:
+    """`kept` of `ordered` with what it teaches. `labels` as `current` gives them; `items` are the ids of the catalog,
+    sorted: lists of them are held as numbers (Enum).
+
+    Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the
+    request), reason (why there is none), traits (evidence in the request) with form, late_traits (present, evidence
+    only later), at_risk (see `current`).
+    """
+    known = _known(labels, kept)
     kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
-    facts = [
-        frame([_row(talk, known.get(talk.name), links, mentions, terms) for talk in part], kinds)
-        for part in _parts(kept, conversations)
-    ]
-    rows = pl.concat(
-        [kept.drop("straddles", "out"), pl.concat(facts or [pl.DataFrame(schema=kinds)])], how="horizontal"
+    facts = [pl.DataFrame(schema=kinds)]
+    for part in kept.select("place").iter_slices(_SLICE):
+        said = _by_place(_between(known, part["place"]))
+        talks = _talks(part["place"], reading.said(part["place"]))
+        facts.append(frame([_row(talk, said.get(talk.place), reading, terms) for talk in talks], kinds))
+    return pl.concat([kept, pl.concat(facts)], how="horizontal")
+
+
+def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """DROPS of what `ordered` left out, and of the rows that teach nothing."""
+    silent = rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
+    made = pl.concat([left_out, silent]).select(
+        "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
     )
-    dropped = [
-        order.filter(pl.col("out").is_not_null()).select("conversation", "source", reason="out"),
-        rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason"),
-    ]
-    return rows, _drops(pl.concat(dropped))
+    return made.select(list(DROPS.columns))
 
 
 class _Talk(NamedTuple):
-    name: str
+    place: int
     turns: list[tuple[str, str, list[str]]]  # role, text, refs
     recommended: list[str]
     accepted: list[str]
     seen: list[str]
 
 
-def _parts(kept: pl.DataFrame, conversations: pl.DataFrame) -> Iterator[Iterator[_Talk]]:
-    wanted = conversations.select("conversation", "turns", "recommended", "accepted", "seen")
-    for part in kept.iter_slices(_SLICE):
-        these = wanted[part["place"]]
-        each = these["turns"].explode(empty_as_null=False, keep_nulls=False)
-        role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
-        flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
-        ends = these["turns"].list.len().fill_null(0).cum_sum().to_list()
-        turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        refs = (lists(these[name]) for name in ("recommended", "accepted", "seen"))
-        yield map(_Talk, these["conversation"].to_list(), turns, *refs)
+def _talks(places: pl.Series, said: pl.DataFrame) -> Iterator[_Talk]:
+    each = said["turns"].explode(empty_as_null=False, keep_nulls=False)
+    role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
+    flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
+    ends = said["turns"].list.len().fill_null(0).cum_sum().to_list()
+    turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    refs = (lists(said[name]) for name in ("recommended", "accepted", "seen"))
+    return map(_Talk, places.to_list(), turns, *refs)
 
 
 _FACTS: dict[str, Any] = {
@@ -154,12 +162,12 @@ _FACTS: dict[str, Any] = {
 def _row(
     talk: _Talk,
     known: list[dict[str, Any]] | None,
-    links: Mapping[str, str],
-    mentions: Callable[[str], Sequence[tuple[int, int, str]]],
+    reading: Reading,
     terms: Terms,
 ) -> dict[str, Any]:
+    links = reading.links
     turns = [
-        (role, _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))]))
+        (role, _unique([*_linked(refs, links), *(item for _, _, item in reading.mentions(text))]))
         for role, text, refs in talk.turns
     ]
     first = _first_named(turns)
@@ -220,18 +228,36 @@ def _answer(
     return 0, []
 
 
-def _traits_of(labels: pl.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """conversation -> its labels that are present or at risk, by trait; an empty list where there are only others."""
-    found: dict[str, list[dict[str, Any]]] = {subject: [] for subject in labels["subject"].unique()}
-    wanted = labels.filter((pl.col("verdict") == "present") | pl.col("at_risk")).sort("subject", "trait")
-    for label in wanted.select("subject", "trait", "verdict", "form", "spans").iter_rows(named=True):
-        found[label["subject"]].append(label)
+def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """What is known of these conversations, by place and trait; `told` marks what is present or at risk."""
+    light = labels.select(
+        "trait",
+        "verdict",
+        "form",
+        subject="subject",
+        first=pl.col("spans").list.eval(pl.element().struct.field("turn")).list.min(),
+        told=((pl.col("verdict") == "present") | pl.col("at_risk")).fill_null(False),
+    )
+    places = kept.select("place", subject="conversation")
+    return light.join(places, on="subject").drop("subject").sort("place", "trait")
+
+
+def _between(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    start = known["place"].search_sorted(places[0], "left")
+    return known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
+
+
+def _by_place(known: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    """place -> its labels that are present or at risk, by trait; an empty list where there are only others."""
+    found: dict[int, list[dict[str, Any]]] = {place: [] for place in known["place"].unique()}
+    for label in known.filter("told").iter_rows(named=True):
+        found[label["place"]].append(label)
     return found
 
 
 def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict[str, list[str]]:
     present = [x for x in labels if x["verdict"] == "present" and x["trait"] not in terms.withheld]
-    early = [x for x in present if cut is not None and any(s["turn"] < cut for s in x["spans"] or ())]
+    early = [x for x in present if cut is not None and x["first"] is not None and x["first"] < cut]
     return {
         "traits": [x["trait"] for x in early],
         # a reviewer who left the form open did not see it named
@@ -239,13 +265,6 @@ def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict
         "late_traits": [x["trait"] for x in present if x not in early],
         "at_risk": [x["trait"] for x in labels],
     }
-
-
-def _drops(dropped: pl.DataFrame) -> pl.DataFrame:
-    frame = dropped.select(
-        "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
-    )
-    return frame.select(list(DROPS.columns))
 
 
 def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     ids = items["item"].to_list()
     numbers = {item: n for n, item in enumerate(ids)}
     baskets = _baskets(rows.filter(pl.col("split") == "train"), ids)
-    popularity = np.bincount(np.concatenate([*baskets, np.array([], np.int64)]), minlength=len(ids))
+    popularity = np.bincount(_flat(baskets), minlength=len(ids))
     rank = np.empty(len(ids), np.int64)
     rank[np.argsort(-popularity, kind="stable")] = np.arange(len(ids))
     pairs, counts = _nearest(*_pairs(baskets, len(ids)), rank)
@@ -85,13 +85,15 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     return Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
 
 
-def _baskets(train: pl.DataFrame, ids: list[str]) -> list[NDArray[np.int64]]:
+def _baskets(train: pl.DataFrame, ids: list[str]) -> pl.Series:
     """Per row the numbers of its items, sorted, each once."""
     named = pl.concat_list("recommended", "accepted", "seen", "named", "truth")
     numbers = named.cast(pl.List(pl.Enum(ids))).list.eval(pl.element().to_physical().unique().sort())
-    found = train.select(numbers).to_series()
-    flat = found.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
-    return np.split(flat, found.list.len().cum_sum().to_numpy()[:-1]) if len(found) else []
+    return train.select(numbers).to_series()
+
+
+def _flat(baskets: pl.Series) -> NDArray[np.int64]:
+    return baskets.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
 
 
 def _nearest(
@@ -106,11 +108,13 @@ def _nearest(
     return pairs[kept], counts[kept]
 
 
-def _pairs(baskets: list[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _pairs(baskets: pl.Series, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(a * n + b sorted, in how many baskets a and b lie together); a pair counts in both directions."""
     codes, counts = np.array([], np.int64), np.array([], np.int64)
     for start in range(0, len(baskets), _CHUNK):
-        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in baskets[start : start + _CHUNK]]
+        part = baskets[start : start + _CHUNK]
+        each = np.split(_flat(part), part.list.len().cum_sum().to_numpy()[:-1])
+        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in each]
         found, times = np.unique(np.concatenate(new), return_counts=True)
         codes, place = np.unique(np.concatenate([codes, found]), return_inverse=True)
         counts = np.bincount(place, np.concatenate([counts, times]), len(codes)).astype(np.int64)

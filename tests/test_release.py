@@ -34,10 +34,11 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
     found = catalog.link(release.refs(frame), links, index)
     known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
-    built, drops = release.build(
-        parts, known, found, lambda text: catalog.mentions(text, index), items["item"].sort(), terms
-    )
-    return targets.fill(built, targets.shelf(built, items, oracle), 5), drops
+    kept, left_out = release.ordered(parts, terms.out)
+    reading = release.Reading(lambda places: kept[places], found, lambda text: catalog.mentions(text, index))
+    light = kept.drop("turns", "recommended", "accepted", "seen")
+    built = release.build(light, known, reading, items["item"].sort(), terms)
+    return targets.fill(built, targets.shelf(built, items, oracle), 5), release.drops(left_out, built)
 
 
 def only(rows, said=(), **more):

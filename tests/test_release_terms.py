@@ -68,7 +68,7 @@ def table(*texts, split="train", cut=1):
     ]
     frame = pl.DataFrame(rows, schema_overrides={"truth": pl.List(pl.String), "named": pl.List(pl.String)})
     said = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
-    return frame, pl.Series(said, dtype=pl.List(tables.TURN))
+    return frame, pl.Series(said, dtype=pl.List(tables.TURN)).gather
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import sys
 import polars as pl
 import pytest
 
-from exports import rows, shapes
+from exports import proof, rows, shapes
 from saferec_builder import store, tables, traits
+from saferec_builder.errors import ReleaseError
 from tests import release_world as world
 from tests.release_world import conversation, film, item
 
@@ -165,3 +166,31 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
     manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
     assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
     assert cli("verify", workspace.releases / "1.0.0").code == 0
+
+
+def test_what_a_corrected_label_may_change_stands_last():
+    """Between columns that stay, each would cost a re-upload of the pieces (64 kB) of those beside it."""
+    moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form"}
+    moves |= {"groundtruth_with_release_year", "constraints"}
+    for config in ("sft", "sft_raw", "grpo", "safecrs"):
+        names = rows.schemas({"gore": "gore"})[config].names
+        moving = [name in moves for name in names]
+        assert moving == sorted(moving) and moving[-1], config
+        if "completion" in names:  # one run of bytes, the same in three configs
+            assert names.index("completion") == names.index("prompt") + 1, config
+
+
+def test_a_release_with_another_order_of_columns_is_proven_too(tmp_path):
+    """Releases of earlier versions have `condition` before the prompt; a column of another type is a fault."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = rows.schemas()["item_labels"]
+    table = pa.table({name: pa.array([None], schema.field(name).type) for name in schema.names[::-1]})
+    (tmp_path / "a").mkdir()
+    pq.write_table(table, tmp_path / "a/b.parquet")
+    proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)
+    for other in (table.drop(["trait"]), table.append_column("more", pa.array(["x"]))):
+        pq.write_table(other, tmp_path / "a/b.parquet")
+        with pytest.raises(ReleaseError, match="column (trait|more) is not of the schema"):
+            proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)

@@ -10,6 +10,7 @@ import polars as pl
 
 from exports import rows
 from saferec_builder import store, tables
+from saferec_builder.cli import spilled
 from saferec_builder.store import Workspace
 from saferec_builder.traits import Taxonomy
 
@@ -40,16 +41,18 @@ class Made:
 class Base:
     """The workspace as a release sees it, before anything is chosen."""
 
-    conversations: pl.DataFrame  # last revision, with cluster, split and straddles
+    kept: pl.DataFrame  # last revision of what is in the release, in its order, without what was said
+    left_out: pl.DataFrame
     reviews: pl.DataFrame  # each person's last word that counts
-    labels: pl.DataFrame
-    catalog_rows: pl.DataFrame
+    known: pl.DataFrame  # labels of conversations, as release.current gives them
+    item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
     oracle: Any
     risks: Any
     out: dict[str, str]  # conversations that nobody may be given -> why
     told: dict[str, Any]  # facts on all of it
+    provenance: dict[str, Any]
 
 
 def gather(ws: Workspace, wanted: Wanted) -> Made:
@@ -61,32 +64,30 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     taxonomy = traits.load(ws.root / path if path else None)
     parent = _parent(ws, wanted.version)
     base = _base(ws, wanted, taxonomy, parent)
-    voiced = base.reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
-    known = release.current(base.labels, base.conversations, voiced)
-    here = base.conversations.filter(~pl.col("straddles") & ~pl.col("conversation").is_in(list(base.out)))
-    withheld = checks.small_groups(known, here, taxonomy.slugs, ws.config.release.min_seekers)
+    withheld = checks.small_groups(base.known, base.kept, taxonomy.slugs, ws.config.release.min_seekers)
     terms = release.Terms(frozenset(withheld), wanted.unreviewed, base.out)
-    found = _finders(base.conversations, base.items, base.links)
-    built, drops = release.build(base.conversations, known, *found, base.items["item"].sort(), terms)
+    said, refs = spilled.spill(ws, base.kept)
+    reading = release.Reading(said.rows, *_finders(refs, base.items, base.links))
+    built = release.build(base.kept, base.known, reading, base.items["item"].sort(), terms)
+    drops = release.drops(base.left_out, built)
     chosen, banks = _chosen(wanted.inject, taxonomy)
     injected = inject.rows(built, chosen, banks) if chosen else None
     shelf, k = targets.shelf(built, base.items, base.oracle), ws.config.dataset.k
     filled = targets.fill(built, shelf, k)
     silent = _silent(built["source"], wanted)
-    _check(filled, base.conversations["turns"], base.out, silent)
+    _check(filled, said.turns, base.out, silent)
     agreement = _agreement(base.reviews, taxonomy, withheld)
-    missed = {} if base.reviews.is_empty() else _missed(ws, known, withheld)
-    released = known.filter(~pl.col("trait").is_in(withheld)).join(
-        filled.select(subject="conversation"), on="subject", how="semi", maintain_order="left"
-    )
+    missed = {} if base.reviews.is_empty() else _missed(ws, base.known, withheld)
+    placed = base.known.filter(~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject")
+    released = placed.sort("place", "trait")
     content = rows.Content(
         name=ws.config.dataset.name,
         k=k,
         rows=filled,
-        turns=base.conversations["turns"],
+        turns=said.turns,
         labels=_labels(released, base.reviews, agreement, missed, ws.secret),
         reviews=_reviews(base.reviews, filled, withheld, ws, wanted.version),
-        item_labels=base.labels.filter(kind="item_flag"),
+        item_labels=base.item_labels,
         items=base.items,
         oracle=base.oracle,
         risks=base.risks,
@@ -97,11 +98,15 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     facts = told.facts(ws, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
     facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
     facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
-    facts["unreviewed"] = filled.join(known, left_on="conversation", right_on="subject", how="anti").height
+    facts["unreviewed"] = filled.join(base.known, left_on="conversation", right_on="subject", how="anti").height
     facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
     facts |= {"agreement": agreement, "missed": missed, "withheld": withheld}
-    made = told.provenance(ws, base.conversations, base.catalog_rows, base.reviews)
-    return Made(content, drops, facts, parent, made, (ws.root / path if path else traits.EMBEDDED).read_bytes())
+    text = (ws.root / path if path else traits.EMBEDDED).read_bytes()
+    return Made(content, drops, facts, parent, base.provenance, text)
+
+
+def _places(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("place", subject="conversation")
 
 
 # ---- what the workspace holds
@@ -109,7 +114,8 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
 
 def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None) -> Base:
     from exports import write
-    from saferec_builder import catalog, checks, splits
+    from saferec_builder import catalog, checks, release, splits
+    from saferec_builder.cli import told as telling
     from saferec_builder.cli.withdraw import reasons
 
     conversations, reviews = _conversations(ws, taxonomy)
@@ -134,22 +140,30 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
         "parent": before.get("version"),
         "withdrawn": {v: r for v, r in reasons(ws.releases).items() if v != wanted.version},
     }
+    provenance = telling.provenance(ws, conversations, catalog_rows, reviews)
     conversations = conversations.join(split, on="conversation", maintain_order="left")
     out = _out(ws, conversations)
-    return Base(conversations, reviews, labels, catalog_rows, items, links, oracle, risks, out, told)
+    voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
+    known = release.current(labels, conversations, voiced).drop("kind", "label", "digest")
+    item_labels = labels.filter(kind="item_flag")
+    ordered = release.ordered(conversations, out)
+    return Base(*ordered, reviews, known, item_labels, items, links, oracle, risks, out, told, provenance)
 
 
 def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(the last revision of each with its cluster, each reviewer's last word per unit that counts)."""
     from saferec_builder import adjudicate
 
-    history = store.read(ws, tables.CONVERSATIONS)
-    given = store.read(ws, tables.REVIEWS)
+    history, given = spilled.narrow(ws), store.read(ws, tables.REVIEWS)
     newest = pl.col("digest") == pl.col("digest").last().over("conversation")
-    texts = history.join(given, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
-        "digest", "turns", kind=pl.lit("sensitivity"), subject="conversation", current=newest
+    judged = given.filter(kind="sensitivity")
+    texts = history.join(judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
+        "digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest
     )
-    standing, _ = adjudicate.standing(given.filter(kind="sensitivity"), texts, taxonomy)
+    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"].unique()
+    said = spilled.turns(ws, moved)  # of all others the digest says enough
+    texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
+    standing, _ = adjudicate.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
     reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
     clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
@@ -202,14 +216,14 @@ def _starts(before: dict[str, Any]) -> tuple[datetime | None, datetime | None] |
     return first, second
 
 
-def _finders(conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame) -> tuple[Any, Any]:
+def _finders(refs: list[str], items: pl.DataFrame, links: pl.DataFrame) -> tuple[Any, Any]:
     """(ref -> item, text -> mentions), both by the catalog."""
     from functools import partial
 
-    from saferec_builder import catalog, release
+    from saferec_builder import catalog
 
     index = catalog.index(items)
-    return catalog.link(release.refs(conversations), links, index), partial(catalog.mentions, index=index)
+    return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
 
 
 def _chosen(words: str | None, taxonomy: Taxonomy) -> tuple[list[str], Any]:
@@ -229,7 +243,7 @@ def _silent(sources: pl.Series, wanted: Wanted) -> frozenset[str]:
     return frozenset(s for s in sources.unique() if checks.shares(s) == "ids" and s not in wanted.allow)
 
 
-def _check(filled: pl.DataFrame, turns: pl.Series, out: dict[str, str], silent: frozenset[str]) -> None:
+def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozenset[str]) -> None:
     from saferec_builder import checks, privacy
     from saferec_builder.cli.mine import AT_SIGN
 
@@ -272,7 +286,7 @@ def _labels(
     lists = labels["reviews"].to_list()
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
     certified = {trait: facts["words"] for trait, facts in missed.items() if facts["certified"]}
-    return labels.select("subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
+    return labels.select("place", "subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
         certificate=pl.col("trait").replace_strict(certified, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
@@ -285,10 +299,11 @@ def _reviews(
 ) -> pl.DataFrame:
     """Reviews of those who agreed to it (programs need not), under a pseudonym of this release."""
     agreed = pl.col("reviewer").is_in(ws.config.release.consent) | pl.col("simulated")
-    here = pl.col("subject").is_in(filled["conversation"].implode()) | (pl.col("kind") == "item_flag")
-    told = reviews.filter(agreed & here & ~pl.col("trait").is_in(withheld))
+    placed = reviews.filter(agreed & ~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject", how="left")
+    told = placed.filter(pl.col("place").is_not_null() | (pl.col("kind") == "item_flag"))
     names = {who: _keyed(ws.secret, "reviewer", version, who) for who in told["reviewer"].unique()}
     return told.select(
+        "place",
         "kind",
         "subject",
         "trait",
@@ -299,7 +314,7 @@ def _reviews(
         "guideline",
         "simulated",
         reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),
-    )
+    ).sort("place", "trait", "reviewer", "role")
 
 
 # ---- files
