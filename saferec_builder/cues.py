@@ -26,13 +26,44 @@ _PLAIN = frozenset(
     "finished after before my favorite favourite too so then thought think just re-watched rewatched tried".split()
 )
 _NOT_ME = "".join(rf"(?<!\b{me} )" for me in ("i'm", "im", "i am", "as", "being", "we're", "was", "became"))
+_FAMILY = "mum|mom|dad|gran(?:d?ad|ny|dma|dpa|dmother|dfather)?|nan|mother|father|auntie"  # without "my"
+_YOU = "(?<!can )(?<!could )(?<!would )(?<!thank )you(?! (?:pick|choose|find|recommend|suggest|have|send|come))"
 _WORD = re.compile(r"(?<!\w)\w|'(?=\w)")
 _CAN_MISS = re.compile(r"\?|\*\??|\{0,\d+\}\??")
-SEEKER = ("cues", "genre", "says", "reaction", "hints", "implied", "faint", "life")
+SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
 PLOT = ("cues", "plot", "plot_faint")
 Label = tuple[str, str]
 _LONGEST_TITLE = 12  # words
 _LONGEST_PLAIN_TITLE = 4  # of a title written without capitals
+
+# ---- small words of English grammar, for rules.py
+
+SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
+CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
+TURNING = re.compile(
+    r"\b(?:but|however|though|although|except|unless|while|whereas|because|since|then|instead|fine|ok|okay|enough|"
+    r"love[ds]?|enjoy\w*|prefer\w*|mind|want|looking|recommend\w*|suggest\w*|"
+    r"(?<!stuff )(?<!things )(?<!anything )(?<!movies )(?<!films )(?<!scenes )like[ds]?)\b|[.!?;\n]"
+)
+ANAPHOR = re.compile(r"\W*(?:\w+\W+){0,4}?(?:it|that|they|this|those|these|them|both|one|i|i'm|i've|im)\b")
+REFUSES = re.compile(r"(?:no|not|n't|never|can'?t|cannot|won'?t|don'?t|without|unable|dont|refuse)\b|.*\bcan'?t\b")
+UNABLE = re.compile(r"can't|cant|cannot|could|unable|not able|(?:get|got|have|had)s?\b")
+SAME_SUBJECT = re.compile(r"\b(?:and|but|or|so|then)(?: \w+ly| just| still| also| now)?\s+$")  # "he left, and can't"
+SHUNS = re.compile(r"(?:avoid|skip|keep|stay|steer|filter|leave)")
+DENIED = re.compile(
+    r"(?:\bwill not|\bwon't|\bwont|\bnot|n't|\bnever|\bno longer|\bhardly|\brarely|\bnothing|\bisnt|"
+    r"\bno (?:need|reason) to|\bnever have to)\s+(?:\w+\s+){0,2}$"
+)
+SAYS_NOT = re.compile(r"(?:i'm|im|i|we're|we|i am|we are) (?:not|never|hardly)\b|i don't (?:get|feel)\b")
+ABSENT = re.compile(r"\b(?:no|not|never|without|nobody|n't)\s+(?:\w+\s+){0,2}$")
+DEGREE = re.compile(r"(?:too|so|way|far|just|very|really|bit|little|scary|gory|not|no|nothing)\b")
+ASKS = re.compile(r"\W*(?:is|are|was|were|does|do|did|how|has|have|would)\b")
+SELF = re.compile(r"\b(?:i|im|ive|me|my|mine|myself|we|us|our)\b")
+OTHERS_WHO = re.compile(
+    r"(?<!one of )(?<!one of those )(?<!one of the )\b(?:people|those|folks|others|viewers|everyone|anyone)\s*$"
+)
+GROUP = re.compile(r"\b(?:family|kids|children|group|friends|class|club|students|residents|guests|parents|boys|girls)$")
+LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
 
 class Phrases:
@@ -179,7 +210,7 @@ def load() -> Book:
     context = data["context"]
     aversion = data["aversion"]
     before = {k: aversion[k] for k in ("strong", "request", "hate", "mild", "slight")}
-    before |= {k: context[k] for k in ("fine", "like")}
+    before |= {k: context[k] for k in ("fine", "like", "theirs")}
     after = {"strong": aversion["strong_after"], "mild": aversion["mild_after"], "like": context["likes_after"]}
     stances = [((level, "before"), e) for level, entries in before.items() for e in entries]
     stances += [((level, "after"), e) for level, entries in after.items() for e in entries]
@@ -193,7 +224,10 @@ def load() -> Book:
         context={
             "person": _person(words),
             "past_form": pattern([context["past_form"]]),
-            **{k: pattern(context[k]) for k in ("over", "still", "past_always", "past_time", "along", "away", "joke")},
+            **{
+                k: pattern(context[k])
+                for k in ("over", "still", "past_always", "past_time", "reported", "along", "both", "away", "joke")
+            },
         },
         blank=Phrases(((("", ""), e) for e in data["mask"]["blank"]), words),
     )
@@ -203,9 +237,10 @@ def _person(words: dict[str, str]) -> re.Pattern[str]:
     """Whoever is named: self, another (other), "who" (which), or nobody in particular (any)."""
     kin, whose = phrase(words["kin"], words), "my|our|his|her|the|an?|some|this|that|these|your|their|most"
     return re.compile(
-        rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|"
-        r"she|he|him|her)|(?P<self>i|i'\w+|im|ive|me|my|mine|we|we'\w+|us|our|myself)|(?P<which>who|whose)|"
-        r"(?P<any>you|people|someone|anyone|everyone|everybody|somebody))(?!\w)"
+        rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|she|he|him|her|"
+        rf"(?<!\w )(?:{_FAMILY}))|(?P<self>i|i'\w+|im|ive|me|my|mine|we|we'\w+|us|our|myself)|(?P<which>who|whose)|"
+        rf"(?P<any>{_YOU}|people|someone|anyone|everyone|everybody|somebody|critics?|reviewers?|audiences?|viewers?|"
+        r"others))(?!\w)"
     )
 
 

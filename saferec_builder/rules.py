@@ -20,43 +20,24 @@ import polars as pl
 from saferec_builder import cues, tables
 from saferec_builder.traits import Taxonomy
 
-VERSION = "rules-2"
+VERSION = "rules-3"
 NEAR = 120  # code points between a cue and what is said of it
 LONG = 400  # code points: so much of a sentence without an end is read on either side
 MOST = 40  # hits of one trait in one turn
 
 # level of an aversion -> confidence, and how many words may stand between it and the content
 _SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}
-_REACH = {"strong": 12, "request": 8, "hate": 8, "mild": 7, "slight": 0, "fine": 5, "like": 5, "after": 14}
-_SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
-_CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
-_TURNING = re.compile(
-    r"\b(?:but|however|though|although|except|unless|while|whereas|because|since|then|instead|fine|ok|okay|enough|"
-    r"love[ds]?|enjoy\w*|prefer\w*|mind|want|looking|recommend\w*|suggest\w*|"
-    r"(?<!stuff )(?<!things )(?<!anything )(?<!movies )(?<!films )(?<!scenes )like[ds]?)\b|[.!?;\n]"
-)
-_ANAPHOR = re.compile(r"\W*(?:\w+\W+){0,4}?(?:it|that|they|this|those|these|them|both|one|i|i'm|i've|im)\b")
-_REFUSES = re.compile(r"(?:no|not|n't|never|can'?t|cannot|won'?t|don'?t|without|unable|dont|refuse)\b|.*\bcan'?t\b")
-_UNABLE = re.compile(r"can't|cant|cannot|could|unable|not able|(?:get|got|have|had)s?\b")
-_SHUNS = re.compile(r"(?:avoid|skip|keep|stay|steer|filter|leave)")
+_REACH = {"strong": 12, "request": 8, "hate": 8, "mild": 7, "slight": 0, "fine": 5, "like": 5, "theirs": 5, "after": 14}
+_GLAD = ("fine", "like", "theirs")
 _WISHED = ("won't", "wont", "will not")
-_DENIED = re.compile(
-    r"(?:\bwill not|\bwon't|\bwont|\bnot|n't|\bnever|\bno longer|\bhardly|\brarely|\bnothing|\bisnt|"
-    r"\bno (?:need|reason) to|\bnever have to)\s+(?:\w+\s+){0,2}$"
-)
-_SAYS_NOT = re.compile(r"(?:i'm|im|i|we're|we|i am|we are) (?:not|never|hardly)\b|i don't (?:get|feel)\b")
-_ABSENT = re.compile(r"\b(?:no|not|never|without|nobody|n't)\s+(?:\w+\s+){0,2}$")
 _ALONE = (  # lists whose phrases need no aversion beside them: verdict, form, confidence
     ("says", "present", "explicit", 0.85),
     ("reaction", "present", "explicit", 0.65),
+    ("aftermath", "present", "implicit", 0.6),
     ("implied", "present", "implicit", 0.6),
     ("faint", "unsure", "implicit", 0.3),
     ("hints", "unsure", "implicit", 0.4),
 )
-_DEGREE = re.compile(r"(?:too|so|way|far|just|very|really|bit|little|scary|gory|not|no|nothing)\b")
-_ASKS = re.compile(r"\W*(?:is|are|was|were|does|do|did|how|has|have|would)\b")
-_SELF = re.compile(r"\b(?:i|im|ive|me|my|mine|myself|we|us|our)\b")
-_LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
 
 @dataclass(frozen=True)
@@ -146,7 +127,7 @@ def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
 def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
     for part, verdict, form, sure in _ALONE:
         for start, end in turn.signs.get((slug, part), ()):
-            if part in ("reaction", "faint") and turn.names_another(slug, start):
+            if part in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, part == "aftermath"):
                 continue
             if not turn.asked(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
                 yield turn.hit(slug, start, end, verdict, form, sure)
@@ -164,14 +145,14 @@ def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
 def _named(slug: str, turn: "_Turn", start: int, end: int, genre: bool) -> Iterator[Hit]:
     """A content is named at [start, end): a hit where the same breath says that it is unwanted."""
     before, after = turn.before(start), turn.after(end)
-    if before and before.level in ("fine", "like") and not (after and after.level == "strong"):
+    if before and before.level in _GLAD and not (after and after.level == "strong"):
         return
-    averse = [s for s in (before, after) if s and s.level not in ("fine", "like")]
+    averse = [s for s in (before, after) if s and s.level not in _GLAD]
     for said in sorted(averse, key=lambda s: list(_REACH).index(s.level)):
         first, last = min(start, said.start), max(end, said.end)
         verdict = _verdict(said.level, genre, slug in turn.book.mild)
         if verdict and not turn.asked(said.start) and turn.holds(said.start, said.end, said, end):
-            liked = before is not None and before.level in ("fine", "like")
+            liked = before is not None and before.level in _GLAD
             verdict = "unsure" if liked else verdict  # liked, and yet it does something to them
             sure = _SURE[said.level] if verdict == "present" else 0.35
             yield turn.hit(slug, first, last, verdict, "explicit", sure)
@@ -195,8 +176,8 @@ class _Turn:
     def __init__(self, low: str, book: cues.Book) -> None:
         self.low = low
         self.book = book
-        self._liked: dict[str, bool] = {}
-        self.ends = [m.end() for m in _SENTENCE_END.finditer(low)]
+        self._likes: dict[str, list[int]] = {}
+        self.ends = [m.end() for m in cues.SENTENCE_END.finditer(low)]
 
     @cached_property
     def signs(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
@@ -218,13 +199,13 @@ class _Turn:
 
     def _as_denied(self, said: _Said) -> _Said:
         """The same, or ease where it is denied: "not afraid of"."""
-        if said.level in ("fine", "like", "slight"):
+        if said.level in (*_GLAD, "slight"):
             return said
-        if said.level == "request" and not _SHUNS.match(self.low, said.start):
+        if said.level == "request" and not cues.SHUNS.match(self.low, said.start):
             return said
-        if _REFUSES.match(self.low[said.start : said.end]):
+        if cues.REFUSES.match(self.low[said.start : said.end]):
             return said
-        denied = _DENIED.search(self.low[max(0, said.start - 30) : said.start])
+        denied = cues.DENIED.search(self.low[max(0, said.start - 30) : said.start])
         level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
         return _Said(said.start, said.end, level, said.after) if denied else said
 
@@ -247,9 +228,9 @@ class _Turn:
         between = self.low[said.end : start]
         if between.startswith(","):  # "no, that one has ghosts"
             return False
-        if len(between.split()) > _REACH[said.level] or _TURNING.search(between):
+        if len(between.split()) > _REACH[said.level] or cues.TURNING.search(between):
             return False
-        pause = _LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
+        pause = cues.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
         if pause is None:
             return True
         comma = said.end + pause.start()
@@ -260,19 +241,19 @@ class _Turn:
     def after(self, end: int) -> _Said | None:
         """The nearest phrase that is said of what ends at `end`, in its sentence or by a pronoun just behind it."""
         near = [s for s in self._around(end) if s.after and s.start >= end and self._speaks_of(s, end)]
-        return min(near, key=lambda s: (s.start, -s.end), default=None)
+        return min(near, key=lambda s: (s.level != "strong", s.start, -s.end), default=None)
 
     def _speaks_of(self, said: _Said, end: int) -> bool:
         between = self.low[end : said.start]
         others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
-        if any(s.level in ("request", "like", "fine") for s in others):
+        if any(s.level in ("request", *_GLAD) for s in others):
             return False  # another content stands between: the phrase is about that one
-        if not _TURNING.search(between):
+        if not cues.TURNING.search(between):
             return len(between.split()) <= _REACH["after"]
         if not between.strip(" .?!,:\n"):
             return said.level == "strong"  # "Gore? No thanks."
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
-        return len(pieces) <= 3 and said.level != "like" and bool(_ANAPHOR.match(pieces[-1]))
+        return len(pieces) <= 3 and said.level != "like" and bool(cues.ANAPHOR.match(pieces[-1]))
 
     def sentence(self, place: int) -> tuple[int, int]:
         n = bisect_right(self.ends, place)
@@ -282,49 +263,62 @@ class _Turn:
     def asked(self, start: int) -> bool:
         """A question about the film ("is it too gory?") is no aversion."""
         first, last = self.sentence(start)
-        question = self.low[first:last].rstrip().endswith("?") and _ASKS.match(self.low[first:last])
-        return bool(question and _DEGREE.match(self.low, start))
+        question = self.low[first:last].rstrip().endswith("?") and cues.ASKS.match(self.low[first:last])
+        return bool(question and cues.DEGREE.match(self.low, start))
 
     def inside_another(self, slug: str, start: int, end: int) -> bool:
         """True where a longer content of another trait holds this one: "animal cruelty" is not cruelty to people."""
         others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
         return any(a <= start and end <= b and (a, b) != (start, end) for spans in others for a, b in spans)
 
-    def names_another(self, slug: str, start: int) -> bool:
-        """True where the sentence names another trait's content: the feeling is about that."""
+    def names_another(self, slug: str, start: int, far: bool = False) -> bool:
+        """True where the sentence (`far`: or what stands before it) names another trait's content: it is about that."""
         first, last = self.sentence(start)
+        first = max(0, first - NEAR) if far else first
         others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part in ("cues", "genre"))
         return any(first <= a < last for spans in others for a, _ in spans)
 
     def holds(self, start: int, end: int, said: _Said | None = None, content_end: int = 0) -> bool:
         """True where it is the seeker, or one who watches along, here and now."""
-        return not self._is_over(start, end) and self._watches(start, end, self._reach_back(start, said, content_end))
+        if self._is_over(start, end) or (said and self._is_hearsay(start, end)):
+            return False
+        return self._watches(start, end, self._reach_back(start, said, content_end))
+
+    def _is_hearsay(self, start: int, end: int) -> bool:
+        """ "People say that it is too bloody" tells nothing of who writes it."""
+        told = [m.end() for m in self.book.context["reported"].finditer(self.low, self.sentence(start)[0], start)]
+        return bool(told) and not cues.SELF.search(self.low, told[-1], end)
 
     def _reach_back(self, start: int, said: _Said | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
-        if said and said.after and not _UNABLE.match(self.low, said.start):
+        if said and said.after and not cues.UNABLE.match(self.low, said.start):
             return start  # "leave that out" is the seeker's, whoever was named
-        if said and said.after:  # its subject stands behind the content ("a ward is more than she ...")
-            return content_end
+        if said and said.after and not cues.SAME_SUBJECT.search(self.low, content_end, said.start):
+            return content_end  # its subject stands behind the content ("a ward is more than she ...")
         first = max(self.sentence(start)[0], start - 70)
         if said and said.level == "request" and not self._alone:
-            return max((m.end() for m in _CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
+            return max((m.end() for m in cues.CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
         return first
 
     def enjoyed(self, slug: str, start: int, end: int) -> bool:
         """True where a sign is denied, or what it is a sign of is liked: a scare can be the point."""
-        if _DENIED.search(self.low[max(0, start - 30) : start]) and not _REFUSES.match(self.low[start:end]):
+        if cues.DENIED.search(self.low[max(0, start - 30) : start]) and not cues.REFUSES.match(self.low[start:end]):
             return True
         before, after = self.before(start), self.after(end)
+        before = before if before and before.end <= start else None  # "I need to know that the dog lives" is no liking
         if (before and before.level in ("like", "fine")) or (after and after.level == "like"):
             return True
-        if _SAYS_NOT.match(self.low[start:end]):
+        if cues.SAYS_NOT.match(self.low[start:end]):
             return True
-        if slug not in self._liked:
+        return any(not start <= place < end for place in self._liked(slug))
+
+    def _liked(self, slug: str) -> list[int]:
+        """Where contents of a trait stand that are liked, of the first few."""
+        if slug not in self._likes:
             contents = [*self.signs.get((slug, "cues"), ()), *self.signs.get((slug, "genre"), ())][:20]
-            near = [s for a, b in contents for s in (self.before(a), self.after(b)) if s]
-            self._liked[slug] = any(s.level in ("like", "fine") for s in near)
-        return self._liked[slug]
+            near = [(a, s) for a, b in contents for s in (self.before(a), self.after(b)) if s]
+            self._likes[slug] = [a for a, s in near if s.level in ("like", "fine")]
+        return self._likes[slug]
 
     def _is_over(self, start: int, end: int) -> bool:
         first, last = self.sentence(start)
@@ -344,16 +338,37 @@ class _Turn:
     def _watches(self, start: int, end: int, since: int) -> bool:
         """Whose feeling it is: the nearest person named; others count where they watch along."""
         first, _ = self.sentence(start)
-        inside = list(self.book.context["person"].finditer(self.low, start, end))
         ahead = list(self.book.context["person"].finditer(self.low, since, start))
+        inside = [m for m in self.book.context["person"].finditer(self.low, start, end) if m[0] != "our" or not ahead]
         who = inside[0] if inside else ahead[-1] if ahead else None
-        if who is None or who["self"]:
+        if who is None:
             return True
+        if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there
+            ours = who[0] in ("we", "us", "our") and any(m["other"] for m in ahead)
+            return not (ours and self._alone)
+        if who["which"] and cues.OTHERS_WHO.search(self.low, first, who.start()):
+            return False
         if who["which"] and not any(m["other"] for m in ahead):
-            return bool(_SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
+            return bool(cues.SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
+        if self.book.context["both"].search(self.low, first, end + 40):
+            return True
         # "too much for my sister" does not seat her on the sofa
         elsewhere = self.low[max(0, start - 3 * LONG) : start] + " / " + self.low[end : end + 3 * LONG]
-        return not self._alone and bool(self.book.context["along"].search(elsewhere))
+        return not self._alone and any(
+            self._seats(elsewhere[m.start() : m.end() + 20], who)
+            for m in self.book.context["along"].finditer(elsewhere)
+        )
+
+    def _seats(self, along: str, who: re.Match[str]) -> bool:
+        """True where "with my husband" can be the one who feels it: nobody is named, a group, or the same word."""
+        named = self._names(along)
+        feels = [who[0]] if " " in who[0] else self._names(self.low[max(0, who.start() - LONG) : who.start()])[-1:]
+        word = feels[0].split()[-1] if feels else ""
+        return not named or not word or any(word in name or cues.GROUP.search(name) for name in named)
+
+    def _names(self, text: str) -> list[str]:
+        """ "my wife", "the kids": everybody else whom a text names, pronouns left out."""
+        return [m[0] for m in self.book.context["person"].finditer(text) if m["other"] and " " in m[0]]
 
     @cached_property
     def _alone(self) -> bool:
@@ -364,9 +379,9 @@ class _Turn:
 
     def hit(self, slug: str, start: int, end: int, verdict: str, form: str, sure: float) -> Hit:
         """The hit with its evidence widened to whole clauses, at most NEAR on either side."""
-        edges = [m.end() for m in _CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
+        edges = [m.end() for m in cues.CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
         left = edges[-1] if edges else max(0, start - NEAR)
-        edge = _CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
+        edge = cues.CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
         right = edge.start() if edge else min(len(self.low), end + NEAR)
         left += len(self.low[left:start]) - len(self.low[left:start].lstrip(" \t\r\n\"'-"))
         right -= len(self.low[end:right]) - len(self.low[end:right].rstrip())
@@ -379,5 +394,5 @@ def read_plot(plot: str) -> Iterator[Hit]:
     turn = _Turn(book.mask(plot, ()), book)
     for (slug, part), start, end in book.plots.find(turn.low):
         verdict, sure = ("unsure", 0.3) if part == "plot_faint" else ("present", 0.7 if part == "cues" else 0.6)
-        if not _ABSENT.search(turn.low[max(0, start - 30) : start]):
+        if not cues.ABSENT.search(turn.low[max(0, start - 30) : start]):
             yield turn.hit(slug, start, end, verdict, "explicit", sure)

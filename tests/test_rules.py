@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from saferec_builder import cues, rules, tables, traits
 from tests import rules_score
 
+DEVELOPMENT = Path(__file__).parent / "data" / "rules_development.toml"
 NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever watches
     "I faint at the sight of blood so nothing gory please": "gore",
     "it was too gory for my taste": "gore",
@@ -253,11 +255,32 @@ def test_the_halves_share_no_conversation() -> None:
     assert tune | report == set(names) and not tune & report
 
 
+def test_sentences_of_our_own() -> None:
+    data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
+    heard = [trait in found(text) for trait, row in data.items() for text in row["says"]]
+    flagged = [text for row in data.values() for text in row["not"] if found(text)]
+    assert sum(heard) >= 464 and len(heard) == 493
+    assert len(flagged) <= 3 and sum(len(row["not"]) for row in data.values()) == 418
+
+
+def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
+    data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))
+    frames = {kind: data["frames"][kind] for kind in ("says", "not")}
+    missed, flagged = set(), set()
+    for trait, row in data["trait"].items():  # one content each: another one changes the trait, not the grammar
+        content = row["contents"][0]
+        missed |= {f for f in frames["says"] if trait not in found(f.replace("{X}", content))}
+        flagged |= {f for f in frames["not"] if found(f.replace("{X}", content))}
+    assert missed <= {"I thought I'd be fine with {X} but I wasn't, so no more.", "Films with {X} are not for me."}
+    tunnels = "It's not that I can't take {X}, I just want variety."  # who cannot take tunnels has a sign of its own
+    assert flagged <= {"The kids next door are scared of {X}, mine aren't.", tunnels}
+
+
 def test_the_report_half() -> None:
     gold = rules_score.demo("report")
     rows = rules_score.proposals(gold)
     explicit = rules_score.rates(gold, rows, "explicit")
-    assert (explicit.precision or 0) >= 0.83 and (explicit.recall or 0) >= 0.78
+    assert (explicit.precision or 0) >= 0.84 and (explicit.recall or 0) >= 0.86
     assert rules_score.flagged(gold, rows, "lookalike")[0] <= 3
     assert rules_score.flagged(gold, rows, "none")[0] <= 1
 
@@ -268,6 +291,6 @@ def test_real_turns(real_data: Path) -> None:
     rows = rules_score.proposals(gold)
     print(rules_score.table("real turns", gold))
     every = rules_score.rates(gold, rows)
-    assert (every.precision or 0) >= 0.74 and (every.recall or 0) >= 0.53
+    assert (every.precision or 0) >= 0.75 and (every.recall or 0) >= 0.55
     present, _, size = rules_score.flagged(gold, rows, "none")
     assert present / size < 0.01
