@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
-.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak docs clean
+FAULTY := damage kill propose_kill training_kill hub hub_faults review_faults review_campaign
+.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak coverage docs clean
 
 venv: .venv/ready
 
@@ -39,10 +40,17 @@ bench-training: venv
 ablations: venv
 	$(BIN)/python -m tests.bench ablations
 
+# the last lines are the faults that were injected and their sum; 200 of them before a real Label Studio take half an hour
 soak: venv
-	SAFEREC_SOAK=1 $(BIN)/pytest tests/test_hub_faults.py
-	$(BIN)/pytest -s -m "slow or servers or soak" tests/test_kill.py tests/test_hub.py tests/test_propose_kill.py
-	SAFEREC_FAULTS=200 $(BIN)/pytest -s tests/test_review_campaign.py
+	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
+	$(BIN)/python -m tests.mutation
+
+# what the fast tests alone reach; `make coverage TESTS=` measures all of them
+coverage: TESTS := not slow and not servers and not training
+coverage: venv
+	mkdir -p build/coverage && rm -f build/coverage/*
+	$(BIN)/coverage run -m pytest -m "$(TESTS)"
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --fail-under 90
 
 docs: venv
 	$(BIN)/python -m tests.data_format && $(BIN)/python -m tests.cli_doc

@@ -79,12 +79,13 @@ def _shards(ws: Workspace, table: tables.Table) -> Iterator[Path]:
     for manifest in sorted(folder.glob("*.json")):
         try:
             facts = json.loads(manifest.read_text())
-        except json.JSONDecodeError:
+            schema, size = facts["schema"], facts["bytes"]
+        except (ValueError, KeyError, TypeError):
             raise StoreError(f"{manifest}: not a manifest: delete it and rerun the command that made it") from None
         shard = manifest.with_suffix(".parquet")
-        if facts["schema"] != tables.SCHEMA_VERSION:
-            raise StoreError(f"{manifest}: schema {facts['schema']}, this program reads {tables.SCHEMA_VERSION}")
-        if not shard.exists() or shard.stat().st_size != facts["bytes"]:
+        if schema != tables.SCHEMA_VERSION:
+            raise StoreError(f"{manifest}: schema {schema}, this program reads {tables.SCHEMA_VERSION}")
+        if not shard.exists() or shard.stat().st_size != size:
             raise StoreError(f"{shard}: half written or missing: delete {manifest.name} and rerun its command")
         yield shard
 

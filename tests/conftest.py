@@ -16,7 +16,7 @@ from saferec_builder import store
 from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
 
 
 @dataclass(frozen=True)

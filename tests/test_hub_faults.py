@@ -64,7 +64,7 @@ def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
     return False
 
 
-def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeypatch):
+def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeypatch, injected):
     first, second = two_releases(tmp_path / "ws")
     old, new = tree(first), tree(second)
     monkeypatch.setattr(stage, "LARGE", sorted(map(len, new.values()))[-2])  # two files go one after the other
@@ -74,11 +74,11 @@ def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeyp
     def run():
         stage.publish(second, REPO)
 
-    injected = noticed = 0
+    blown = noticed = 0
     for number in range(steps(hub, run, back)):
         for name in blows(number, 3, list(BLOWS)):
             failed = disturbed(hub, run, back, number, BLOWS[name])
-            injected, noticed = injected + 1, noticed + failed
+            blown, noticed = blown + 1, noticed + failed
             repo, where = hub.repos[REPO], f"request {number}, {name}"
             assert held(repo, "main") in (old, new), where
             assert held(repo, "v1.0.0") == old and held(repo, "v1.1.0") in (None, new), where
@@ -86,11 +86,11 @@ def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeyp
             run()
             assert held(repo, "main") == held(repo, "v1.1.0") == new, where
             assert [c.title for c in repo.commits].count("Release 1.1.0") == 1, where
-    print(f"{injected} faults injected, {noticed} noticed, 0 broken states")
-    assert injected >= 100 and noticed >= 20
+    assert blown >= 100 and noticed >= 20
+    injected("failed requests of a publish to the Hub", blown)
 
 
-def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub, tmp_path):
+def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub, tmp_path, injected):
     first, second = two_releases(tmp_path / "ws")
     old, new = tree(first), tree(second)
     stage.publish(first, REPO)
@@ -100,11 +100,11 @@ def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub,
     def run():
         withdraw.on_hub(REPO, "1.0.0", "labels were wrong", erase=True)
 
-    injected = 0
+    blown = 0
     for number in range(steps(hub, run, back)):
         for name in blows(number, 1, ["500", "500, done all the same", "line cut"]):
             disturbed(hub, run, back, number, BLOWS[name])
-            injected += 1
+            blown += 1
             repo, where = hub.repos[REPO], f"request {number}, {name}"
             # the version that stays is there all the time: under its tag, or on the branch that holds it meanwhile
             assert new in (held(repo, "v1.1.0"), held(repo, "keep-v1.1.0")), where
@@ -112,12 +112,12 @@ def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub,
             run()
             assert held(repo, "v1.0.0") is None and held(repo, "v1.1.0") == new, where
             assert not repo.branches and len(repo.commits) == 1, where
-    print(f"{injected} faults injected, 0 broken states")
-    assert injected >= 20
+    assert blown >= 20
+    injected("failed requests of an erasure on the Hub", blown)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
-def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share):
+def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share, injected):
     first, second = two_releases(tmp_path / "ws")
     old, new = tree(first), tree(second)
     stage.publish(first, REPO)
@@ -133,7 +133,7 @@ def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share):
     while len(hub.seen) < wanted and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    injected("kills of a publish to the Hub", process.wait() == -signal.SIGKILL)
     repo = hub.repos[REPO]
     assert held(repo, "main") in (old, new) and held(repo, "v1.1.0") in (None, new)
     stage.publish(second, REPO)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -64,7 +65,9 @@ def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
-def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, kills: int) -> None:
+def test_kills_cost_what_was_in_flight_and_no_more(
+    tmp_path: Path, many: int, kills: int, injected: Callable[[str, int], None]
+) -> None:
     rng, killed = random.Random(3), 0
     with running() as stub:
         stub.usual = meter = Meter()
@@ -93,3 +96,4 @@ def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, ki
     assert twice <= killed * AT_ONCE  # what a client may have in flight
     ours, theirs = contents(loud), contents(calm)
     assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
+    injected("kills while a model reads", killed)

@@ -76,7 +76,7 @@ def broken(workspace, label_studio, cli, monkeypatch) -> Iterator[Broken]:
     proxy.stop()
 
 
-def test_every_task_is_there_once(broken):
+def test_every_task_is_there_once(broken, injected):
     proxy, rng = broken.proxy, random.Random(1)
     while proxy.met.total() < FEW * 3 / 4:
         forget(broken)
@@ -92,9 +92,10 @@ def test_every_task_is_there_once(broken):
             held = [t["data"]["turns"][0]["text"] for t in broken.tool._tasks(name)]
             assert Counter(held) == Counter(review_world.TEXTS.values()), (name, proxy.met)
     print(f"on push: {dict(proxy.met)}")
+    injected("faults before Label Studio, on push", proxy.met.total())
 
 
-def test_every_answer_comes_back_once(broken):
+def test_every_answer_comes_back_once(broken, injected):
     ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(2)
     (ws.root / "label-studio").symlink_to(tool.home)
     assert broken.run("push").code == 0
@@ -116,6 +117,7 @@ def test_every_answer_comes_back_once(broken):
         assert got == wanted, proxy.met
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
+    injected("faults before Label Studio, on pull", proxy.met.total())
 
 
 def until_it_works(broken: Broken, verb: str) -> None:

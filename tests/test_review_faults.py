@@ -1,5 +1,6 @@
 """Whatever breaks between us and a review server in memory: nothing lost, nothing twice; and what people break."""
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.review_world import Verdict
 from tests.servers.faulty import FAULTS, Proxy
 
 PATIENCE = 2.0  # seconds
+SEEDS = 60 if os.environ.get("SAFEREC_SOAK") else 30  # of seven faults each
 
 
 class Killed(BaseException):
@@ -73,10 +75,10 @@ class Fake:
             self.late = []
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_every_task_is_there_once_whatever_breaks(seed):
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_task_is_there_once_whatever_breaks(seed, injected):
     rng = random.Random(seed)
-    kinds = [rng.choice([*FAULTS, "half", "killed"]) for _ in range(7)]  # 30 seeds x 7 faults
+    kinds = [rng.choice([*FAULTS, "half", "killed"]) for _ in range(7)]
     server, rows = Fake(rng, kinds), []
     tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(17)}
     for _ in range(30):  # a person runs the command until it works
@@ -90,6 +92,7 @@ def test_every_task_is_there_once_whatever_breaks(seed):
     sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend), quiet=0.01)
     assert Counter(key for key, _ in server.held) == Counter(list(tasks))
     assert sync.Ledger.of(rows, rows.extend).there == dict(server.held)
+    injected("faults of a review server in memory", 7 - len(server.kinds))
 
 
 def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one():
