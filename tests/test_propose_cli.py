@@ -206,6 +206,7 @@ def test_the_key_is_never_shown(
 )
 def test_a_mistake_is_one_line(cli: Cli, workspace: store.Workspace, words: Any, said: str) -> None:
     fill(workspace, *TEXTS)
+    (workspace.root / "saferec.toml").write_text("[propose]\nretries = 0\n")
     ran = cli("propose", "-C", workspace.root, *words)
     assert ran.code == 1 and said in ran.err and ran.err.count("\n") == 1
 
