@@ -156,10 +156,11 @@ def find(index: Index, title: str, year: int | None = None, domain: str | None =
     """
     rows = index.spelt.get(title.lower())
     match = _of(rows, year, domain) if rows else NOT_FOUND
-    return _by_forms(index, title, year, domain) if match is NOT_FOUND else match
+    return by_forms(index, title, year, domain) if match is NOT_FOUND else match
 
 
-def _by_forms(index: Index, title: str, year: int | None, domain: str | None) -> Match:
+def by_forms(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
+    """`find` for a title that no source spells so."""
     if "(" not in title and "[" not in title:
         return by_form(index, normal(title), year, domain)
     whole, *others = forms(title) or [""]

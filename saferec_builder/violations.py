@@ -14,7 +14,7 @@ P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Bet
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -189,53 +189,59 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
 
     A title that the catalog does not hold, or holds twice, is unknown; a misspelt trait is an error.
     """
-    answers: dict[str, tuple[int | None, tuple[str, ...], str]] = {}  # per title the question asked last
     masks: dict[tuple[str, ...], int] = {}
-    dated = _dated(oracle, index, domain)
-    apart, find = titles.YEARS_APART, titles.find
+    dated, several = _dated(oracle, index, domain)
+    apart, left = titles.YEARS_APART, _REMEMBERED
 
+    @cache  # in C, and without an order of use, which a cold question would pay for
     def check(title: str, year: int | None, traits: tuple[str, ...]) -> str:
-        last = answers.get(title)
-        if last is not None and last[0] == year and last[1] == traits:
-            return last[2]
+        nonlocal left
+        left -= 1
+        if not left:
+            left = _REMEMBERED
+            check.cache_clear()
         mask = masks.get(traits)
         if mask is None:
             mask = masks[traits] = oracle.mask(traits)
-        one = dated.get(title.lower())
-        if type(one) is list and year is not None:
-            one = _nearest(one, year)
-        if type(one) is int and year is not None and -apart <= (one & 4095) - year <= apart:
-            word = "violated" if one >> 12 & mask else "unknown" if one >> 44 & mask else "clear"
-        else:
-            word = VERDICTS[verdict_of(oracle, oracle.row(find(index, title, year, domain).item), mask)]
-        if len(answers) > _REMEMBERED:
-            answers.clear()
-        answers[title] = (year, traits, word)
-        return word
+        name, find = title.lower(), titles.find
+        one = dated.get(name)
+        if one is None:
+            packed = several.get(name)
+            if packed is None:
+                find = titles.by_forms
+            elif packed and year is not None:
+                one = _nearest(packed, year)
+        if one is not None and year is not None and -apart <= (one & 4095) - year <= apart:
+            return "violated" if one >> 12 & mask else "unknown" if one >> 44 & mask else "clear"
+        return VERDICTS[verdict_of(oracle, oracle.row(find(index, title, year, domain).item), mask)]
 
     return check
 
 
-def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> dict[str, int | list[int]]:
-    """Per title, in lower case, whose items are all dated: unknown bits, violated bits and the year in one number each.
+def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """(titles, in lower case, of one item: unknown bits, violated bits and the year in one number; those of several).
 
-    Titles that need more than the nearest year are left to `titles.find`.
+    Titles that need more than the nearest year have an empty list: `titles.find` knows them.
     """
     if oracle.codes.shape[1] > 32:
-        return {}
+        return {}, {title: [] for title in index.spelt}
     bits, row = oracle.bits[1], oracle.row
-    found: dict[str, int | list[int]] = {}
+    dated: dict[str, int] = {}
+    several: dict[str, list[int]] = {}
     for title, rows in index.spelt.items():
         packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
-        if len(packed) == len(rows):
-            found[title] = packed[0] if len(rows) == 1 else packed
-    return found
+        if len(packed) == len(rows) == 1:
+            dated[title] = packed[0]
+        else:
+            several[title] = packed if len(packed) == len(rows) else []
+    return dated, several
 
 
 def _nearest(packed: list[int], year: int) -> int | None:
     """The one item whose year is nearest; None where two are."""
-    near = sorted((abs((one & 4095) - year), one) for one in packed)
-    return near[0][1] if near[0][0] < near[1][0] else None
+    apart = [abs((one & 4095) - year) for one in packed]
+    least = min(apart)
+    return packed[apart.index(least)] if apart.count(least) == 1 else None
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:

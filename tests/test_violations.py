@@ -264,6 +264,14 @@ def test_a_title_means_the_item_of_the_domain_that_is_asked_for():
     assert violations.checker(known, shelf, "game")("Emma", 1996, ("x",)) == "unknown"
 
 
+def test_a_checker_forgets_before_it_holds_too_much(monkeypatch):
+    monkeypatch.setattr(violations, "_REMEMBERED", 3)
+    shelf = titles.index([("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ())])
+    check = violations.checker(ORACLE, shelf)
+    assert [check("Alien", 1970 + n, ("x",)) for n in range(12)] == ["unknown"] * 7 + ["clear"] * 5  # 1977 to 1981
+    assert check.cache_info().currsize <= 3
+
+
 def test_a_title_that_nobody_knows_is_unknown_and_a_misspelt_trait_an_error():
     shelf = titles.index([("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ())])
     check = violations.checker(ORACLE, shelf)

@@ -34,7 +34,9 @@ def main() -> None:
     cold = []
     for _ in range(3):
         check = violations.checker(world.oracle, world.index)
-        cold.append(cpu(lambda check=check: [check(*one) for one in asked]) / len(asked))
+        # new strings, as answers of a model are: no hash of theirs is known yet
+        new = [(title[:1] + title[1:], year, wanted) for title, year, wanted in asked]
+        cold.append(cpu(lambda check=check, new=new: [check(*one) for one in new]) / len(asked))
     warm = min(cpu(lambda: [check(*one) for one in asked]) for _ in range(3)) / len(asked)
     rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
     mask = world.oracle.mask(asked[0][2])
