@@ -275,6 +275,21 @@ def test_the_plan_reads_by_score_only_where_scores_tell_something():
     assert c.plan(400, flat) == 0
 
 
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.2)])
+@pytest.mark.parametrize("found", [0, 150, 400])
+def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
+    odds = [0.4 * 0.97**n for n in range(400)]
+
+    def cost(read):
+        left = max(sum(odds[read:]), 1e-3)
+        limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
+        gain = limit - left - left * log(limit / left) if limit > left else 0  # log E of auditing all that is left
+        price = (log(1 / delta) + 1.2) / gain if gain else 1
+        return read + min(price, 1) * (400 - read)
+
+    assert c.plan(found, odds, alpha, delta) == min(range(401), key=cost)
+
+
 def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
     # 13 decoys, 5 accepted is the border: P(X >= 5 | 13, 0.1) = 0.65 %, P(X >= 4) = 3.4 %;
     # who accepts 70 % reaches 5 in 99.6 % of cases
