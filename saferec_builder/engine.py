@@ -54,13 +54,27 @@ def _temporary(name: str, unique: object) -> str:
 
 
 def _sweep(folder: Path, shards: Container[str]) -> None:
-    """What killed workers and runs left of these shards; those of others may be at work beside this run."""
+    """What killed workers and runs left of these shards; another run may be at work on the same or on others."""
     for left in folder.glob(_temporary("*", "*")):
-        if left.name[1:].rsplit(".", 2)[0] in shards:
+        name, maker, _ = left.name[1:].rsplit(".", 2)
+        if name in shards and not _lives(maker):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
+
+
+def _lives(maker: str) -> bool:
+    """Whether a temporary name was made by a process of this machine that still runs."""
+    if not maker.isdecimal():
+        return False
+    try:
+        os.kill(int(maker), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it runs as somebody else
+    return True
 
 
 def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") -> str:

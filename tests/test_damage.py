@@ -50,7 +50,9 @@ def test_verify_sees_every_damage_of_a_release(ws, cli, injected):
 
 
 def test_a_damaged_workspace_is_one_line_and_putting_the_file_back_is_enough(ws, cli, injected):
-    """A bug would pass through `cli` as its exception. A byte turned inside a table's values cannot be seen."""
+    """A bug would pass through `cli` as its exception. Not all damage is seen: a byte turned inside a table's values
+    is not, nor is a file that the three commands do not read; what is seen names the file.
+    """
     before = line.contents(ws.root)
     done = damages([*ws.root.glob("*"), *(ws.root / "tables").rglob("*")])
     stopped = 0

@@ -195,3 +195,12 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
     with pytest.raises(StoreError, match="does not see this folder"):
         engine._shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
     assert json.dumps(files(tmp_path), default=str) == "{}"
+
+
+def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
+    alive = tmp_path / f".s0.{os.getppid()}.tmp"
+    dead = tmp_path / ".s0.4194305.tmp"  # above the largest number that a process can have
+    for folder in (alive, dead):
+        folder.mkdir()
+    engine.map_shards(square, shards(1), tmp_path, ONE)
+    assert alive.is_dir() and not dead.exists()

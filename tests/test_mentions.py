@@ -12,6 +12,7 @@ from saferec_builder.sources import items as made
 FILMS = [
     ("Alien", 1979),
     ("Suspiria", 1977),
+    ("8½", 1963),
     ("Suspiria", 2018),
     ("It", 2017),
     ("Up", 2009),
@@ -47,6 +48,7 @@ def shelf():
         ("I loved Zodiac and The Shining.", [("Zodiac", "Zodiac (2007)"), ("The Shining", "The Shining (1980)")]),
         ("have you seen the shining", [("the shining", "The Shining (1980)")]),
         ("I liked Zodiac's ending", [("Zodiac", "Zodiac (2007)")]),
+        ("I loved 8½'s ending", [("8½", "8½ (1963)")]),
         # a year decides: one within two is the film, another one is another film
         ("not Suspiria [2017]", [("Suspiria [2017]", "Suspiria (2018)")]),
         ("Zodiac (1949)", []),

@@ -104,3 +104,26 @@ def test_no_text_takes_more_than_its_length(part):
 def test_what_cannot_be_text_of_people_is_no_trouble():
     series = pl.Series(["", " ", "\x00", "🧑‍🚒", "é" * 50])
     assert privacy.redact_all(series)[0].to_list() == series.to_list()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My name is Ann. call me 555\xa0123\xa04567",
+        "My name is Ann, mail x@\u00e9.com",
+        "see https://x.org and live at 5, rue de la Paix, 75002 Paris",
+        "call \uff11\uff12\uff13 \uff14\uff15\uff16 \uff17\uff18\uff19\uff10 please",
+        "hi @\u00e9lan",
+        "bob@\u65e5\u672c.com",
+        "Twitter.COM/bob",
+        "Call me \u00c9lodie",
+        "aunt \u00c9lodie",
+        "my son I'an",
+        "hi X here!",
+        "bye ~ Anna.",
+        "Hey this is anna again",
+    ],
+)
+def test_the_search_before_passes_by_nothing_that_would_be_found(text: str) -> None:
+    alone, beside = privacy.redact_all(pl.Series([text]))[0][0], privacy.redact_all(pl.Series(["hello", text]))[0][1]
+    assert alone == beside == privacy.redact(text)[0] != text

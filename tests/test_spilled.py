@@ -1,5 +1,6 @@
 """What was said comes back by its place, whatever shards it came in and however the release orders it."""
 
+import json
 import os
 import random
 
@@ -25,6 +26,20 @@ def test_rows_come_back_by_place_from_any_shards(workspace, monkeypatch):
     assert said.turns(some).to_list() == kept["turns"].gather(some).to_list()
     assert refs == [ref(x) for x in "ABC"]
     assert not [name for name in os.listdir(workspace.root) if name.startswith("tmp")]
+
+
+def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace):
+    mined = conversations(*(conversation(f"c{n}", f"text {n}") for n in range(5)))
+    for part, name in ((mined, "000000-a"), (mined[1:2], "000001-b")):  # the second without looking at the first
+        folder = workspace.root / "tables" / "conversations"
+        folder.mkdir(parents=True, exist_ok=True)
+        part.write_parquet(folder / f"{name}.parquet")
+        size = (folder / f"{name}.parquet").stat().st_size
+        facts = {"rows": part.height, "bytes": size, "schema": tables.SCHEMA_VERSION}
+        (folder / f"{name}.json").write_text(json.dumps(facts))
+    said, _ = spilled.spill(workspace, mined.drop(spilled.SAID).with_row_index("place"))
+    places = pl.Series(range(5), dtype=pl.UInt32)
+    assert said.turns(places).to_list() == mined["turns"].to_list()
 
 
 def test_only_the_revision_that_counts_is_told(workspace):

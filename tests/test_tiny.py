@@ -38,6 +38,10 @@ def test_an_item_is_one_token_in_prompts_and_in_lists(speaker: generate.Speaker)
     assert pieces(speaker, small_release.listed("ba")) == ["Item B (2002)", "Item A (2001)"]
 
 
+def test_a_title_is_no_part_of_a_longer_word(speaker: generate.Speaker) -> None:
+    assert pieces(speaker, "Item L") == ["Item L"] and "Item L" not in pieces(speaker, "Item Large")
+
+
 def test_words_lose_case_accents_and_ending(speaker: generate.Speaker) -> None:
     # "accident" and "dog" stand in the train prompts; "quux" stands nowhere
     assert pieces(speaker, "Accidents DÓGS quux") == ["accident", "dog", tiny.UNKNOWN]

@@ -125,6 +125,11 @@ def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
     assert len(model.seen) < 100 and (tmp_path / "a.jsonl").read_text() == ""
+    # the same where it has answered before: an account that is spent, for example
+    model.replies = [200, *[400] * 200]
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", table, 4, tmp_path / "b.jsonl")
+    assert len((tmp_path / "b.jsonl").read_text().splitlines()) <= server.AT_ONCE
 
 
 def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from saferec_builder import titles
 from tests import chat_model, small_release
 from training import answers, data, gdpo, generate, safecrs, settings, trie
 from training.trie import Trie, Walk
@@ -149,3 +150,22 @@ def test_evaluate_holds_a_model_to_names_where_it_is_asked_to(world: Path, tmp_p
         report = json.loads((tmp_path / items / "report.json").read_text())
         (found,) = [run for run in report["runs"] if run["name"] == "model"]
         assert found["metrics"]["length"]["mean"] == length
+
+
+def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> None:
+    release, speaker = held(world)
+    assert speaker.trie is not None and len(speaker.trie.names) == 12
+    # "Item A (2001)" twice, in other letters: nobody could tell which of them a list means
+    twin = data.Item("twin", "film", "ITEM A", 2001)
+    both = {**release.items, "twin": twin}
+    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in both.values())
+    found = trie.over(replace(release, items=both, find=answers.finder(index)), speaker.tokenizer)
+    assert len(found.names) == 11 and not {"a", "twin"} & set(found.places)
+
+
+def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:
+    release, speaker = held(world)
+    row = data.rows(release.folder, "grpo", "test")[0]
+    shut = gdpo._shut(speaker, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
+    (ids,) = generate.prompt_tokens(speaker.tokenizer, [row])
+    assert shut(ids) == ["a", "b"]

@@ -134,8 +134,10 @@ def _shut(speaker: Speaker, table: Sequence[Row]) -> Callable[[Sequence[int]], S
     """The tokens of a prompt -> the items that its answer may not name: those that its seeker has seen."""
     if speaker.catalogue:
         return speaker.catalogue.items  # an item that the prompt names is a token of it
-    seen = {tuple(ids): row["seen"] for ids, row in zip(prompt_tokens(speaker.tokenizer, table), table, strict=True)}
-    return lambda ids: seen[tuple(ids)]
+    seen: dict[tuple[int, ...], set[str]] = {}  # two seekers who ask alike: what either has seen is out for both
+    for ids, row in zip(prompt_tokens(speaker.tokenizer, table), table, strict=True):
+        seen.setdefault(tuple(ids), set()).update(row["seen"])
+    return lambda ids: sorted(seen[tuple(ids)])
 
 
 def _logs(speaker: Speaker, shut: Sequence[Sequence[str]], completions: Any, logits: Any) -> tuple[Any, Any]:

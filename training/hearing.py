@@ -25,7 +25,9 @@ def weights(texts: Sequence[Sequence[int]], traits: Sequence[Sequence[int]], wor
     import torch
 
     held = [sorted(set(text)) for text in texts]
-    flat = torch.tensor([word for text in held for word in text])
+    flat = torch.tensor([word for text in held for word in text], dtype=torch.long)
+    if not len(flat):
+        return torch.zeros(words, kinds)
     starts = torch.tensor([0, *map(len, held[:-1])]).cumsum(0)
     wanted = torch.zeros(len(held), kinds)
     for row, numbers in zip(wanted, traits, strict=True):
@@ -65,9 +67,12 @@ def start(embeddings: Any, found: Any, release: Release, catalogue: Catalogue, b
         embeddings -= embeddings @ directions.T @ directions  # nothing else lies along them
         embeddings += WORD * found @ heard
         embeddings[traits], embeddings[catalogue.nothing], embeddings[begin] = TRAIT * heard, TRAIT * silence, silence
+        risky: dict[int, Any] = {}  # items of one name share a token: what any of them may break counts
         for item, token in catalogue.tokens.items():
-            risky = torch.tensor(oracle.codes[oracle.items[item], columns] != CLEAR, dtype=torch.float32)
-            embeddings[token] += ITEM * risky @ broken
+            found = torch.tensor(oracle.codes[oracle.items[item], columns] != CLEAR)
+            risky[token] = risky.get(token, False) | found
+        for token, found in risky.items():
+            embeddings[token] += ITEM * found.float() @ broken
 
 
 def average(layers: Sequence[Any]) -> None:

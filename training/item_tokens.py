@@ -34,7 +34,7 @@ def add(name: str, folder: Path, release: Release) -> None:
     spelt = {name: name for name in names.values()}
     spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
     spellings = {new: words.encode(text, add_special_tokens=False) for new, text in spelt.items()}
-    words.add_tokens([AddedToken(new, normalized=False) for new in spellings])
+    words.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
     token = {new: words.convert_tokens_to_ids(new) for new in spellings}
     # some models have more rows than words: those are kept
     model.resize_token_embeddings(max(len(words), model.config.vocab_size), mean_resizing=False)

@@ -151,10 +151,11 @@ def _evaluate(given: argparse.Namespace) -> None:
 
 def _asked(given: argparse.Namespace, home: Path) -> Path:
     """The predictions file of a model behind a server."""
-    from training import data, server
+    from training import data, server, settings
 
     release = data.open_release(home)
     name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
+    name += f"-{settings.key(given.server, given.model)[:6]}"  # what the letters above no longer tell apart
     path: Path = given.output / f"{name}.jsonl"
     table = data.asked(data.rows(home, "grpo", "test"), release)
     server.consented(given.server, len(table), given.allow_remote)

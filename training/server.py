@@ -57,22 +57,28 @@ def ask(
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
         asked = {pool.submit(_one, url, model, row, k, sleep): row["conversation"] for row in rows}
         kept: set[Future[Answer]] = set()
-        waiting: list[Answer] = []  # refusals are not written before the server has answered something
+        waiting: list[Answer] = []  # refusals are not written before the server has answered another request
+
+        def write() -> None:
+            file.writelines(json.dumps(answer, ensure_ascii=False) + "\n" for answer in waiting)
+            file.flush()
+            waiting.clear()
 
         def keep(done: Future[Answer]) -> None:
             kept.add(done)
             waiting.append({"id": asked[done], **done.result()})
-            if there or "refused" not in waiting[-1]:
+            if "refused" not in waiting[-1]:
                 there.add(asked[done])
-                file.writelines(json.dumps(answer, ensure_ascii=False) + "\n" for answer in waiting)
-                file.flush()
-                waiting.clear()
+                write()
 
         try:
             for done in as_completed(asked):
                 keep(done)
-                if len(waiting) == min(AT_ONCE, len(rows)):
+                if len(waiting) == AT_ONCE:
                     raise _refusal(url, waiting[0]["refused"])
+            if waiting and not there:
+                raise _refusal(url, waiting[0]["refused"])
+            write()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             for done in asked:  # what was on the way may have been paid for

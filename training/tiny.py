@@ -80,7 +80,9 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
     )
     words.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=MARKS))
     marks = [NOTHING, *map(mark, traits)]
-    words.add_tokens([AddedToken(name, normalized=False) for name in dict.fromkeys([*names, *marks])])
+    # a title is no part of a longer word: "It" does not begin "Italian"
+    added = [AddedToken(name, normalized=False, single_word=True) for name in names]
+    words.add_tokens([*added, *(AddedToken(mark, normalized=False) for mark in marks)])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=words,
         unk_token=UNKNOWN,

@@ -40,8 +40,9 @@ class Trie:
 
 
 def over(release: Release, tokenizer: Any) -> Trie:
-    """The trie of a release's items, as its lists write them."""
-    spelt = {i.id: _tokens(tokenizer, f" {i.name}\n") for i in release.items.values()}
+    """The trie of a release's items, as its lists write them; a name that would not be read as its item is left out."""
+    told = [i for i in release.items.values() if release.find(i.title, i.year, i.domain) == i.id]
+    spelt = {i.id: _tokens(tokenizer, f" {i.name}\n") for i in told}
     names = sorted(set(spelt.values()))
     places = {item: bisect_left(names, spelling) for item, spelling in spelt.items()}
     numbers = [_tokens(tokenizer, f"{n}.") for n in range(1, release.k + 1)]

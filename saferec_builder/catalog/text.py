@@ -131,7 +131,7 @@ def places(finder: Finder, read: Text) -> Iterator[Place]:
         for n, (start, end) in enumerate(read.spans)
         if read.raw[end - 2 : end] in ("'s", "’s") and end - start > 2
     }
-    if not finder.endings.isdisjoint(owners.values()):
+    if not finder.endings.isdisjoint(word.rpartition(" ")[2] for word in owners.values()):  # "8½" is three words
         words = [owners.get(n, word) for n, word in enumerate(read.words)]
         yield from (p for p in _found(finder, read, words, owners) if p.last in owners)
 

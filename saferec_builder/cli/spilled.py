@@ -46,7 +46,8 @@ class Spilled:
         for start, length in self._pieces[block]:
             self._file.seek(start)
             parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or SAID)]))
-        return pl.concat(parts).sort("place").drop("place")
+        # two runs at once may have mined one revision twice
+        return pl.concat(parts).unique("place", keep="first").sort("place").drop("place")
 
 
 def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:

@@ -16,7 +16,6 @@ from saferec_builder.privacy import names
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
 _LIKE_TITLES = ("name", "address", "handle")
-_LOOKS = ("shape", "address", "name")  # what is looked for together
 Spans = Iterable[tuple[int, int]]
 Found = tuple[int, int, str]  # start, end, kind
 Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
@@ -97,16 +96,13 @@ _LIVES = re.compile(
 )
 
 
-def find(
-    text: str, titles: Titles | None = None, leave: Container[str] = (), among: Container[str] = _LOOKS
-) -> list[Found]:
+def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> list[Found]:
     """Every piece of personal data in a text, in order, none overlapping; a title of the catalog is none.
 
-    `leave` names kinds that mean something else in a source: ReDial writes @ before a film. `among` are the looks
-    worth taking, where a search has told that the others find nothing.
+    `leave` names kinds that mean something else in a source: ReDial writes @ before a film.
     """
     taken: list[Found] = []
-    for start, end, kind in _every(text, among):
+    for start, end, kind in _every(text):
         if kind not in leave and not any(start < e and s < end for s, e, _ in taken):
             taken.append((start, end, kind))
     if titles and any(kind in _LIKE_TITLES for *_, kind in taken):
@@ -115,11 +111,9 @@ def find(
     return sorted(taken)
 
 
-def redact(
-    text: str, titles: Titles | None = None, leave: Container[str] = (), among: Container[str] = _LOOKS
-) -> tuple[str, Counter[str]]:
+def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:
     """(the text with placeholders, how many of each kind). A text that went through comes out as it is."""
-    found = find(text, titles, leave, among)
+    found = find(text, titles, leave)
     for start, end, kind in reversed(found):
         text = f"{text[:start]}[{kind}]{text[end:]}"
     return text, Counter(kind for *_, kind in found)
@@ -130,33 +124,26 @@ def redact_all(
 ) -> tuple[pl.Series, Counter[str]]:
     """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search."""
     counts: Counter[str] = Counter()
-    worth = pl.DataFrame(
-        {look: pl.select(pl.any_horizontal(map(texts.str.contains, some))).to_series() for look, some in _MAYBE.items()}
-    )
-    at = worth.select(pl.any_horizontal(pl.all())).to_series().arg_true()
+    at = pl.select(pl.any_horizontal(map(texts.str.contains, _MAYBE))).to_series().arg_true()
     if at.is_empty():
         return texts, counts
     changed = []
-    for text, *hit in worth[at].insert_column(0, texts.gather(at).alias("text")).iter_rows():
-        clean, kinds = redact(text, titles, leave, [look for look, yes in zip(_LOOKS, hit, strict=True) if yes])
+    for text in texts.gather(at):
+        clean, kinds = redact(text, titles, leave)
         counts.update(kinds)
         changed.append(clean)
     return texts.clone().scatter(at, changed), counts
 
 
-def _every(text: str, among: Container[str]) -> Iterator[Found]:
-    """Candidates, the surer kind first."""
-    if "shape" in among:
-        yield from _shapes(text)
-    if "address" in among:
-        yield from _addresses(text)
-    if "shape" in among:  # after addresses: a house number and a postcode are no phone
-        for found in _PHONE.finditer(text):
-            if _is_phone(found[0], text[max(0, found.start() - 40) : found.start()]):
-                yield (*found.span(), "phone")
-    if "name" in among:
-        for start, end in names.find(text):
-            yield start, end, "name"
+def _every(text: str) -> Iterator[Found]:
+    """Candidates, the surer kind first; a house number and a postcode are no phone."""
+    yield from _shapes(text)
+    yield from _addresses(text)
+    for found in _PHONE.finditer(text):
+        if _is_phone(found[0], text[max(0, found.start() - 40) : found.start()]):
+            yield (*found.span(), "phone")
+    for start, end in names.find(text):
+        yield start, end, "name"
 
 
 def _shapes(text: str) -> Iterator[Found]:
@@ -213,16 +200,12 @@ def _is_ip6(found: str) -> bool:
         return False
 
 
-# What any text with something to find at a look matches: cheap for the Rust engine, which sees every text.
-_MAYBE = {
-    "shape": (
-        r"@[0-9]*[A-Za-z_]|#[0-9]{4}|://|www\.|[uU]/[\w-]{3}|\.(?:com|net|org|tv|me|io)/|(?i:[(\[{<]at[)\]}>]| dot )"
-        r"|[0-9](?:[ .()-]{0,3}[0-9]){5}|[0-9]\.[0-9]{1,3}\.[0-9]|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
-    ),
-    "address": (
-        r"[0-9][A-Za-z]?,? [A-Z0-9].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
-        r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box [0-9]|[0-9] (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
-        r"|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) [0-9]|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
-    ),
-    "name": names.MAYBE,
-}
+# What every text with something to find matches: cheap for the Rust engine, which sees every text.
+_MAYBE = (
+    r"@\d*[\pL_]|#\d{4}|(?i:://|www\.|\.(?:com|net|org|tv|me|io)/|[(\[{<]at[)\]}>]| dot )|[uU]/[\w-]{3}"
+    r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
+    r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
+    r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
+    r"|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+    *names.MAYBE,
+)

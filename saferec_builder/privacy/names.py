@@ -178,16 +178,16 @@ def _lower_kin() -> str:
 
 
 # Cheap searches that any text with a name to find matches.
-_CAPITAL = r"[A-Z\u{c0}-\u{de}]"
+_CAPITAL = r"\p{Lu}"
 MAYBE = (
     rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?{_CAPITAL}[^\W\d_'’ ]",
-    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?[A-HJ-Z]['’]",
-    r" name(?:['’]?s| is| was) | (?:called|named) |[Cc]all me [A-Z]|(?:calls?|knows?) me |[Ii] go by "
-    r"|(?i:name ?: ?[A-Z])",
-    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_CAPITAL}|{_CAPITAL}[\w'’-]+ here(?-u:\b)|(?:lost|miss) my [A-Z]"
-    r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) [A-Z]",
+    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?\p{Lu}['’]",
+    r" name(?:['’]?s| is| was) | (?:called|named) |[Cc]all me \p{Lu}|(?:calls?|knows?) me |[Ii] go by "
+    r"|(?i:name ?: ?)\pL",
+    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_CAPITAL}|{_CAPITAL}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
+    r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) \pL",
     r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
-    rf"{_CAPITAL}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_CAPITAL}[\w'’ -]*\s*$",
+    rf"{_CAPITAL}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_CAPITAL}[\w'’ -]*[.!]?\s*$",
     _lower_kin(),
-    rf"(?-u:\b)[Ii](?:['’]?m| am) (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)",
+    rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)",
 )
