@@ -6,6 +6,7 @@ and the manifest is written last; the database commits once per call. The only S
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -132,7 +133,8 @@ def _connection(ws: Workspace) -> Iterator[Any]:
 
     url = ws.config.store.url or f"sqlite:///{ws.root / 'workspace.db'}"
     try:
-        engine = sa.create_engine(url)
+        # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
+        engine = sa.create_engine(url, connect_args={"timeout": 60} if url.startswith("sqlite") else {})
     except ModuleNotFoundError as missing:
         place = sa.make_url(url)
         raise StoreError(
@@ -145,8 +147,7 @@ def _connection(ws: Workspace) -> Iterator[Any]:
         ) from None
     try:
         if engine.dialect.name == "sqlite":
-            with engine.connect() as db:
-                db.execute(sa.text("PRAGMA journal_mode=WAL"))
+            _write_ahead(engine)
         with engine.begin() as db:
             yield db
     except sa.exc.DBAPIError as fault:
@@ -154,6 +155,21 @@ def _connection(ws: Workspace) -> Iterator[Any]:
         raise StoreError(f"{shown}: {fault.orig}") from None
     finally:
         engine.dispose()
+
+
+def _write_ahead(engine: Any) -> None:
+    """Puts a SQLite file into WAL mode; who finds another process at that is told `locked` at once, and tries again."""
+    import sqlalchemy as sa
+
+    for left in reversed(range(200)):
+        try:
+            with engine.connect() as db:
+                db.execute(sa.text("PRAGMA journal_mode=WAL"))
+            return
+        except sa.exc.OperationalError as fault:
+            if "locked" not in str(fault.orig) or not left:
+                raise
+        time.sleep(0.05)
 
 
 def _sql_table(table: tables.Table) -> Any:
