@@ -8,7 +8,8 @@ import pytest
 
 from saferec_builder.errors import TrainingError
 from tests import small_release
-from training import best, curves, data, decoding, fit, gdpo, generate, packing, rewards, settings, sft, tiny
+from training import best, curves, data, decoding, fit, gdpo, generate, line, packing, rewards, settings, sft, tiny
+from training.runs import Run
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -164,3 +165,12 @@ def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) 
 def test_rank_zero_is_no_adapter() -> None:
     assert fit.lora(0) is None and fit.lora(8).r == 8 and fit.lora(8).lora_alpha == 16
     assert set(rewards.RANKS) == set(rewards.OURS)
+
+
+def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, tmp_path: Path) -> None:
+    found = settings.read("sft")  # it teaches to say two traits; the model here says none
+    run = Run(data.open_release(world / "release"), tmp_path, 0)
+    judged = line._speaker(run, str(world / "start"), found)
+    assert judged.catalogue and judged.catalogue.said == 0 and found["saferec"]["says"] == 2
+    taught = line._to_say(judged, found["saferec"]["says"]).catalogue
+    assert taught and taught.said == 2

@@ -39,7 +39,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
 
     def work(folder: Path) -> dict[str, Any]:
-        speaker = _speaker(run, model, settings)
+        speaker = _to_say(_speaker(run, model, settings), settings["saferec"]["says"])
         heard = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table = run.rows(settings["saferec"]["rows"], "train")
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
@@ -126,9 +126,14 @@ def _speaker(run: Run, model: str, settings: Settings) -> Speaker:
     speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"], masked=ours["mask"])
     if speaker.catalogue is None and ours["items"] == "trie":
         return replace(speaker, trie=trie.over(run.release, speaker.tokenizer))
-    if ours["says"] is None or speaker.catalogue is None:
+    return speaker
+
+
+def _to_say(speaker: Speaker, says: int | None) -> Speaker:
+    """The speaker as it is to be taught; judged, a model says what it was taught to say, whatever the settings."""
+    if says is None or speaker.catalogue is None:
         return speaker
-    return replace(speaker, catalogue=replace(speaker.catalogue, said=ours["says"]))
+    return replace(speaker, catalogue=replace(speaker.catalogue, said=says))
 
 
 def _score(run: Run, speaker: Speaker, settings: Settings) -> Any:
