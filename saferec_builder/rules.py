@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import cues, tables
+from saferec_builder import cues, grammar, tables
 from saferec_builder.traits import Taxonomy
 
 VERSION = "rules-3"
@@ -177,7 +177,7 @@ class _Turn:
         self.low = low
         self.book = book
         self._likes: dict[str, list[int]] = {}
-        self.ends = [m.end() for m in cues.SENTENCE_END.finditer(low)]
+        self.ends = [m.end() for m in grammar.SENTENCE_END.finditer(low)]
 
     @cached_property
     def signs(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
@@ -201,11 +201,11 @@ class _Turn:
         """The same, or ease where it is denied: "not afraid of"."""
         if said.level in (*_GLAD, "slight"):
             return said
-        if said.level == "request" and not cues.SHUNS.match(self.low, said.start):
+        if said.level == "request" and not grammar.SHUNS.match(self.low, said.start):
             return said
-        if cues.REFUSES.match(self.low[said.start : said.end]):
+        if grammar.REFUSES.match(self.low[said.start : said.end]):
             return said
-        denied = cues.DENIED.search(self.low[max(0, said.start - 30) : said.start])
+        denied = grammar.DENIED.search(self.low[max(0, said.start - 30) : said.start])
         level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
         return _Said(said.start, said.end, level, said.after) if denied else said
 
@@ -228,9 +228,9 @@ class _Turn:
         between = self.low[said.end : start]
         if between.startswith(","):  # "no, that one has ghosts"
             return False
-        if len(between.split()) > _REACH[said.level] or cues.TURNING.search(between):
+        if len(between.split()) > _REACH[said.level] or grammar.TURNING.search(between):
             return False
-        pause = cues.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
+        pause = grammar.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
         if pause is None:
             return True
         comma = said.end + pause.start()
@@ -248,12 +248,12 @@ class _Turn:
         others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
         if any(s.level in ("request", *_GLAD) for s in others):
             return False  # another content stands between: the phrase is about that one
-        if not cues.TURNING.search(between):
+        if not grammar.TURNING.search(between):
             return len(between.split()) <= _REACH["after"]
         if not between.strip(" .?!,:\n"):
             return said.level == "strong"  # "Gore? No thanks."
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
-        return len(pieces) <= 3 and said.level != "like" and bool(cues.ANAPHOR.match(pieces[-1]))
+        return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
 
     def sentence(self, place: int) -> tuple[int, int]:
         n = bisect_right(self.ends, place)
@@ -263,8 +263,8 @@ class _Turn:
     def asked(self, start: int) -> bool:
         """A question about the film ("is it too gory?") is no aversion."""
         first, last = self.sentence(start)
-        question = self.low[first:last].rstrip().endswith("?") and cues.ASKS.match(self.low[first:last])
-        return bool(question and cues.DEGREE.match(self.low, start))
+        question = self.low[first:last].rstrip().endswith("?") and grammar.ASKS.match(self.low[first:last])
+        return bool(question and grammar.DEGREE.match(self.low, start))
 
     def inside_another(self, slug: str, start: int, end: int) -> bool:
         """True where a longer content of another trait holds this one: "animal cruelty" is not cruelty to people."""
@@ -287,28 +287,30 @@ class _Turn:
     def _is_hearsay(self, start: int, end: int) -> bool:
         """ "People say that it is too bloody" tells nothing of who writes it."""
         told = [m.end() for m in self.book.context["reported"].finditer(self.low, self.sentence(start)[0], start)]
-        return bool(told) and not cues.SELF.search(self.low, told[-1], end)
+        return bool(told) and not grammar.SELF.search(self.low, told[-1], end)
 
     def _reach_back(self, start: int, said: _Said | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
-        if said and said.after and not cues.UNABLE.match(self.low, said.start):
+        if said and said.after and not grammar.UNABLE.match(self.low, said.start):
             return start  # "leave that out" is the seeker's, whoever was named
-        if said and said.after and not cues.SAME_SUBJECT.search(self.low, content_end, said.start):
+        if said and said.after and not grammar.SAME_SUBJECT.search(self.low, content_end, said.start):
             return content_end  # its subject stands behind the content ("a ward is more than she ...")
         first = max(self.sentence(start)[0], start - 70)
         if said and said.level == "request" and not self._alone:
-            return max((m.end() for m in cues.CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
+            return max((m.end() for m in grammar.CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
         return first
 
     def enjoyed(self, slug: str, start: int, end: int) -> bool:
         """True where a sign is denied, or what it is a sign of is liked: a scare can be the point."""
-        if cues.DENIED.search(self.low[max(0, start - 30) : start]) and not cues.REFUSES.match(self.low[start:end]):
+        if grammar.DENIED.search(self.low[max(0, start - 30) : start]) and not grammar.REFUSES.match(
+            self.low[start:end]
+        ):
             return True
         before, after = self.before(start), self.after(end)
         before = before if before and before.end <= start else None  # "I need to know that the dog lives" is no liking
         if (before and before.level in ("like", "fine")) or (after and after.level == "like"):
             return True
-        if cues.SAYS_NOT.match(self.low[start:end]):
+        if grammar.SAYS_NOT.match(self.low[start:end]):
             return True
         return any(not start <= place < end for place in self._liked(slug))
 
@@ -346,10 +348,10 @@ class _Turn:
         if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there
             ours = who[0] in ("we", "us", "our") and any(m["other"] for m in ahead)
             return not (ours and self._alone)
-        if who["which"] and cues.OTHERS_WHO.search(self.low, first, who.start()):
+        if who["which"] and grammar.OTHERS_WHO.search(self.low, first, who.start()):
             return False
         if who["which"] and not any(m["other"] for m in ahead):
-            return bool(cues.SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
+            return bool(grammar.SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
         if self.book.context["both"].search(self.low, first, end + 40):
             return True
         # "too much for my sister" does not seat her on the sofa
@@ -364,7 +366,7 @@ class _Turn:
         named = self._names(along)
         feels = [who[0]] if " " in who[0] else self._names(self.low[max(0, who.start() - LONG) : who.start()])[-1:]
         word = feels[0].split()[-1] if feels else ""
-        return not named or not word or any(word in name or cues.GROUP.search(name) for name in named)
+        return not named or not word or any(word in name or grammar.GROUP.search(name) for name in named)
 
     def _names(self, text: str) -> list[str]:
         """ "my wife", "the kids": everybody else whom a text names, pronouns left out."""
@@ -379,9 +381,9 @@ class _Turn:
 
     def hit(self, slug: str, start: int, end: int, verdict: str, form: str, sure: float) -> Hit:
         """The hit with its evidence widened to whole clauses, at most NEAR on either side."""
-        edges = [m.end() for m in cues.CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
+        edges = [m.end() for m in grammar.CLAUSE_EDGE.finditer(self.low, max(0, start - NEAR), start)]
         left = edges[-1] if edges else max(0, start - NEAR)
-        edge = cues.CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
+        edge = grammar.CLAUSE_EDGE.search(self.low, end, min(len(self.low), end + NEAR))
         right = edge.start() if edge else min(len(self.low), end + NEAR)
         left += len(self.low[left:start]) - len(self.low[left:start].lstrip(" \t\r\n\"'-"))
         right -= len(self.low[end:right]) - len(self.low[end:right].rstrip())
@@ -394,5 +396,5 @@ def read_plot(plot: str) -> Iterator[Hit]:
     turn = _Turn(book.mask(plot, ()), book)
     for (slug, part), start, end in book.plots.find(turn.low):
         verdict, sure = ("unsure", 0.3) if part == "plot_faint" else ("present", 0.7 if part == "cues" else 0.6)
-        if not cues.ABSENT.search(turn.low[max(0, start - 30) : start]):
+        if not grammar.ABSENT.search(turn.low[max(0, start - 30) : start]):
             yield turn.hit(slug, start, end, verdict, "explicit", sure)

@@ -143,7 +143,7 @@ def run(start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
     speaker = generate.load(str(start / "sft"))
-    caught["done"] = gdpo.train(speaker, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, 3)
+    caught["done"] = gdpo.train(speaker, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
     return caught
 
 

@@ -28,6 +28,7 @@ def train(
     settings: dict[str, Any],
     folder: Path,
     score: Score,
+    *,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Trains from the speaker's weights; the checkpoint that is best on validation stays in `folder`.

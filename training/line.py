@@ -45,7 +45,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
         if not settings["saferec"]["refill"]:
             table = unfilled(table, run.release.items)
-        return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), run.seed)
+        return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
 
@@ -55,7 +55,8 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
 
     def work(folder: Path) -> dict[str, Any]:
         speaker, table = _speaker(run, model, settings), run.rows("grpo", "train")
-        return gdpo.train(speaker, table, run.release, settings, folder, _score(run, speaker, settings), run.seed)
+        score = _score(run, speaker, settings)
+        return gdpo.train(speaker, table, run.release, settings, folder, score, seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
 

@@ -14,7 +14,7 @@ from training.packing import refuse_leaks
 
 
 def train(
-    speaker: Speaker, rows: Sequence[Row], settings: dict[str, Any], folder: Path, score: Score, seed: int = 0
+    speaker: Speaker, rows: Sequence[Row], settings: dict[str, Any], folder: Path, score: Score, *, seed: int = 0
 ) -> dict[str, Any]:
     """Trains on (prompt, completion) rows, loss on the completion only; the best checkpoint stays in `folder`.
 
