@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
 FAULTY := damage kill propose_kill training_kill hub hub_faults review_faults review_campaign
-.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak coverage docs clean
+.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
 
 venv: .venv/ready
 
@@ -44,6 +44,10 @@ ablations: venv
 soak: venv
 	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
 	$(BIN)/python -m tests.mutation
+
+# known advisories on what is installed; needs the network: without an answer it says so and fails
+audit: venv
+	$(BIN)/python -m tests.audit
 
 # what the fast tests alone reach; `make coverage TESTS=` measures all of them
 coverage: TESTS := not slow and not servers and not training

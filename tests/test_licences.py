@@ -1,7 +1,9 @@
 """No GPL or AGPL in what we ship: every package that the extras pull in is looked at, as installed."""
 
 import re
+import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -49,6 +51,16 @@ def test_nothing_we_ship_is_gpl() -> None:
     assert {"polars", "openai", "datasets", "trl", "label-studio-sdk"} <= set(packages)
     assert not {name: stated(d) for name, d in packages.items() if is_forbidden(stated(d))}
     assert not {"krippendorff", "unidecode"} & set(packages)
+
+
+def test_no_tool_of_ours_is_gpl_and_none_is_shipped() -> None:
+    """The dev group is not shipped; what builds and tests a release should be free of the same doubts."""
+    groups = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    needs = [Requirement(line) for line in groups["dependency-groups"]["dev"]]
+    tools = {name: dist for need in needs for name, dist in closure(need.name, set(need.extras)).items()}
+    assert {"pip_audit", "hypothesis", "zensical"} <= set(tools)
+    assert not {name: stated(d) for name, d in tools.items() if is_forbidden(stated(d))}
+    assert not {"pip_audit", "atheris"} & set(closure("saferec-builder", {"all", "croissant"}))
 
 
 def test_the_walk_would_see_one() -> None:

@@ -1,0 +1,153 @@
+"""An audit says what was looked at, or that nothing was: pip-audit's own last line cannot be believed."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests import audit
+
+# pip-audit 2.10.1 as it spoke: (exit code, stdout, last line of stderr)
+NOT_FOUND = (  # a package index without advisories: it skipped everything, and called that no vulnerability
+    0,
+    '{"dependencies": [{"name": "jinja2", "skip_reason": "Dependency not found on PyPI and could not be audited: jinja2'
+    ' (2.11.2)"}], "fixes": []}',
+    "No known vulnerabilities found",
+)
+NO_NETWORK = (
+    1,
+    "",
+    "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443): Max retries exceeded with"
+    " url: /v1/query (Caused by NameResolutionError(\"HTTPSConnection(host='api.osv.dev', port=443): Failed to resolve"
+    " 'api.osv.dev' ([Errno -2] Name or service not known)\"))",
+)
+CLEAN = (
+    0,
+    '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}], "fixes": []}',
+    "No known vulnerabilities found",
+)
+PINS = {"jinja2": "2.11.2"}
+
+
+def test_what_was_skipped_is_no_clean_package() -> None:
+    found = audit.read(PINS, *NOT_FOUND)
+    assert found.skipped == {"jinja2": "Dependency not found on PyPI and could not be audited: jinja2 (2.11.2)"}
+    assert not found.advisories and audit.report("here", PINS, found) == 2
+    assert audit.report("here", PINS, audit.read(PINS, *CLEAN)) == 0
+
+
+def test_a_source_that_did_not_answer_is_named() -> None:
+    found = audit.read(PINS, *NO_NETWORK)
+    assert found.fault is not None and "api.osv.dev" in found.fault and audit.report("here", PINS, found) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "out"),
+    [
+        (0, "{}"),
+        (0, "[]"),
+        (0, '{"dependencies": [5]}'),
+        (2, CLEAN[1]),
+        (1, CLEAN[1]),  # a fault without a name
+        (0, CLEAN[1].replace('"vulns": []', '"vulns": [{"id": "X"}]')),
+    ],
+)
+def test_an_answer_that_cannot_be_is_no_answer(code: int, out: str) -> None:
+    assert audit.read(PINS, code, out, "").fault
+
+
+def test_every_package_must_come_back_under_its_version() -> None:
+    other = audit.read({"jinja2": "3.0.0", "numpy": "1.0"}, *CLEAN)
+    assert other.skipped == {"jinja2": "pip-audit looked at 2.11.2 instead", "numpy": "pip-audit does not name it"}
+    assert audit.report("here", {}, audit.Found()) == 2  # nothing to look at is nothing looked at
+
+
+def test_it_looks_at_everything_but_our_own_package() -> None:
+    here, studio = audit.installed(), audit.pinned(audit.LABEL_STUDIO)
+    assert {"polars", "pip", "pip-audit", "typing-extensions"} <= set(here) and "saferec-builder" not in here
+    assert studio["label-studio"] == "1.23.2" and len(studio) > 100
+    assert all(version and "+" not in version for version in (here | studio).values())
+
+
+# ---- the real tool before a source on this machine
+
+FAULTS = {
+    "jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"),
+    "polars": (None, "GHSA-ours", [], None),
+}
+
+
+@pytest.fixture
+def source() -> Iterator[Callable[..., str]]:
+    """source(knows...): the address of an OSV server that knows these packages of FAULTS, or `fails`."""
+    servers = []
+
+    def serve(*knows: str) -> str:
+        class Osv(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.dumps(answer(asked["package"]["name"], asked["version"], knows)).encode()
+                self.send_response(500 if "fails" in knows else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *words: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Osv)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield serve
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer(name: str, version: str, knows: tuple[str, ...]) -> dict[str, Any]:
+    wanted, number, aliases, mended = FAULTS.get(name, ("", "", [], None))
+    if name not in knows or wanted not in (None, version):
+        return {}
+    events = [{"introduced": "0"}, *([{"fixed": mended}] if mended else [])]
+    ranges = [{"type": "ECOSYSTEM", "events": events}]
+    affected = [{"package": {"name": name, "ecosystem": "PyPI"}, "ranges": ranges}]
+    return {"vulns": [{"id": number, "aliases": aliases, "summary": "x", "affected": affected}]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("knows", "code", "last"),
+    [
+        (("jinja2",), 0, "audit: nothing known"),
+        (("jinja2", "polars"), 1, "audit: ADVISORIES"),
+        ((), 2, "it knows no fault of jinja2 2.11.2: no advisory came"),  # it answers, and knows nothing at all
+        (("fails",), 2, "the advisory source did not answer"),
+    ],
+)
+def test_the_real_tool_before_a_source(
+    source: Callable[..., str], capsys: pytest.CaptureFixture[str], knows: tuple[str, ...], code: int, last: str
+) -> None:
+    assert audit.main(["-s", "osv", "--osv-url", source(*knows)]) == code
+    out = capsys.readouterr().out
+    assert last in out.splitlines()[-1]
+    assert ("polars" in out) == (code == 1) and ("GHSA-ours, not mended yet" in out) == (code == 1)
+
+
+@pytest.mark.slow
+def test_the_real_tool_without_a_source(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for service in ("pypi", "osv"):
+        assert audit.main(["-s", service, "--timeout", "5"]) == 2
+        assert "audit: NOT DONE: the advisory source did not answer: pip-audit ended with 1" in capsys.readouterr().out
