@@ -1,5 +1,6 @@
 """SFT and GDPO in this process: packing, LoRA and what it is measured against, learning curves, checkpoints."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,22 @@ import pytest
 
 from saferec_builder.errors import TrainingError
 from tests import small_release
-from training import best, curves, data, decoding, fit, gdpo, generate, line, packing, rewards, settings, sft, tiny
+from training import (
+    best,
+    curves,
+    data,
+    decoding,
+    fit,
+    gdpo,
+    generate,
+    line,
+    packing,
+    rewards,
+    settings,
+    sft,
+    thinning,
+    tiny,
+)
 from training.runs import Run
 
 torch = pytest.importorskip("torch")
@@ -45,12 +61,28 @@ def practise(world: Path, model: Path, folder: Path, *changes: str) -> dict[str,
     release = data.open_release(world / "release")
     table = data.rows(release.folder, "grpo", "train")
     speaker = generate.load(str(model))
-    return gdpo.train(speaker, table, release, found, folder, lambda _: {"score": 0.0})
+    better = itertools.count()  # each check above the one before: the last weights stay
+    return gdpo.train(speaker, table, release, found, folder, lambda _: {"score": float(next(better))})
 
 
 def weights(folder: Path) -> dict[str, Any]:
     state: dict[str, Any] = generate.load(str(folder)).model.state_dict()
     return state
+
+
+def test_words_stay_where_they_are_while_items_and_traits_learn(world: Path, tmp_path: Path) -> None:
+    speaker = generate.load(str(world / "start"))
+    words = thinning.words_of(speaker)
+    learn(world, tmp_path / "sft", "saferec.says=2")
+    practise(world, tmp_path / "sft", tmp_path / "gdpo", "saferec.credit=sequence")
+    practise(world, tmp_path / "sft", tmp_path / "free", "saferec.credit=sequence", "saferec.hold=false")
+    name = "model.embed_tokens.weight"
+    start, taught, practised, free = (
+        weights(folder)[name] for folder in (world / "start", tmp_path / "sft", tmp_path / "gdpo", tmp_path / "free")
+    )
+    for before, after in ((start, taught), (taught, practised)):
+        assert torch.equal(before[words], after[words]) and not torch.equal(before[~words], after[~words])
+    assert not torch.equal(taught[words], free[words])
 
 
 def item_rows(folder: Path) -> list[int]:

@@ -50,6 +50,8 @@ def train(
     if ours["thin"] and thinning.possible(speaker):
         hidden = thinning.prompts(speaker, table, ours["thin"], seed)
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
+    if ours["hold"]:
+        thinning.hold(speaker)
     kind = _trainer(speaker, table)
     if ours["credit"] == "rank":
         kind = credit.ranked(kind, _places(speaker, last), last, weights)

@@ -45,6 +45,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
         if not settings["saferec"]["refill"]:
             table = unfilled(table, run.release.items)
+        table += [row for row in table if len(row["traits"]) > 1] * settings["saferec"]["repeat"]
         return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))

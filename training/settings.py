@@ -19,6 +19,8 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "checks": 2,  # how often validation is asked during training
     "validate": 700,  # rows of the validation split that are asked
     "thin": 0.0,  # share of prompt words hidden from a model with item tokens
+    "hold": False,  # whether the embeddings of words stay as they are, in a model with item tokens
+    "repeat": 0,  # how many times more the rows of people with two or more sensitivities are learnt: they are few
     "says": None,  # with how many traits that it heard a model with item tokens begins; None: as it was taught before
     "lora": 0,  # rank of an adapter (LoRA) to train instead of all weights; 0: none
     "lam": 1.0,  # rewards.Weights

@@ -28,6 +28,8 @@ def train(
     ours, args = settings["saferec"], config.trl(SFTConfig, settings, folder / "trainer", seed)
     if args.packing:
         refuse_leaks(speaker.model, args.packing_strategy)
+    if ours["hold"]:
+        thinning.hold(speaker)
     trainer = (_listing() if speaker.catalogue else SFTTrainer)(
         model=speaker.model,
         args=args,

@@ -1,6 +1,6 @@
-"""Words hidden from a model that knows no language: it would learn the training sentences by heart.
+"""Words hidden from a model that knows no language, and words held where they are: it learns sentences by heart.
 
-Only words of prompts are hidden, in any model with item tokens: never items, marks or answers.
+Both concern models with item tokens, and never items, marks or traits.
 """
 
 import random
@@ -20,12 +20,21 @@ def possible(speaker: Speaker) -> bool:
 
 
 def words_of(speaker: Speaker) -> Any:
-    """(vocabulary,) bool: the tokens that may be hidden."""
+    """(vocabulary,) bool: the tokens that are words, neither items nor marks nor traits."""
     import torch
 
     words = torch.ones(speaker.model.config.vocab_size, dtype=torch.bool)
     words[[*speaker.tokenizer.all_special_ids, *speaker.tokenizer.get_added_vocab().values()]] = False
     return words
+
+
+def hold(speaker: Speaker) -> None:
+    """Keeps the embeddings of words as they are while the rest learns (an optimiser's weight decay would move them)."""
+    if speaker.catalogue is None:
+        return
+    table = speaker.model.get_input_embeddings().weight
+    moves = (~words_of(speaker)).unsqueeze(1).to(table.device)
+    table.register_hook(lambda slope: slope * moves)
 
 
 def batches(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
