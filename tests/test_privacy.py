@@ -2,23 +2,29 @@
 
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from saferec_builder import privacy
+from saferec_builder import checks, privacy
+from saferec_builder.privacy import folding
 
-LINES = Path(__file__).parent / "data" / "privacy.txt"
+DATA = Path(__file__).parent / "data"
+LINES = DATA / "privacy.txt"
+DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 STRUCTURED = set(privacy.KINDS) - {"name"}
 
 
-def labelled():
-    """(text, [(start, end, kind)]) of each line; odd ones were not looked at while the rules were written."""
-    for line in LINES.read_text(encoding="utf-8").splitlines():
+def labelled(path=LINES):
+    """(text, [(start, end, kind)]) of each line; odd ones of LINES were not looked at while the rules were written."""
+    for line in path.read_text(encoding="utf-8").splitlines():
         text, spans, at = "", [], 0
-        line = line.replace("\\n", "\n")
+        line = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), line.replace("\\n", "\n"))
         for mark in MARK.finditer(line):
             text += line[at : mark.start()]
             spans.append((len(text), len(text) + len(mark[2]), mark[1]))
@@ -41,6 +47,9 @@ def measured(lines):
     return marked, covered, found, right
 
 
+EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
+
+
 def share(part, whole, kinds):
     return sum(part[k] for k in kinds) / sum(whole[k] for k in kinds)
 
@@ -56,13 +65,23 @@ def test_recall_and_precision_on_the_labelled_lines(half):
     assert share(covered, marked, ["name"]) >= 0.85 and share(right, found, ["name"]) >= 0.95, figures  # as measured
 
 
+def test_recall_and_precision_on_the_disguised_lines():
+    """A search without folding finds 31 of 127 structured ones and 6 of 53 names here."""
+    lines = list(labelled(DISGUISED))
+    assert len(lines) >= 250
+    marked, covered, found, right = measured(lines)
+    figures = {k: f"recall {covered[k]}/{marked[k]}, precision {right[k]}/{found[k]}" for k in privacy.KINDS}
+    assert share(covered, marked, STRUCTURED) >= 0.98 and share(right, found, STRUCTURED) >= 0.95, figures
+    assert share(covered, marked, ["name"]) >= 0.95 and share(right, found, ["name"]) >= 0.95, figures  # as measured
+
+
 def test_many_texts_at_once_give_what_each_gives_alone():
-    lines = [text for text, _ in labelled()]
+    lines = EVERY
     texts = lines + [f"{one}\n{other}" for one, other in zip(lines, lines[7:], strict=False)]  # two kinds in one
     series = pl.Series(texts)
     together, counts = privacy.redact_all(series)
     assert together.to_list() == [privacy.redact(text)[0] for text in texts]
-    assert sum(counts.values()) == sum(len(privacy.find(text)) for text in texts)
+    assert counts == sum((privacy.redact(text)[1] for text in texts), Counter())
     assert series.to_list() == texts  # the series that came in is left alone
 
 
@@ -75,9 +94,99 @@ def test_placeholders_say_what_was_there_and_stay_what_they_are():
 
 
 def test_a_second_pass_over_the_labelled_lines_changes_nothing():
-    for text, _ in labelled():
+    for text in EVERY:
         once = privacy.redact(text)[0]
         assert privacy.redact(once)[0] == once
+
+
+_WORDS = sorted({word for line in EVERY for word in re.findall(r"\s+|\S+|\w+|[^\w\s]", line)})
+_OPENINGS = [
+    "my name is ",
+    "my son ",
+    "call me ",
+    "I'm ",
+    "hi ",
+    "u/",
+    " at ",
+    " dot ",
+    "gmail.com",
+    "//",
+    "@",
+    "[",
+    "]",
+]
+PIECES = st.one_of(
+    st.sampled_from(_WORDS),
+    st.sampled_from(EVERY),
+    st.sampled_from([f"[{kind}]" for kind in privacy.KINDS]),
+    st.sampled_from(_OPENINGS),
+    st.sampled_from(list(" .,:;-#&*_()\\/\n\t09Aa\u200b\u00ad\u00a0\u0301\ufe0f\uff20\uff0e")),
+)
+TEXTS = st.lists(PIECES, max_size=8).map("".join)
+
+
+@settings(max_examples=150)
+@given(TEXTS)
+def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> None:
+    """Mine searches many texts at once, a release looks at each alone: both see the same, and one pass is enough."""
+    clean, counts = privacy.redact(text)
+    assert privacy.find(clean) == []
+    together, counted = privacy.redact_all(pl.Series([text, "a film"]))
+    assert (together.to_list(), counted) == ([clean, "a film"], counts)
+    sure = {kind for *_, kind in privacy.find(text)} & checks.SURE
+    assert not sure or privacy.suspect(pl.Series([text]))[0]
+
+
+def test_what_is_left_of_an_overlap_is_searched_again():
+    clean, counts = privacy.redact("my name is Anna Maria Lopez#1234")
+    assert (clean, counts) == ("my name is [name] [handle]", {"handle": 1, "name": 1})
+
+
+def test_a_placeholder_asks_for_no_number_and_no_street():
+    for text in ("[phone] 123456 films", "[address] 12 Elm Street is scary"):
+        assert privacy.find(text) == []
+
+
+# ---- other spellings
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("at jo\uff20example.org!", "at [email]!"),
+        ("\u200bjo\u200b@example.org\u200b, hi", "\u200b[email]\u200b, hi"),  # what is not seen around it stays
+        ("my name is Rene\u0301e\u0301.", "my name is [name]."),
+        ("call 212\u00a0\u00a0555\u2011\u200b0187\u00a0now", "call [phone]\u00a0now"),
+        (r"ask u/slow\_cinema\_88, ok\!", r"ask [handle], ok\!"),
+        ("jo&#64;example.org &amp; co", "[email] &amp; co"),
+        ("my&nbsp;name is &#x200B;Priya&#x200B;!", "my&nbsp;name is &#x200B;[name]&#x200B;!"),
+    ],
+)
+def test_what_is_found_is_hidden_where_it_stands_and_nothing_else_changes(text: str, clean: str) -> None:
+    assert privacy.redact(text)[0] == clean
+    assert privacy.redact_all(pl.Series([text]))[0].to_list() == [clean]
+
+
+@settings(max_examples=150)
+@given(TEXTS, st.data())
+def test_every_place_of_the_plain_spelling_leads_to_the_original(text: str, data: st.DataObject) -> None:
+    plain = folding.Folded(text)
+    assert plain.text == folding.fold_all(pl.Series([text]))[0]
+    spans = [plain.span(n, n + 1) for n in range(len(plain.text))]
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert all(one[1] <= other[0] or one == other for one, other in pairwise(spans))
+    for n, (start, end) in enumerate(spans):  # what was not folded is the same character
+        assert plain.text[n] == text[start] or not text[start:end].isascii() or text[start] in "\\&\t "
+
+
+def test_plain_text_is_its_own_spelling() -> None:
+    for text in (
+        "a film like Heat (1995)?",
+        "caf\u00e9, na\u00efve \u2014 \u201cso\u201d \U0001f37f",
+        "R&B, C:\\x",
+        "",
+    ):
+        assert folding.Folded(text).text == text
 
 
 def test_titles_of_the_catalog_and_casts_stay():
@@ -122,6 +231,13 @@ def test_what_cannot_be_text_of_people_is_no_trouble():
         "hi X here!",
         "bye ~ Anna.",
         "Hey this is anna again",
+        "call me *Benny*",
+        "name: **Effie**",
+        "MY NAME IS PRIYA",
+        "my son *Ethan*",
+        "jo at gmail.com",
+        "tel:212-555-0187",
+        "\u200bring 020\u202f7946\u202f0958",
     ],
 )
 def test_the_search_before_passes_by_nothing_that_would_be_found(text: str) -> None:

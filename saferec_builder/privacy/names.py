@@ -5,6 +5,7 @@ A name alone is left: most capitalised words in talk about films are titles, cas
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,23 +19,29 @@ _KIN = (
     "|doctor|stepdad|stepmom|stepson|stepdaughter|stepfather|stepmother|stepbrother|stepsister|half"
     "|(?:mother|father|sister|brother|son|daughter)-in-law|year old|year-old"
 )
-_NAME = r"[A-ZÀ-ÖØ-Þ][^\W\d_]*(?:['’-][A-ZÀ-ÖØ-Þa-z][^\W\d_]*)*"
+_CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
+_NAME = rf"[{_CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+)*"
 _FULL = rf"{_NAME}(?: {_NAME}){{0,2}}"
 _TITLE = r"(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.? "
+_OPEN = r"[\"“”'‘*_(]{0,3}"  # my name is **Anna**
 _LOW = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 
 _CALLED = re.compile(
-    rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z]+(?:['’]s)?){{0,3}} name(?:['’]?s| is| was) (?P<name>{_FULL}|{_LOW})"
-    rf"|\b[Tt]he name['’]s (?P<name2>{_FULL})"
+    rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z]+(?:['’]s)?){{0,3}} name(?:['’]?s| is| was)[:,]? {_OPEN}(?P<name>{_FULL}|{_LOW})"
+    rf"|\bMY NAME IS {_OPEN}(?P<name2>{_NAME})"
+    rf"|\b[Tt]he name['’]s {_OPEN}(?P<name3>{_FULL})"
     rf"|\b(?:[Ii] go by|(?:I['’]?m|I am|i['’]?m|i am) called"
     rf"|(?:everyone|everybody|people|friends) (?:calls?|knows?) me(?: as)?"
-    rf"|[Cc]all me) (?P<name3>{_FULL})"
-    rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?(?P<name4>{_FULL})"
-    rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{_KIN})(?: is|['’]s| are)? (?:called|named) (?P<name5>{_FULL}|{_LOW})"
+    rf"|[Cc]all me) {_OPEN}(?P<name4>{_FULL})"
+    rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?{_OPEN}(?P<name5>{_FULL})"
+    rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{_KIN})(?: is|['’]s| are)? (?:called|named) "
+    rf"{_OPEN}(?P<name6>{_FULL}|{_LOW})"
+    rf"|\b(?P<name7>{_NAME}) is my name\b"
 )
+_SAID = ("name", "NAME", "Name", "called", " me ", "go by")  # one of them is in every match
 _KIN_OF = re.compile(
     rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN})"
-    rf"(?P<comma>, ?| \()? ?(?P<name>{_TITLE}{_NAME}|{_FULL})(?P<after>.?)"
+    rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{_TITLE}{_NAME}|{_FULL})(?P<after>.?)"
 )
 _KIN_LOW = re.compile(rf"\b(?:[Mm]y|[Oo]ur)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN}),? (?P<name>[^\W\d_A-Z]+)\b")
 _AUNT = re.compile(rf"\b(?:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) (?P<name>{_NAME})")
@@ -53,7 +60,7 @@ _SIGNED = re.compile(
     r"|(?:thanks|thank you|many thanks|thx|cheers|love|best|bye|ta|hugs|take care)"
     r"(?: (?:so much|again|all|everyone|in advance|a lot|guys|y'all))*)"
     rf"(?P<apart>[ ,.!]*\n\s*|,\s*| ?[,.!]* ?[-–—~]+ ?|(?<=[xo]) )[-–—~]* ?"
-    rf"(?P<name>{_FULL.replace('[A-ZÀ-ÖØ-Þ]', '(?-i:[A-ZÀ-ÖØ-Þ])')})\s*[.!]?\s*$",
+    rf"(?P<name>{_FULL.replace(f'[{_CAPITAL}]', f'(?-i:[{_CAPITAL}])')})\s*[.!]?\s*$",
     re.I,
 )
 _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
@@ -88,8 +95,8 @@ def _known() -> tuple[frozenset[str], frozenset[str]]:
 
 def find(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of names; later ones may overlap earlier ones, which are the surer."""
-    for found in _CALLED.finditer(text):
-        group = next(name for name in ("name", "name2", "name3", "name4", "name5") if found[name])
+    for found in _CALLED.finditer(text) if any(word in text for word in _SAID) else ():
+        group = found.lastgroup or ""
         if _plausible(found[group]):
             yield found.span(group)
             yield from _others(text, found.end(group))
@@ -113,8 +120,15 @@ def find(text: str) -> Iterator[tuple[int, int]]:
 def _given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
     every, only = _known()
-    first = re.split(r"[ '’-]", name, maxsplit=1)[0].casefold()
+    first = _bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
     return first in every if sure and name[0].isupper() else first in only
+
+
+def _bare(word: str) -> str:
+    """zoe of zoë: the list has no accents."""
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
 
 def _plausible(name: str) -> bool:
@@ -131,6 +145,8 @@ def _of_kin(found: re.Match[str]) -> bool:
         return True
     if not _plausible(name):
         return False
+    if found["bold"]:  # titles are set apart more often than people
+        return _given(name)
     if found["comma"]:  # "my husband, Rashid, ..." but not "for my son, Frozen"
         return after in ",.);:!?" and _given(name) if " " not in name else _given(name) and after in ",.)"
     return _given(name) or " " not in name
@@ -178,16 +194,16 @@ def _lower_kin() -> str:
 
 
 # Cheap searches that any text with a name to find matches.
-_CAPITAL = r"\p{Lu}"
+_UPPER = r"\p{Lu}"
 MAYBE = (
-    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?{_CAPITAL}[^\W\d_'’ ]",
-    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?\p{Lu}['’]",
-    r" name(?:['’]?s| is| was) | (?:called|named) |[Cc]all me \p{Lu}|(?:calls?|knows?) me |[Ii] go by "
-    r"|(?i:name ?: ?)\pL",
-    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_CAPITAL}|{_CAPITAL}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
+    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?[*_]{{0,2}}{_UPPER}[^\W\d_'’ ]",
+    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?[*_]{0,2}\p{Lu}['’]",
+    r" name(?:['’]?s| is| was)[:,]? | is my name|NAME IS | (?:called|named) "
+    r"|[Cc]all me \W{0,3}\p{Lu}|(?:calls?|knows?) me |[Ii] go by |(?i:name ?: ?)\W{0,3}\pL",
+    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_UPPER}|{_UPPER}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
     r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) \pL",
     r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
-    rf"{_CAPITAL}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_CAPITAL}[\w'’ -]*[.!]?\s*$",
+    rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
     _lower_kin(),
     rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)",
 )
