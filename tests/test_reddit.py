@@ -7,13 +7,14 @@ import random
 import re
 import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
 import zstandard
 
-from saferec_builder import store, tables
+from saferec_builder import privacy, store, tables
 from saferec_builder.cli import reddit as command
 from saferec_builder.sources import dumps, reddit
 from tests import reddit_dump
@@ -65,6 +66,21 @@ def balanced(told):
     after = ("no request", "talk among others", "parent missing", "same id")
     assert posts == used + sum(dropped.get(reason, 0) for reason in after)
     return True
+
+
+def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace, tmp_path, monkeypatch):
+    """Else the shards of an earlier run would hand their texts to every later one, and a release would stop at them."""
+    rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
+    rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)
+    with monkeypatch.context() as before:
+        before.setattr(privacy, "redact_all", lambda texts, titles=None: (texts, Counter()))
+        before.setattr(privacy, "rules", lambda: "of an earlier version")
+        mined(cli, workspace, rs, rc)
+        assert "jo@example.org" in str(current(workspace)["turns"].to_list())
+    assert mined(cli, workspace, rs, rc)["added"] == 1  # a new revision
+    said = str(current(workspace)["turns"].to_list())
+    assert "[email]" in said and "jo@example.org" not in said
+    assert mined(cli, workspace, rs, rc)["added"] == 0
 
 
 def test_a_thread_becomes_one_conversation(cli, workspace, tmp_path, catalog):

@@ -38,10 +38,11 @@ class Job:
 
     @property
     def mark(self) -> str:
-        """Shards of another catalog, secret or set of rules are other shards."""
+        """Shards of another catalog, secret, set of rules or search for personal data are other shards."""
         items = self.items.stem if self.items else ""
         wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
-        return tables.digest(_FORM, str(self.rules), mine.pseudonym("", "", self.secret), wishes, self.buckets, items)
+        key = mine.pseudonym("", "", self.secret)
+        return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, privacy.rules())
 
 
 Part = tuple[Read, pl.DataFrame]
