@@ -147,7 +147,7 @@ def share(part: float, whole: float) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    return "n/a" if value is None else f"{value:.{digits}f}".replace("-", "−")
+    return "n/a" if value is None else f"{value:z.{digits}f}".replace("-", "−")
 
 
 def at(value: float | None) -> str:

@@ -209,6 +209,10 @@ def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
 # ---- what strangers wrote
 
 
+def test_a_number_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [page.number(value) for value in (-0.004, -0.006, 0.004, None)] == ["0.00", "−0.01", "0.00", "n/a"]
+
+
 def test_plain_shows_what_would_hide_and_keeps_every_place() -> None:
     assert page.plain("a\x00b\u202ec\ud800d\n\te") == "a�b�c�d\n\te"
     assert page.plain("שלום 👩‍🚀 é") == "שלום 👩‍🚀 é"

@@ -1,0 +1,37 @@
+"""`python -m tests.screenshots REPORT.html`: the pictures of the report page in docs/, taken by a real Chromium."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+PHONE, DESK = 390, 1100  # pixels
+
+
+def main(report: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+        def take(name: str, width: int, height: int, place: str = "", scheme: Any = "light") -> None:
+            page: Any = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(report.resolve().as_uri())
+            if place == "examples":
+                page.locator("#examples .example button").first.click()
+            if place:
+                page.evaluate("place => document.getElementById(place).scrollIntoView({behavior: 'instant'})", place)
+            page.screenshot(path=DOCS / name)
+            page.close()
+
+        take("report.png", DESK, 1500)
+        take("report/phone.png", PHONE, 844, "models")
+        take("report/dark.png", DESK, 760, "examples", "dark")
+        take("report/missed.png", DESK, 1000, "missed")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
