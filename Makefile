@@ -40,9 +40,12 @@ bench-training: venv
 ablations: venv
 	$(BIN)/python -m tests.bench ablations
 
-# the last lines are the faults that were injected and their sum; 200 of them before a real Label Studio take half an hour
+# faults and their sum, inputs of each search, mutants; 200 faults before a real Label Studio take half an hour
 soak: venv
 	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
+	SAFEREC_SOAK=1 $(BIN)/pytest $(wildcard tests/test_fuzz*.py)
+	$(BIN)/python -m tests.fuzz replies --seconds 300
+	$(BIN)/python -m tests.fuzz lines --seconds 300
 	$(BIN)/python -m tests.mutation
 
 # known advisories on what is installed; needs the network: without an answer it says so and fails

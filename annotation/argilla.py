@@ -88,6 +88,7 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
         facts = json.loads((record.get("metadata") or {}).get("saferec") or "{}")
     except json.JSONDecodeError:
         facts = {}
+    facts = facts if isinstance(facts, dict) else {}
     text = record["fields"].get("dialogue") or ""
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
@@ -170,7 +171,7 @@ class Server:
     def _asked(self, doing: str) -> Iterator["ArgillaAPI"]:
         from argilla._exceptions import ArgillaCredentialsError, ArgillaError
 
-        with failures.told(self.url, doing, ArgillaError):
+        with failures.told(self.url, doing, ArgillaError, hide=self.token):
             try:
                 yield self.client.api
             except ArgillaCredentialsError as fault:

@@ -19,8 +19,11 @@ class Missing(ReviewError):
 
 
 @contextmanager
-def told(url: str, doing: str, *refusals: type[Exception]) -> Iterator[None]:
-    """What httpx and a library's own errors (`refusals`, with a status_code) mean to a person and to the ledger."""
+def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
+    """What httpx and a library's own errors (`refusals`, with a status_code) mean to a person and to the ledger.
+
+    hide: the token, should the server repeat it.
+    """
     from json import JSONDecodeError
 
     import httpx
@@ -34,16 +37,21 @@ def told(url: str, doing: str, *refusals: type[Exception]) -> Iterator[None]:
     except httpx.ConnectError:
         raise ReviewError(f"{url} does not answer: start it (`saferec-build review up`) or check --url") from None
     except httpx.HTTPStatusError as fault:
-        raise _of_status(fault.response.status_code, fault.response.text, where) from None
+        raise _of_status(fault.response.status_code, _without(hide, fault.response.text), where) from None
     except httpx.HTTPError as fault:
         raise Unsure(f"{where}: {type(fault).__name__}: run the command again") from None
     except refusals as fault:
-        raise _of_status(getattr(fault, "status_code", None), getattr(fault, "body", fault), where) from None
+        said = _without(hide, str(getattr(fault, "body", fault)))
+        raise _of_status(getattr(fault, "status_code", None), said, where) from None
     except (JSONDecodeError, ValidationError):
         raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
 
 
-def _of_status(status: int | None, said: object, where: str) -> ReviewError:
+def _without(hide: str, text: str) -> str:
+    return text.replace(hide, "***") if hide else text
+
+
+def _of_status(status: int | None, said: str, where: str) -> ReviewError:
     if status is None or 200 <= status < 300:
         return ReviewError(f"{where}: the answer was not understood: is this address really the review server?")
     if status >= 500 or status in (408, 429):
@@ -52,4 +60,4 @@ def _of_status(status: int | None, said: object, where: str) -> ReviewError:
         return Missing(f"{where}: 404: it is not there (any more)")
     if status in (401, 403):
         return ReviewError(f"{where}: {status}: the token was refused: give a valid one with --token")
-    return ReviewError(f"{where}: {status}: {str(said)[:300]}")
+    return ReviewError(f"{where}: {status}: {said[:300]}")

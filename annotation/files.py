@@ -311,7 +311,7 @@ def _form(cell: str) -> str | None:
 
 def _seconds(line: Line) -> float | None:
     cell = line.cell("seconds").replace(",", ".")
-    if cell and not re.fullmatch(r"\d+(\.\d+)?", cell):
+    if cell and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", cell):
         raise Refused("seconds not a number", f"{line.cell('seconds')!r}")
     return float(cell) if cell else None
 
@@ -322,7 +322,7 @@ def _parts(cell: str) -> list[str]:
 
 def _spans(cell: str, turn: str, turns: Turns, locate: Locate) -> list[dict[str, Any]]:
     """Spans of the quotes in a cell: the whole cell where the text has it so, else its parts."""
-    hints = [int(n) - 1 for n in re.findall(r"\d+", turn)]
+    hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
     if whole := locate(cell, turns, hints):
         return [whole]
     parts = _parts(cell)

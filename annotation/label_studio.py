@@ -104,24 +104,30 @@ def _schema(config: str) -> Any:
 
 
 def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Iterator[Said]:
-    """One per annotation, oldest first; what is no annotation of ours at all comes back with nothing said."""
-    data = task.get("data") or {}
+    """One per annotation, oldest first; what is no annotation of ours at all comes back with nothing said.
+
+    The server keeps whatever its users send, as an answer and as a task's data: what has another shape is not there.
+    """
+    # JSON can spell half of a character, and no file can keep it
+    task = json.loads(json.dumps(task, ensure_ascii=False).encode("utf-8", "replace"))
+    data = task["data"] if isinstance(task.get("data"), dict) else {}
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
         who = row.get("completed_by")
         who = who.get("id") if isinstance(who, dict) else who
         said = Said(
             key=str(data.get("key")),
-            who=people.get(who, f"user-{who}"),  # type: ignore[arg-type]
+            who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
             place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
-            asked=[t for t in data.get("asked") or [] if isinstance(t, str)],
-            seconds=round(float(row["lead_time"]), 1) if row.get("lead_time") else None,
+            asked=[t for t in _list(data.get("asked")) if isinstance(t, str)],
+            seconds=_seconds(row.get("lead_time")),
             time=_time(row.get("updated_at")),
-            guideline=data.get("guideline"),
-            taxonomy=data.get("taxonomy"),
+            guideline=_text(data.get("guideline")),
+            taxonomy=_text(data.get("taxonomy")),
         )
-        turns = [str(turn.get("text", "")) for turn in data.get("turns") or [] if isinstance(turn, dict)]
-        _read(row.get("result") or [], turns, said)
-        said.shown = data.get("shown") or {}
+        turns = [str(turn.get("text", "")) for turn in _list(data.get("turns")) if isinstance(turn, dict)]
+        _read(_list(row.get("result")), turns, said)
+        shown = data.get("shown") if isinstance(data.get("shown"), dict) else {}
+        said.shown = {trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)}
         if row.get("was_cancelled"):
             said.outcome = "skipped"
         yield said
@@ -131,8 +137,22 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
 
 
-def _read(result: list[dict[str, Any]], turns: list[str], said: Said) -> None:
-    forms = {r["id"]: r["value"]["choices"][0] for r in result if r.get("from_name") == "form" and _names(r)}
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _seconds(value: Any) -> float | None:
+    return round(float(value), 1) if isinstance(value, int | float) and 0 < value < 1e9 else None
+
+
+def _read(result: list[Any], turns: list[str], said: Said) -> None:
+    result = [row for row in result if isinstance(row, dict) and isinstance(row.get("value"), dict)]
+    told = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
+    forms = {region: form for region, form in told.items() if form in ("explicit", "implicit")}
     for row in result:
         name, names = row.get("from_name"), _names(row)
         if name == "outcome" and names:
@@ -140,17 +160,17 @@ def _read(result: list[dict[str, Any]], turns: list[str], said: Said) -> None:
         elif name in ("present", "unsure"):
             getattr(said, name).extend(names)
         elif name == "note":
-            said.note = " ".join(row["value"].get("text") or []) or None
+            lines = row["value"].get("text")
+            said.note = " ".join(t for t in (_list(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
                 _spans(row["value"], turns, trait, said)
-                if row["id"] in forms:
-                    said.forms.setdefault(trait, forms[row["id"]])
+                if str(row.get("id")) in forms:
+                    said.forms.setdefault(trait, forms[str(row.get("id"))])
 
 
 def _names(row: dict[str, Any]) -> list[str]:
-    found = row.get("value", {}).get(row.get("type") or "", [])
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    return [name for name in _list(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
 def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> None:
@@ -158,8 +178,10 @@ def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> N
     try:
         first, last = int(value["start"]), int(value["end"])
         begin, end = int(value["startOffset"]), int(value["endOffset"])
+        if min(first, begin, end) < 0:
+            raise ValueError("before the beginning")
         texts = turns[first : last + 1]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         said.lost[trait] = str(value.get("text", ""))
         return
     found: list[Span] = []
@@ -221,7 +243,7 @@ class Server:
         from label_studio_sdk.core.api_error import ApiError
         from label_studio_sdk.core.parse_error import ParsingError
 
-        with failures.told(self.url, doing, ApiError, ParsingError):
+        with failures.told(self.url, doing, ApiError, ParsingError, hide=self.token):
             yield self.client
 
     def _given(self, value: Any) -> Any:

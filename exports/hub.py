@@ -230,8 +230,13 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
             told = api.hf_hub_download(repo, WITHDRAWN, repo_type=KIND, revision="main", local_dir=folder.parent)
         except EntryNotFoundError:
             return None
-    reasons: dict[str, str] = json.loads(Path(told).read_text(encoding="utf-8"))
-    return reasons.get(version)
+    try:
+        reasons = json.loads(Path(told).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        reasons = None
+    if not isinstance(reasons, dict):  # nobody can tell what was withdrawn
+        raise HubError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it")
+    return str(reasons[version]) if version in reasons else None
 
 
 # ---- what can go wrong

@@ -6,13 +6,14 @@ No clock, no host name, no path of this machine is written.
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from exports.digests import RowDigest
 from saferec_builder.errors import ReleaseError
@@ -29,6 +30,16 @@ class FileFacts(BaseModel):
     rows: int | None = None
 
 
+def _plain(name: str) -> str:
+    """Configs and splits become folders and files: a release of somebody else may not say where else to go."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError(f"{name[:40]!r} is no name of a config or split")
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_plain)]
+
+
 class Manifest(BaseModel):
     """The part of manifest.json that checks rest on; the rest is kept as it stands."""
 
@@ -39,9 +50,9 @@ class Manifest(BaseModel):
     schema_: int
     simulated: bool
     demo: bool
-    counts: dict[str, dict[str, int]]
+    counts: dict[_Name, dict[_Name, int]]
     files: dict[str, FileFacts]
-    row_digests: dict[str, dict[str, str]] = {}
+    row_digests: dict[_Name, dict[_Name, str]] = {}
     official: dict[str, str] = {}
 
 
@@ -212,7 +223,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
         raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): give the folder of one version") from None
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
         what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None
 

@@ -136,13 +136,16 @@ def read(folder: Path) -> Config:
         return Config.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        # what stands under an unknown name may be a password that was put there
-        found = "" if first["type"] == "extra_forbidden" else f"; found {first['input']!r}"
+        # what stands under an unknown name, or is the address of a database, may hold a password
+        secret = first["type"] == "extra_forbidden" or first["loc"][0] == "store"
+        found = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
 
 

@@ -1,6 +1,8 @@
 """DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
 
+import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -30,6 +32,8 @@ class Site:
 
     def __post_init__(self) -> None:
         host = urllib.parse.urlsplit(self.base)
+        if "@" in host.netloc:
+            raise UsageError("--base holds a user or password: the key alone says who you are")
         if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
             raise UsageError(f"{self.base}: a key goes to an https address only")
 
@@ -68,8 +72,10 @@ def _by_title(site: Site, item: Mapping[str, Any]) -> str | None:
     rows = []
     for found in _search(site, {"q": item["title"]}):
         year = str(found.get("releaseYear") or "")
-        kind = KINDS.get(str((found.get("itemType") or {}).get("name", "Movie")).casefold(), "")
-        rows.append((str(found["id"]), str(found.get("name", "")), int(year) if year.isdigit() else None, kind, ()))
+        told = found.get("itemType")
+        kind = KINDS.get(str(told.get("name", "Movie") if isinstance(told, dict) else "Movie").casefold(), "")
+        dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
+        rows.append((str(found["id"]), str(found.get("name", "")), dated, kind, ()))
     match = titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
     return match.item
 
@@ -79,7 +85,7 @@ def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     items = found.get("items") if isinstance(found, dict) else None
     if not isinstance(items, list):
         raise SourceError(f"{site.base}/dddsearch: no items in the answer: has the API changed?")
-    return [item for item in items if isinstance(item, dict) and str(item.get("id", "")).isdigit()]
+    return [item for item in items if isinstance(item, dict) and re.fullmatch("[0-9]{1,12}", str(item.get("id")))]
 
 
 def _get(site: Site, path: str) -> Any:
@@ -99,8 +105,8 @@ def _get(site: Site, path: str) -> Any:
             if fault.code != 429 and fault.code < 500:
                 raise SourceError(f"{site.base}{path.split('?')[0]}: {said}: has the API changed?") from None
             after = fault.headers.get("Retry-After", "")
-            wait = min(float(after), 300) if after.isdigit() else wait
-        except (OSError, ValueError) as fault:
+            wait = float(min(int(after), 300)) if re.fullmatch("[0-9]{1,9}", after) else wait
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as fault:
             said = type(fault).__name__
         if attempt < TRIES - 1:
             site.sleep(wait)

@@ -69,10 +69,12 @@ def load(path: Path | None = None) -> Taxonomy:
         data = tomllib.loads(path.read_bytes().decode())
     except FileNotFoundError:
         raise UsageError(f"{path}: no such taxonomy file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])
-    if not isinstance(rows, list):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{path}: no [[trait]] table: found [trait], wanted two brackets around it")
     traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))
     slugs = [t.slug for t in traits]

@@ -221,8 +221,12 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
         manifest = json.loads(raw)
     except FileNotFoundError:
         raise TrainingError(f"{folder}: no manifest.json: wanted a folder that `saferec-build release` wrote") from None
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
+    if not isinstance(manifest, dict):
+        raise TrainingError(
+            f"{path}: found {type(manifest).__name__}, wanted an object: run `saferec-build verify` on it"
+        )
     missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
     if missing or manifest["schema"] != SCHEMA:
         found = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -19,11 +19,14 @@ from training.data import Row, jsonl
 Answer = dict[str, Any]
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
+MOST = 16 * 2**20  # bytes of a reply that are read
 ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
     """Stops before what people wrote leaves this machine, unless `remote` says that it may."""
+    if "@" in urlsplit(url).netloc:
+        raise TrainingError("--server holds a user or password: put the key into $OPENAI_API_KEY instead")
     if not (remote or _is_loopback(url)):
         raise TrainingError(
             f"--server {url}: this is another machine, and the turns of {requests:,} requests would be sent there: "
@@ -110,7 +113,10 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
             if token := os.environ.get("OPENAI_API_KEY"):
                 request.add_unredirected_header("Authorization", f"Bearer {token}")  # no other address is told it
             with opener.open(request, timeout=WAIT) as reply:
-                return {"text": _text(json.load(reply), url)}
+                raw = reply.read(MOST)
+                if reply.length:  # more than anybody reads, or broken off
+                    raise IncompleteRead(raw, reply.length)
+                return {"text": _text(json.loads(raw), url)}
         except HTTPError as fault:
             fault.close()
             if fault.code in ITS_OWN:
@@ -118,7 +124,7 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
             if fault.code not in (408, 409, 429) and fault.code < 500:
                 raise _refusal(url, fault.code) from None
             why = f"answered {fault.code}"
-        except (OSError, HTTPException, ValueError) as fault:
+        except (OSError, HTTPException, ValueError, RecursionError) as fault:
             why = f"gave nothing usable ({type(fault).__name__})"
     raise TrainingError(f"{url}: the server {why} {TRIES} times: what came is kept, run it again")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -41,6 +42,10 @@ def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> A
     from annotation import argilla, label_studio, managed
     from saferec_builder.errors import UsageError
 
+    if url and "@" in urlsplit(url).netloc:
+        raise UsageError(
+            "--url holds a user or password: give the token with --token (or SAFEREC_REVIEW_TOKEN) instead"
+        )
     if tool == "argilla":
         if not url or not token:
             raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
 from saferec_builder.errors import ProposerError
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.money import Purse
@@ -158,27 +160,9 @@ class _Desk:
     async def _fetch(self, file: str) -> None:
         told = await self._said("fetch", self.client.files.content(file), "response")
         text = self.wire.text(told.response)
-        for line in text.splitlines():
-            if reply := self._reply(line):
+        for line in text.split("\n"):  # an answer may hold other line ends, such as U+2028
+            if reply := reply_of(line, self.server):
                 self.take(reply, self.sent.get(reply.request, 0))
-
-    def _reply(self, line: str) -> Reply | None:
-        """The reply in one line of a batch's output or error file; None for a line that names no request."""
-        try:
-            told = json.loads(line)
-            request, response = str(told["custom_id"]), told.get("response") or {}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-        body = json.dumps(response.get("body"), ensure_ascii=False)
-        if response.get("status_code") == 200:
-            return read_body(request, self.server.model, body)
-        if response:
-            status = response.get("status_code")
-            return Reply(
-                request, self.server.model, error=refusal(status if isinstance(status, int) else 0, body), body=line
-            )
-        said = (told.get("error") or {}).get("code") or "no reason given"
-        return Reply(request, self.server.model, error=f"not answered: {said}", body=line)
 
     async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
         """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
@@ -196,3 +180,34 @@ class _Desk:
         raise ProposerError(
             f"{self.server.base_url}: cannot {verb} a batch: {error}: nothing is lost, run the command again"
         )
+
+
+class _Response(BaseModel):
+    status_code: int | None = None
+    body: Any = None
+
+
+class _Error(BaseModel):
+    code: str | None = None
+
+
+class _Line(BaseModel):
+    custom_id: str
+    response: _Response | None = None
+    error: _Error | None = None
+
+
+def reply_of(line: str, server: Server) -> Reply | None:
+    """The reply in one line of a batch's output or error file; None for a line that names no request."""
+    try:
+        told = _Line.model_validate_json(line)
+    except ValidationError:
+        return None
+    if told.response in (None, _Response()):
+        said = (told.error.code if told.error else None) or "no reason given"
+        return Reply(told.custom_id, server.model, error=f"not answered: {said}", body=line)
+    assert told.response is not None
+    body = json.dumps(told.response.body, ensure_ascii=False)
+    if told.response.status_code == 200:
+        return read_body(told.custom_id, server.model, body)
+    return Reply(told.custom_id, server.model, error=refusal(told.response.status_code or 0, body), body=line)

@@ -3,15 +3,16 @@
 import ipaddress
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from saferec_builder.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
 SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims with their quotes take about 1,200
+MOST_TOKENS = 10**9  # of one request: more is no count, and would break the table of what was spent
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,21 @@ class _Choice(BaseModel):
     message: _Message
 
 
+def _believed(value: Any) -> Any:
+    """A count of tokens that a request can have had; what no request can have is as if the server named none."""
+    return value if not isinstance(value, int | float) or 0 <= value <= MOST_TOKENS else None
+
+
+_Tokens = Annotated[int | None, BeforeValidator(_believed)]
+
+
 class _Details(BaseModel):
-    cached_tokens: int | None = None
+    cached_tokens: _Tokens = None
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Tokens = None
+    completion_tokens: _Tokens = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -113,9 +122,8 @@ def read_body(request: str, model: str, text: str) -> Reply:
     usage = body.usage or _Usage()
     cheaper = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
     content, error = _content(body.choices or [])
-    return Reply(
-        request, model, content, error, text, usage.prompt_tokens, usage.completion_tokens, tokens_cached=cheaper or 0
-    )
+    cheaper = min(cheaper or 0, usage.prompt_tokens or 0)
+    return Reply(request, model, content, error, text, usage.prompt_tokens, usage.completion_tokens, cheaper)
 
 
 def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:

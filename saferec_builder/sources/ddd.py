@@ -6,6 +6,7 @@ CSV: rows named by imdbId, movieId (of MovieLens), or title and year; 1 in "Clea
 answer, anything else says nothing, for "not clearly yes" is no "no".
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ SOURCE = "ddd"
 SITE = "https://www.doesthedogdie.com"
 KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
 CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
+MOST = 10**9  # people who voted
 YES = ("1", "1.0", "true", "yes")
 
 
@@ -30,8 +32,8 @@ class _Named(BaseModel):
 
 
 class _Stat(BaseModel):
-    yesSum: int = Field(0, ge=0)
-    noSum: int = Field(0, ge=0)
+    yesSum: int = Field(0, ge=0, le=MOST)
+    noSum: int = Field(0, ge=0, le=MOST)
     doesName: str | None = None
     topic: _Named = _Named()
 
@@ -84,8 +86,9 @@ def _media(place: str, raw: dict[str, Any]) -> Rows:
     dated = row.releaseYear or ""
     year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
-    ids += [f"tmdb:{row.tmdbId}"] if row.tmdbId and row.tmdbId.isdigit() and int(row.tmdbId) else []
-    ids += [refs.external(i) for i in raw.get("ids", ()) if isinstance(i, str)]  # of the item that was asked for
+    ids += [f"tmdb:{row.tmdbId}"] if re.fullmatch(r"0*[1-9][0-9]{0,11}", row.tmdbId or "") else []
+    asked = raw.get("ids")  # of the item that was asked for
+    ids += [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
     about: dict[str, Any] = {"domain": KINDS[kind], "title": row.name, "year": year, "refs": ids}
     made: Rows = [items.item(SOURCE, row.id, place, **about)]
     for stat in row.topicItemStats:

@@ -5,6 +5,7 @@ type, which says how many. A row whose original title differs keeps it as an ali
 """
 
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from saferec_builder.sources import Left, Read, Rows, items, refs
 
 SOURCE = "imdb"
 TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}
+PACKED = 100  # text that people wrote packs to a fifth of its size or so
 WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
 
 
@@ -32,7 +34,22 @@ def read(path: Path) -> Read:
 def _opened(path: Path) -> IO[bytes]:
     with sources.existing(path).open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
+    return _Packed(path) if zipped else path.open("rb")  # type: ignore[return-value]
+
+
+class _Packed(gzip.GzipFile):
+    """Ends with an error where it was made to unpack without end."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self.left = PACKED * path.stat().st_size + sources.LONGEST
+
+    def readline(self, size: int | None = -1) -> bytes:
+        line = super().readline(size)
+        self.left -= len(line)
+        if self.left < 0:
+            raise gzip.BadGzipFile(f"it unpacks to more than {PACKED} times its size")
+        return line
 
 
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, Any]]:
@@ -55,7 +72,7 @@ def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[s
                     others[sources.readable(row["titleType"], 30)] += 1
                 else:
                     yield place, row
-    except (EOFError, OSError) as fault:
+    except (EOFError, OSError, zlib.error) as fault:
         raise SourceError(f"{path}: ends in the middle or is no gzip file ({fault}): fetch it again") from None
 
 

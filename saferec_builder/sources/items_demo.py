@@ -15,7 +15,7 @@ class _Item(BaseModel):
     model_config = ConfigDict(strict=True)
 
     title: str
-    year: int
+    year: int = Field(ge=1800, lt=2100)
     domain: str
     genres: list[str] = Field(default_factory=list)
     plot: str | None = None

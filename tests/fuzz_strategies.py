@@ -1,0 +1,86 @@
+"""What Hypothesis makes up for parsers: any JSON, good values with something changed in them, and TOML of both."""
+
+import copy
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+# a busy machine is no fault that was found; `make soak` looks longer
+EXAMPLES = 1_000 if os.environ.get("SAFEREC_SOAK") else int(os.environ.get("SAFEREC_EXAMPLES", "50"))
+CALM = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+WIDE = st.characters(codec="utf-8") | st.sampled_from("\x00\r\n\t\x1b\u2028\u200d\ufeff\u202e\u0660²½🙈'\"|;,=@([{<*_`")
+TEXT = st.text(WIDE, max_size=12) | st.sampled_from(["", " ", "nan", "1e999", "../../x", "/etc/passwd", "9" * 5_000])
+NUMBERS = st.integers() | st.integers(-(10**30), 10**30) | st.floats() | st.sampled_from([0, 1, -1, 2**63, 10**400])
+HALF = st.sampled_from(["\ud800", "x\udfff", "\udc80y"])  # half of a character: JSON can spell it, no file can keep it
+
+
+def values(leaves: Any = None) -> Any:
+    """Whatever JSON can say."""
+    leaf = leaves if leaves is not None else st.none() | st.booleans() | NUMBERS | TEXT | HALF
+    return st.recursive(
+        leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
+    )
+
+
+@st.composite
+def changed(draw: Any, good: Any, leaves: Any = None, most: int = 3) -> Any:
+    """The good value with up to `most` of its parts replaced, taken away or doubled."""
+    value = copy.deepcopy(good)
+    for _ in range(draw(st.integers(0, most))):
+        places = list(_places(value))
+        if not places:
+            break
+        inside, key = draw(st.sampled_from(places))
+        how = draw(st.sampled_from(["replaced", "replaced", "gone", "twice"]))
+        if how == "replaced":
+            inside[key] = draw(values(leaves))
+        elif how == "gone":
+            del inside[key]
+        elif isinstance(inside, list):
+            inside.append(copy.deepcopy(inside[key]))
+    return value
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) in a value."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
+
+
+# ---- TOML
+
+TOML = st.booleans() | st.integers() | st.integers(-(10**30), 10**30) | st.floats() | st.text(WIDE, max_size=12)
+
+
+def toml(data: dict[str, Any]) -> str:
+    """The same as TOML text, in which nothing can be None."""
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in data.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _key(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(v) for v in value if v is not None) + "]"
+    return repr(value)
