@@ -72,25 +72,27 @@ def table(*texts, split="train", cut=1):
 
 
 @pytest.mark.parametrize(
-    "text", ["write to ann@example.org", "call me at +1 415 555 0132", "I live at 12 Elm Street, Apt 4"]
+    "text",
+    ["write to ann@example.org", "call me at +1 415 555 0132", "I live at 12 Elm Street, Apt 4", "jo\uff20example.org"],
 )
 def test_personal_data_stops_and_is_not_repeated(text):
     with pytest.raises(ReleaseError, match="first a (email|phone|address) in turn 0 of c1") as told:
-        checks.check_personal(*table("a film, please", text), privacy.find)
+        checks.check_personal(*table("a film, please", text), privacy.find, privacy.suspect)
     assert text[-8:] not in str(told.value)
-    checks.check_personal(*table("a film of 1995, or 2001 (1968)", "[email]"), privacy.find)
+    checks.check_personal(*table("a film of 1995, or 2001 (1968)", "[email]"), privacy.find, privacy.suspect)
 
 
-def test_every_kind_that_stops_passes_the_first_look():
-    """The marked lines of the privacy set: what `find` would find, the search that saves time must not pass by."""
-    import re
-    from pathlib import Path
-
-    lines = (Path(__file__).parent / "data/privacy.txt").read_text(encoding="utf-8").splitlines()
-    plain = [re.sub(r"\{\{\w+:(.*?)\}\}", r"\1", line) for line in lines]
-    sure = [text for text in plain if {kind for *_, kind in privacy.find(text)} & checks.SURE]
-    passed = pl.DataFrame({"text": sure}).filter(~checks.suspect(pl.col("text")))["text"].to_list()
-    assert len(sure) > 100 and passed == []
+def test_what_mine_leaves_as_a_title_stops_no_release(workspace, cli):
+    """Else no remedy would help: mining again gives the same text again."""
+    rows, said = world.requests()
+    text = "We stayed at home for 10 Cloverfield Lane (2016)."
+    rows[2] = conversation("c002", text, f"Try {film('D')}", "Thanks!", day=2, seeker="p2", accepted="D")
+    said[2] = label(rows[2], verdict="absent")
+    ws = world.fill(workspace, rows, said)
+    lane = {"source_id": "lane", "title": "10 Cloverfield Lane", "year": 2016}
+    store.append(ws, tables.CATALOG_ROWS, world.catalog()[:1].with_columns(**{k: pl.lit(v) for k, v in lane.items()}))
+    assert [kind for *_, kind in privacy.find(text)] == ["address"]
+    assert cli("release", "1.0.0", "-C", ws.root, "--json").code == 0
 
 
 def test_the_answer_of_a_test_row_in_a_train_request_stops():

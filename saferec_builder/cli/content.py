@@ -75,7 +75,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     shelf, k = targets.shelf(built, base.items, base.oracle), ws.config.dataset.k
     filled = targets.fill(built, shelf, k)
     silent = _silent(built["source"], wanted)
-    _check(filled, said.turns, base.out, silent)
+    _check(filled, said.turns, base.out, silent, base.items)
     agreement = _agreement(base.reviews, taxonomy, withheld)
     missed = {} if base.reviews.is_empty() else _missed(ws, base.known, withheld)
     placed = base.known.filter(~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject")
@@ -243,15 +243,21 @@ def _silent(sources: pl.Series, wanted: Wanted) -> frozenset[str]:
     return frozenset(s for s in sources.unique() if checks.shares(s) == "ids" and s not in wanted.allow)
 
 
-def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozenset[str]) -> None:
-    from saferec_builder import checks, privacy
+def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozenset[str], items: pl.DataFrame) -> None:
+    from functools import cache, partial
+
+    from saferec_builder import catalog, checks, privacy
     from saferec_builder.cli.mine import AT_SIGN
 
     checks.check_removed(filled, out)
     checks.check_leaks(filled)
     checks.check_answers(filled, turns)
     told = filled.filter(~pl.col("source").is_in(list(silent)))
-    checks.check_personal(told, turns, privacy.find, {str(source): kinds for source, kinds in AT_SIGN.items()})
+    finder = cache(partial(catalog.finder, items))  # made where a text holds something like a title
+    # as in mine: what stands there as a title of the catalog would stop every release
+    find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
+    leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
+    checks.check_personal(told, turns, find, privacy.suspect, leave)
 
 
 # ---- people
