@@ -1,16 +1,20 @@
 """The workspace on disk: parquet shards for bulk tables, workspace.db for what is small and precious.
 
 Whoever is killed leaves either the old table or the new one: a shard counts only once its manifest stands beside it,
-and the manifest is written last; the database commits once per call. The only SQL of the project is here.
+and the manifest is written last; the database commits once per call. Processes that append at once take turns, so no
+row is there twice. What was damaged since it was written is named with the command that brings it back. The only SQL
+of the project is here.
 """
 
+import errno
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,17 @@ import polars as pl
 from saferec_builder import config, tables
 from saferec_builder.errors import StoreError
 from saferec_builder.tables import digest
+
+SECRET = 32  # bytes
+_MINE = "run `saferec-build mine` again on the same files"
+_REMADE = {  # table -> what brings back the rows of a shard that is gone
+    **dict.fromkeys(("conversations", "origins", "marks", "clusters", "stated"), _MINE),
+    "catalog_rows": "run `saferec-build catalog add` again on the same files (and `catalog apart` on the same rows)",
+    "warnings": "run `saferec-build catalog add` again on the same files, then `saferec-build adjudicate`",
+    "proposals": "delete the folder tables/readings too and run `saferec-build propose` again (nothing is paid twice)",
+    "readings": "run `saferec-build propose` again (nothing is paid twice)",
+    "drops": "nothing rests on it: every command that leaves something out names it again when it is run again",
+}
 
 
 @dataclass(frozen=True)
@@ -32,12 +47,19 @@ class Workspace:
         path = self.root / ".secret"
         if not path.exists():
             tmp = path.with_name(f".secret.{os.getpid()}.tmp")
-            with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-                file.write(os.urandom(32))
-            with suppress(FileExistsError):  # another process was first: its secret counts
-                os.link(tmp, path)
-            tmp.unlink()
-        return path.read_bytes()
+            try:
+                with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+                    file.write(os.urandom(SECRET))
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):  # another process was first: its secret counts
+                    os.link(tmp, path)
+            finally:
+                tmp.unlink(missing_ok=True)
+        found = path.read_bytes()
+        if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
+            raise StoreError(f"{path}: {len(found)} bytes, wanted {SECRET}: it is damaged: put your copy of it back")
+        return found
 
     @property
     def releases(self) -> Path:
@@ -65,50 +87,109 @@ def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
 def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
     """A bulk table shard by shard, for whoever cannot hold it whole: its key and `columns`, or all of them."""
     wanted = {c: kind for c, kind in table.columns.items() if not columns or c in (*table.key, *columns)}
-    for path in _shards(ws, table):
-        try:
-            frame = pl.read_parquet(path, glob=False, columns=list(wanted) if columns else None)
-        except (pl.exceptions.PolarsError, OSError) as fault:
-            raise StoreError(
-                f"{path.parent}: a shard cannot be read ({fault}): delete it and rerun its command"
-            ) from None
-        yield tables.check(frame, replace(table, columns=wanted))
+    for manifest in _manifests(ws, table):
+        yield _shard(manifest, replace(table, columns=wanted))
 
 
-def _shards(ws: Workspace, table: tables.Table) -> Iterator[Path]:
-    folder = ws.root / "tables" / table.name
-    for manifest in sorted(folder.glob("*.json")):
-        try:
-            facts = json.loads(manifest.read_text())
-            schema, size = facts["schema"], facts["bytes"]
-        except (ValueError, KeyError, TypeError):
-            raise StoreError(f"{manifest}: not a manifest: delete it and rerun the command that made it") from None
-        shard = manifest.with_suffix(".parquet")
-        if schema != tables.SCHEMA_VERSION:
-            raise StoreError(f"{manifest}: schema {schema}, this program reads {tables.SCHEMA_VERSION}")
-        if not shard.exists() or shard.stat().st_size != size:
-            raise StoreError(f"{shard}: half written or missing: delete {manifest.name} and rerun its command")
-        yield shard
+def _manifests(ws: Workspace, table: tables.Table) -> list[Path]:
+    return sorted((ws.root / "tables" / table.name).glob("*.json"))
+
+
+def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:
+    """The shard beside its manifest, byte for byte as it was written, or an error that says what brings it back."""
+    again = f"delete {manifest.name} there, then {_REMADE[table.name]}"
+    shard = manifest.with_suffix(".parquet")
+    try:
+        facts = json.loads(manifest.read_text())
+        schema, size, rows, told = facts["schema"], facts["bytes"], facts["rows"], facts.get("sha256")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StoreError(f"{manifest}: not a manifest: {again}") from None
+    if schema != tables.SCHEMA_VERSION:
+        raise StoreError(f"{manifest}: schema {schema}, this program reads {tables.SCHEMA_VERSION}: update it")
+    if not shard.exists() or shard.stat().st_size != size:
+        raise StoreError(f"{shard}: half written or missing: {again}")
+    if told not in (None, _sha256(shard)):  # None: written before manifests had it
+        raise StoreError(f"{shard}: not the bytes that were written: {again}")
+    try:
+        frame = pl.read_parquet(shard, glob=False, columns=list(table.columns))
+    except (pl.exceptions.PolarsError, OSError) as fault:
+        raise StoreError(f"{shard}: cannot be read ({fault}): {again}") from None
+    if frame.height != rows:
+        raise StoreError(f"{shard}: {frame.height} rows, its manifest names {rows}: {again}")
+    return tables.check(frame, table)
+
+
+def _sha256(path: Path) -> str:
+    facts = path.stat()
+    return _summed(path, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+@cache  # a command that reads a table five times sums it up once
+def _summed(path: Path, *state: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _append_bulk(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
-    new, key = frame, list(table.key)
-    for have in parts(ws, table, *key):
-        new = new.join(have, key, "anti", nulls_equal=True, maintain_order="left")
+    seen = _manifests(ws, table)
+    new = _without(frame, table, seen)
     if new.is_empty():
         return 0
     folder = ws.root / "tables" / table.name
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("*.tmp"):  # of a run that was killed before its rename
-        stale.unlink()
-    number = len(list(folder.glob("*.json")))
+    with _turn(folder / ".lock"):
+        new = _without(new, table, [m for m in _manifests(ws, table) if m not in seen])
+        if not new.is_empty():
+            _write(folder, table, new)
+    return new.height
+
+
+def _without(frame: pl.DataFrame, table: tables.Table, manifests: Sequence[Path]) -> pl.DataFrame:
+    """The rows whose key is in none of these shards."""
+    key = list(table.key)
+    narrow = replace(table, columns={c: table.columns[c] for c in key})
+    for manifest in manifests:
+        frame = frame.join(_shard(manifest, narrow), key, "anti", nulls_equal=True, maintain_order="left")
+    return frame
+
+
+def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
+    """One more shard, by whose turn it is: what a killed run has left of its own is in nobody's way."""
+    number = 1 + max((int(m.name.split("-")[0]) for m in folder.glob("*.json")), default=-1)
+    for left in (*folder.glob("*.tmp"), *folder.glob(f"{number:06d}-*.parquet")):
+        left.unlink()
     shard = folder / f"{number:06d}-{digest(new.select(table.key).rows())}.parquet"
     with replacing(shard) as tmp:
         new.rechunk().write_parquet(tmp, compression="zstd")
     facts = {"rows": new.height, "bytes": shard.stat().st_size, "schema": tables.SCHEMA_VERSION}
     with replacing(shard.with_suffix(".json")) as tmp:
-        tmp.write_text(json.dumps(facts))
-    return new.height
+        tmp.write_text(json.dumps(facts | {"sha256": _sha256(shard)}))
+
+
+@contextmanager
+def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
+    """One process at a time at `what` (a command) in a workspace: others are told so, or wait for their turn.
+
+    The lock goes with the process, however it ends.
+    """
+    with _turn(ws.root / f".{what.replace(' ', '-')}.lock", None if wait else f"{ws.root}: another `{what}`"):
+        yield
+
+
+@contextmanager
+def _turn(path: Path, refused: str | None = None) -> Iterator[None]:
+    """Holds the lock of this file; waits for it, or raises where `refused` says what is at work."""
+    import fcntl
+
+    with open(path, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if refused else 0))
+        except OSError as fault:
+            if fault.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise StoreError(f"{refused} is at work: wait until it has ended, then run it again") from None
+            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
+                raise
+        yield
 
 
 @contextmanager
@@ -152,9 +233,25 @@ def _connection(ws: Workspace) -> Iterator[Any]:
             yield db
     except sa.exc.DBAPIError as fault:
         shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
-        raise StoreError(f"{shown}: {fault.orig}") from None
+        raise StoreError(f"{shown}: {fault.orig}{_remedy(str(fault.orig))}") from None
     finally:
         engine.dispose()
+
+
+_REMEDIES = {  # words of SQLite's or the server's -> what to do
+    "disk is full": "make room and run the command again: what it had not saved yet, it does then",
+    "disk I/O": "the disk is full, or it fails: make room and run the command again, or copy the workspace elsewhere",
+    "readonly": "let yourself write to the workspace, or copy it to where you may",
+    "unable to open": "let yourself write to the workspace, or copy it to where you may",
+    "is locked": "another command is writing: run this one again when it has ended",
+    "malformed": "put your copy of workspace.db back (docs/how-to/bad-day.md)",
+    "not a database": "put your copy of workspace.db back (docs/how-to/bad-day.md)",
+    "connection": "is the server up, and is [store] url in saferec.toml its address?",
+}
+
+
+def _remedy(fault: str) -> str:
+    return next((f": {what}" for words, what in _REMEDIES.items() if words in fault), "")
 
 
 def _write_ahead(engine: Any) -> None:
@@ -204,11 +301,17 @@ def _read_db(ws: Workspace, table: tables.Table) -> pl.DataFrame:
 def _typed(rows: Sequence[Any], table: tables.Table) -> pl.DataFrame:
     nested, times = _as_text(table)
     stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
-    frame = pl.DataFrame([tuple(row) for row in rows], schema=stored, orient="row")
-    return frame.with_columns(
-        *(pl.col(c).str.json_decode(kind) for c, kind in nested.items()),
-        *(pl.col(c).str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_zone="UTC") for c in times),
-    )
+    try:
+        frame = pl.DataFrame([tuple(row) for row in rows], schema=stored, orient="row")
+        return frame.with_columns(
+            *(pl.col(c).str.json_decode(kind) for c, kind in nested.items()),
+            *(pl.col(c).str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_zone="UTC") for c in times),
+        )
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as fault:
+        what = str(fault).splitlines()[0][:200]
+        raise StoreError(
+            f"table {table.name} of the database holds what was never written there ({what}){_remedy('malformed')}"
+        ) from None
 
 
 def _append_db(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:

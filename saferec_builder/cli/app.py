@@ -11,6 +11,7 @@ from saferec_builder.cli import (
     demo,
     diff,
     doctor,
+    ending,
     mine,
     propose,
     propose_score,
@@ -22,6 +23,7 @@ from saferec_builder.cli import (
     withdraw,
     workspace,
 )
+from saferec_builder.cli.say import plain
 from saferec_builder.errors import SafeRecError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -58,12 +60,18 @@ app.command("demo")(demo.demo)
 
 
 def main() -> None:
-    """Exit 0 done, 1 the user's mistake in one line, 2 usage; a bug keeps its traceback."""
-    try:
-        app()
-    except SafeRecError as fault:
-        typer.echo(f"error: {' '.join(str(fault).split())}", err=True)
-        sys.exit(1)
+    """Exit 0 done, 1 a mistake or a machine that refuses (one line), 2 usage, 130 Ctrl-C; a bug keeps its traceback."""
+    with ending.listening() as pressed:
+        try:
+            app()
+        except Exception as fault:
+            if pressed():  # what Ctrl-C made of a library is nobody's fault
+                sys.exit(ending.INTERRUPTED)
+            told = str(fault) if isinstance(fault, SafeRecError) else ending.line(fault)
+            if told is None:
+                raise
+            typer.echo(f"error: {plain(' '.join(told.split()))}", err=True)
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ def opt_out(
     path = ws.config.taxonomy.path
     taxonomy = traits.load(ws.root / path if path else None)
     wanted = {taxonomy[slug].slug for slug in trait}
-    known = _read(ws)
-    mine = set(known.get(name, []))
-    new = mine - wanted if remove else mine | wanted
-    _write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
+    with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
+        known = _read(ws)
+        mine = set(known.get(name, []))
+        new = mine - wanted if remove else mine | wanted
+        _write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
     changed = len(mine ^ new)
     told = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
     say(Counts("review opt-out", changed, len(wanted) - changed, figures=told), as_json, "traits")

@@ -34,7 +34,9 @@ def publish(
     if home.name in reasons(ws.releases):
         raise ReleaseError(f"release {home.name} was withdrawn: {reasons(ws.releases)[home.name]}; publish another one")
     if to is not None:
-        say(_copy(home, to, dry), as_json, "files")
+        with store.alone(ws, "publish"):
+            counts = _copy(home, to, dry)
+        say(counts, as_json, "files")
     else:
         say(_send(home, repo or ws.config.dataset.repo, public, gated, dry), as_json, "files")
 

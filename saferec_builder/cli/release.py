@@ -37,9 +37,10 @@ def release(
     checks.check_version(version)
     ws = store.open_workspace(folder)
     wanted = content.Wanted(version, inject, unreviewed, frozenset(allow), with_text, resplit)
-    made = content.gather(ws, wanted)
-    new, facts = content.build(ws, made)
-    store.append(ws, tables.DROPS, made.drops)
+    with store.alone(ws, "release"):
+        made = content.gather(ws, wanted)
+        new, facts = content.build(ws, made)
+        store.append(ws, tables.DROPS, made.drops)
     learned = int(made.content.rows["cut"].is_not_null().sum())
     figures: dict[str, Any] = {"release": str(ws.releases / version), "rows": _sums(facts["counts"])}
     figures |= {"unresolved_labels": facts["makers"]["unresolved"], "conditions": facts["conditions"]}

@@ -38,14 +38,19 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
         typer.echo(json.dumps(known | counts.figures, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
-        typer.echo(f"  {name.replace('_', ' ')}: {_text(value)}")
+        typer.echo(f"  {name.replace('_', ' ')}: {plain(_text(value))}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
-        typer.echo(f"  dropped, {reason}: {n:,}")
+        typer.echo(f"  dropped, {plain(reason)}: {n:,}")
     dropped = sum(counts.dropped.values())
     typer.echo(
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"
         f" ({counts.added:,} added, {counts.skipped:,} already there)"
     )
+
+
+def plain(text: str) -> str:
+    """Outside text for a terminal: what is no letter or sign, such as an escape sequence, is shown as �."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def _text(value: Any) -> str:

@@ -36,7 +36,8 @@ def withdraw(
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if not hub and version not in write.versions(ws.releases):
         raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {', '.join(write.versions(ws.releases))}")
-    new = _mark(ws.releases, version, reason)
+    with store.alone(ws, "withdraw", wait=True):
+        new = _mark(ws.releases, version, reason)
     figures: dict[str, Any] = {"version": version, "reason": reason}
     if hub and name:
         from exports.withdraw import on_hub

@@ -1,0 +1,78 @@
+"""How a command ends when the machine refuses or somebody presses Ctrl-C: one line or none, and no traceback.
+
+What was saved before stays, nothing is half there, and the same command run again does the rest.
+"""
+
+import _thread
+import atexit
+import errno
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+INTERRUPTED = 128 + signal.SIGINT
+FULL = "make room and run the same command again: it does what is missing"
+BARRED = "let yourself write there, or give another folder"
+WHAT_NEXT = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or use another disk, and run it again",
+    errno.EROFS: BARRED,
+    errno.EACCES: BARRED,
+    errno.EPERM: BARRED,
+    errno.EIO: "the disk fails: copy the workspace to another one",
+    errno.EMFILE: "raise the limit on open files (ulimit -n) and run it again",
+    errno.ENFILE: "close programs and run it again",
+}
+# a number that stands in words only: of libraries in other languages, and of many faults told as one
+WORDS = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
+
+
+def line(fault: Exception) -> str | None:
+    """What the machine refused and what to do next; None where it is no refusal but a bug."""
+    told = WORDS.search(str(fault))
+    number = getattr(fault, "errno", None) or (int(told[1]) if told else None)
+    if "No usable temporary directory" in str(fault):  # what Python makes of a disk without room for four bytes
+        number = errno.ENOSPC
+    if number not in WHAT_NEXT:
+        return None
+    what = str(fault)
+    if isinstance(fault, shutil.Error):  # one for each of many files
+        what = os.strerror(number)
+    elif isinstance(fault, OSError) and fault.filename and fault.strerror:
+        what = " -> ".join(str(name) for name in (fault.filename, fault.filename2) if name) + f": {fault.strerror}"
+    return f"{what}: {WHAT_NEXT[number]}"
+
+
+@contextmanager
+def listening() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed since: libraries turn its exception into one of their own, or swallow it."""
+    presses: list[int] = []
+
+    def press(number: int, frame: Any) -> None:
+        presses.append(number)
+        signal.default_int_handler(number, frame)
+
+    def swallowed(told: Any) -> None:  # it fell into a destructor, where no exception can be raised: a little later
+        if told.exc_type is KeyboardInterrupt:
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            hook(told)
+
+    if threading.current_thread() is not threading.main_thread():  # only the main one hears of it
+        yield lambda: False
+        return
+    before, hook = signal.signal(signal.SIGINT, press), sys.unraisablehook
+    sys.unraisablehook = swallowed
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nothing is left to be tidied up
+    try:
+        yield lambda: bool(presses)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = hook

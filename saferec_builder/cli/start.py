@@ -1,0 +1,11 @@
+"""Where `saferec-build` begins: Ctrl-C is quiet from the first moment, while the commands are loaded too."""
+
+import sys
+
+
+def main() -> None:
+    try:
+        from saferec_builder.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
