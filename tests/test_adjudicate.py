@@ -5,8 +5,10 @@ import dataclasses
 import polars as pl
 import pytest
 
-from saferec_builder import tables, traits
+from saferec_builder import store, tables, traits
 from saferec_builder.adjudicate import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
+from saferec_builder.cli import adjudicate as command
+from tests import review_world as world
 
 ALL = traits.load()
 # three traits are enough to count on one hand
@@ -229,3 +231,30 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
         had = pl.concat([had, record(answer, had)])
         assert record(answer, had).is_empty()
     assert had["review"].n_unique() == times
+
+
+def test_labels_need_nothing_of_what_was_said_but_where_a_text_changed(workspace, cli, monkeypatch):
+    """c2 has a longer text than the one that was judged; of all others the digest says enough."""
+    world.fill(workspace)
+    old = store.read(workspace, tables.CONVERSATIONS).filter(conversation="c2")
+    turns = [{"role": "seeker", "text": f"Well. {world.TEXTS['c2']}", "items": []}, *old["turns"][0][1:]]
+    grown = old.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=old.schema["turns"]))
+    store.append(workspace, tables.CONVERSATIONS, grown)
+    given = [("c1", "gore", "blood"), ("c2", "accidents_disasters", "crash")]
+    rows = [
+        review(who, trait, "present", subject=c, digest=f"d-{c}", spans=[world.span(c, quote)], taxonomy=ALL.digest)
+        for c, trait, quote in given
+        for who in ("ann", "bo")
+    ]
+    store.append(workspace, tables.REVIEWS, reviews(*rows))
+    desk = command.gather(workspace.root)
+    assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c2", "d2"]
+    assert desk.known.drop("turns").equals(desk.texts.drop("turns"))
+    full, left_out = standing(desk.reviews, desk.texts, ALL)
+    assert desk.standing.equals(full) and desk.left_out == left_out == {}
+    assert desk.standing.filter(subject="c2")["spans"][0][0]["start"] == turns[0]["text"].index("crash")
+
+    read = store.read
+    monkeypatch.setattr(store, "read", lambda ws, table: 1 / (table != tables.CONVERSATIONS) and read(ws, table))
+    told = cli("adjudicate", "-C", workspace.root, "--json")
+    assert (told.code, told.json["agreed"], told.json["added"]) == (0, 2, 2), told.err

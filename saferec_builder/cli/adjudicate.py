@@ -1,6 +1,8 @@
 """adjudicate: reviews become labels, and item labels become warnings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +32,14 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     from saferec_builder import agreement, bounds, store, tables
     from saferec_builder.errors import UsageError
 
-    desk = gather(folder)
-    if desk.reviews.is_empty():
-        raise UsageError(f"{folder}: there are no reviews: run `saferec-build review push` and `review pull` first")
-    new = stage.changed(desk.judged, desk.labels)
-    added = store.append(desk.ws, tables.LABELS, new)
-    said = store.append(desk.ws, tables.WARNINGS, stage.warnings(pl.concat([desk.labels, new])))
+    # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
+    with store.alone(store.open_workspace(folder), "adjudicate", wait=True):
+        desk = gather(folder)
+        if desk.reviews.is_empty():
+            raise UsageError(f"{folder}: there are no reviews: run `saferec-build review push` and `review pull` first")
+        new = stage.changed(desk.judged, desk.labels)
+        added = store.append(desk.ws, tables.LABELS, new)
+        said = store.append(desk.ws, tables.WARNINGS, stage.warnings(pl.concat([desk.labels, new])))
     methods = dict(desk.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": said, "reviews_left_out": desk.left_out}
@@ -95,11 +99,12 @@ def _words(row: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Desk:
-    """Everything that review and adjudicate look at, read once."""
+    """Everything that review and adjudicate look at, read once; what was said only where somebody looks at it."""
 
     ws: "Workspace"
     taxonomy: "Taxonomy"
-    texts: "pl.DataFrame"
+    known: "pl.DataFrame"  # TEXTS with null turns, but for the few that labels need
+    whole: Callable[[], "pl.DataFrame"]
     proposals: "pl.DataFrame"
     assignments: "pl.DataFrame"
     reviews: "pl.DataFrame"
@@ -112,8 +117,15 @@ class Desk:
     decoys: "pl.DataFrame"
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
 
+    @property
+    def texts(self) -> "pl.DataFrame":
+        """TEXTS with all that was said: read when it is asked for first, then held."""
+        return self.whole()
+
 
 def gather(folder: Path) -> Desk:
+    import polars as pl
+
     from saferec_builder import adjudicate as stage
     from saferec_builder import precision, route, store, tables, traits
 
@@ -124,17 +136,44 @@ def gather(folder: Path) -> Desk:
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )
     items = _items(ws, [store.read(ws, tables.READINGS), proposals, assignments, reviews])
-    texts = route.texts(store.read(ws, tables.CONVERSATIONS), items)
-    standing, left_out = stage.standing(reviews, texts, taxonomy)
+    known = _known(ws, items)
+    moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
+    known = _with_turns(ws, known, moved)  # where the text is still the one that was judged, its digest says enough
+    standing, left_out = stage.standing(reviews, known, taxonomy)
     votes = stage.votes(standing, taxonomy)
     judged = stage.adjudicate(votes, labels)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
         sure = precision.sure(proposals, least)
         auto = precision.carried(sure, votes, judged)
-        judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, texts))
-    known = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS), auto)
-    return Desk(ws, taxonomy, texts, proposals, assignments, reviews, labels, standing, left_out, votes, judged, *known)
+        known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
+        judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, known))
+    told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
+    whole = cache(lambda: route.texts(store.read(ws, tables.CONVERSATIONS), items))
+    return Desk(ws, taxonomy, known, whole, *told, store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS), auto)
+
+
+def _known(ws: "Workspace", items: "pl.DataFrame | None") -> "pl.DataFrame":
+    """TEXTS of every revision by its digest alone, and of the items with their plots."""
+    import polars as pl
+
+    from saferec_builder import route, store, tables
+
+    columns = ["conversation", "digest"]
+    parts = [tables.CONVERSATIONS.empty.select(columns), *store.parts(ws, tables.CONVERSATIONS, *columns)]
+    said = pl.lit(None, tables.CONVERSATIONS.schema["turns"])
+    return route.texts(pl.concat(parts).with_columns(turns=said), items)
+
+
+def _with_turns(ws: "Workspace", known: "pl.DataFrame", subjects: "pl.Series") -> "pl.DataFrame":
+    """`known` with what was said in all revisions of these conversations."""
+    import polars as pl
+
+    from saferec_builder.cli import spilled
+
+    said = spilled.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
+    found = known.join(said, on=["subject", "digest"], how="left", suffix="_said", maintain_order="left")
+    return found.with_columns(turns=pl.coalesce("turns", "turns_said")).drop("turns_said")
 
 
 def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
@@ -154,7 +193,7 @@ def told_bounds(desk: Desk) -> "Told":
     from saferec_builder import bounds, precision
 
     slugs = desk.taxonomy.slugs
-    told = bounds.bounds(desk.texts, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
+    told = bounds.bounds(desk.known, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(told, false=false, false_pooled=pooled)
 
