@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.calm import calm
+
+__all__ = ["calm", "injected", "pytest_terminal_summary"]
+
 SURVIVED = pytest.StashKey[Counter[str]]()
 
 

@@ -1,8 +1,12 @@
 """A table comes back as it went in, an append happens wholly or not at all, and damage is named."""
 
 import json
-from collections.abc import Iterator
+import os
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,7 +106,81 @@ def test_temporary_files_of_a_killed_run_are_swept(workspace: store.Workspace) -
     assert not stale.exists()
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "schema"])
+def test_what_a_killed_append_left_is_not_taken_for_a_shard(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    orphan = folder / "000001-0123456789abcdef.parquet"  # killed between this shard and its manifest
+    orphan.write_bytes(b"whole, but nobody says so")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert not orphan.exists() and store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
+
+
+def test_a_number_is_never_given_twice(workspace: store.Workspace) -> None:
+    """Rows that come back after a shard was deleted stand last, as they were appended last."""
+    for n in (1, 2, 3):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, n))
+    folder = workspace.root / "tables" / "drops"
+    next(folder.glob("000001-*.json")).unlink()
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 3, 2))
+
+
+def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Callable[[str, int], None]) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, *range(50)))
+    (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
+    whole, rng = shard.read_bytes(), random.Random(8)
+    places = rng.sample(range(len(whole)), 300)
+    for place in places:
+        shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
+        store._summed.cache_clear()  # files written within one tick of the disk's clock look alike
+        with pytest.raises(StoreError, match=r"not the bytes that were written: delete \S+\.json there, then"):
+            store.read(workspace, tables.DROPS)
+    shard.write_bytes(whole)
+    store._summed.cache_clear()
+    assert store.read(workspace, tables.DROPS).height == 50
+    injected("bits turned in a shard", len(places))
+
+
+def test_a_shard_is_summed_up_once_in_a_process_and_again_when_it_changes(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    store._summed.cache_clear()
+    for _ in range(3):
+        store.read(workspace, tables.DROPS)
+    assert store._summed.cache_info().misses == 1
+    (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    os.utime(shard, ns=(0, 0))
+    with pytest.raises(StoreError, match="not the bytes"):
+        store.read(workspace, tables.DROPS)
+
+
+def test_shards_of_before_the_checksum_are_read(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    (manifest,) = (workspace.root / "tables" / "drops").glob("*.json")
+    facts = json.loads(manifest.read_text())
+    del facts["sha256"]
+    manifest.write_text(json.dumps(facts))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
+
+
+def test_one_at_a_time(workspace: store.Workspace) -> None:
+    with store.alone(workspace, "release"):
+        with pytest.raises(StoreError, match="another `release` is at work"), store.alone(workspace, "release"):
+            pass
+        with store.alone(workspace, "publish"):  # has a lock of its own
+            pass
+    with store.alone(workspace, "release"), ThreadPoolExecutor(1) as pool:
+        second = pool.submit(_adjudicate, workspace)
+        assert second.result() == "done"
+
+
+def _adjudicate(ws: store.Workspace) -> str:
+    with store.alone(ws, "adjudicate", wait=True):
+        return "done"
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "rows", "schema"])
 def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
     folder = workspace.root / "tables" / "drops"
@@ -113,9 +191,11 @@ def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
         shard.unlink()
     elif harm == "manifest":
         manifest.write_text("{")
+    elif harm == "rows":
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2}))
     else:
         manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
-    with pytest.raises(StoreError, match=r"half written|not a manifest|schema 99"):
+    with pytest.raises(StoreError, match=r"half written|not a manifest|1 rows|schema 99"):
         store.read(workspace, tables.DROPS)
 
 
@@ -130,7 +210,16 @@ def test_a_frame_that_does_not_fit_is_refused(workspace: store.Workspace) -> Non
 
 def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None:
     (workspace.root / "workspace.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match="not a database: put your copy of workspace.db back"):
+        store.read(workspace, tables.REVIEWS)
+
+
+@pytest.mark.parametrize(("column", "held"), [("spans", "[{"), ("time", "yesterday"), ("seconds", "long")])
+def test_a_value_that_was_never_written_is_one_line(workspace: store.Workspace, column: str, held: str) -> None:
+    store.append(workspace, tables.REVIEWS, rows(tables.REVIEWS, 1))
+    with closing(sqlite3.connect(workspace.root / "workspace.db")) as db, db:
+        db.execute(f"UPDATE reviews SET {column} = ?", (held,))
+    with pytest.raises(StoreError, match="table reviews of the database holds what was never written"):
         store.read(workspace, tables.REVIEWS)
 
 
@@ -152,6 +241,13 @@ def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None
     again = store.open_workspace(workspace.root)
     assert workspace.secret == again.secret and len(workspace.secret) == 32
     assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
+    """With an empty one anybody could lead pseudonyms back to names."""
+    (workspace.root / ".secret").write_bytes(workspace.secret[:7])
+    with pytest.raises(StoreError, match="7 bytes, wanted 32"):
+        _ = store.open_workspace(workspace.root).secret
 
 
 def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
