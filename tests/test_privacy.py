@@ -125,7 +125,7 @@ PIECES = st.one_of(
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> None:
     """Mine searches many texts at once, a release looks at each alone: both see the same, and one pass is enough."""
@@ -167,7 +167,7 @@ def test_what_is_found_is_hidden_where_it_stands_and_nothing_else_changes(text: 
     assert privacy.redact_all(pl.Series([text]))[0].to_list() == [clean]
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.data())
 def test_every_place_of_the_plain_spelling_leads_to_the_original(text: str, data: st.DataObject) -> None:
     plain = folding.Folded(text)
