@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
-FAULTY := damage kill propose_kill training_kill hub hub_faults review_faults review_campaign
+FAULTY := damage store kill bad_day team_database propose_kill training_kill hub hub_faults review_faults review_campaign
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
 
 venv: .venv/ready

@@ -134,13 +134,12 @@ def refused(ended: Ended, *words: str) -> bool:
 def same(folder: Path, wanted: Path) -> None:
     """The tables, the release and every other file are those of the undisturbed run; nothing temporary is left."""
     ours, theirs = line.contents(folder), line.contents(wanted)
-    unlike = {
-        name: (frame.height, theirs[name].height) for name, frame in ours.items() if not frame.equals(theirs[name])
-    }
-    assert unlike == {}
+    unlike = {name: frame.height for name, frame in ours.items() if not frame.equals(theirs[name])}
+    assert not unlike, f"tables {unlike}"
     mine, wanted_files = others(folder), others(wanted)
-    assert [name for name in mine.keys() | wanted_files.keys() if mine.get(name) != wanted_files.get(name)] == []
-    assert [str(p.relative_to(folder)) for p in folder.rglob("*.tmp*")] == []
+    strange = [name for name in mine.keys() | wanted_files.keys() if mine.get(name) != wanted_files.get(name)]
+    left = [str(path.relative_to(folder)) for path in folder.rglob("*.tmp*")]
+    assert not strange and not left, f"files {strange}, temporary {left}"
 
 
 def others(folder: Path) -> dict[str, bytes]:

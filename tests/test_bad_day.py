@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 
 from tests import calm as world
+from tests import test_propose_kill as reading
 from tests.calm import SOAK, Ended, Step
+from tests.servers.llm_stub import running
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +58,31 @@ def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
         assert world.run(step.words(folder)).code == 0
         world.same(folder, step.after)
     injected("Ctrl-C in a command", hit)
+
+
+def test_ctrl_c_while_a_model_reads(tmp_path: Path, injected: Injected) -> None:
+    """What was answered is kept and its bill written down; nothing that was paid for is asked again."""
+    rng, hit, many = random.Random(9), 0, 300
+    with running() as stub:
+        stub.usual = meter = reading.Meter()
+        calm = reading.prepare(tmp_path / "calm", many)
+        reading.finish(calm, stub)
+        meter.billed.clear()
+        ws = reading.prepare(tmp_path / "ws", many)
+        for _ in range(2 * ROUNDS):
+            process, asked = reading.start(ws, stub), len(stub.asked)
+            while len(stub.asked) < asked + 2 and process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.3))
+            process.send_signal(signal.SIGINT)
+            ended = world.end(process)
+            assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
+            hit += ended.code == 130
+        reading.finish(ws, stub)
+    ours, theirs = reading.contents(ws), reading.contents(calm)
+    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
+    assert sum(n - 1 for n in meter.billed.values()) <= hit * reading.AT_ONCE  # what was in flight
+    injected("Ctrl-C while a model reads", hit)
 
 
 # ---- no room
@@ -219,16 +246,16 @@ def test_a_clock_that_jumps_loses_and_doubles_nothing(
 ) -> None:
     hit = 0
     for n, step in enumerate(some(calm, 0)):
-        folder = step.before(tmp_path / "ws")
         for jump in JUMPS if SOAK else JUMPS[n % len(JUMPS) :][:1]:
-            env = os.environ | {"LD_PRELOAD": str(clock), "CLOCK_JUMP": str(jump)}
-            ended = world.run(step.words(folder), env=env)
+            folder = step.before(tmp_path / "ws")
+            at = max(0.0, time.time() + jump)
+            os.utime(folder / "input" / "conversations.jsonl", (at, at))
+            ended = world.run(step.words(folder), env=os.environ | {"LD_PRELOAD": str(clock), "CLOCK_JUMP": str(jump)})
             assert ended.code == 0, ended
             world.same(folder, step.after)
-            os.utime(folder / "input" / "conversations.jsonl", (max(0, time.time() + jump),) * 2)
+            assert "(0 added" in world.run(step.words(folder)).out  # by a clock that is right again
+            world.same(folder, step.after)
             hit += 1
-        assert "(0 added" in world.run(step.words(folder)).out
-        world.same(folder, step.after)
     injected("clock jumps under a command", hit)
 
 
