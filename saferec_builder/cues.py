@@ -13,6 +13,9 @@ BLANK = "\0"  # no word, no space, no mark: nothing matches across a title
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " ", "–": ",", "—": ","})
 _NAME = re.compile(r"\{([a-z_]+)\}")
 _YEAR = re.compile(r"[(\[]\s*(?:18|19|20)\d\d\s*[)\]]")
+_SPOKEN = re.compile(  # in single marks too, past the apostrophes inside
+    r"(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,160}(?<=[\w.,!?])'(?!\w)|\"(?=\w)[^\"\n]{1,160}(?<=[\w.,!?])\"(?!\w)"
+)
 _QUOTED = re.compile(r'"([^"\n]{1,80})"')
 _SMALL = "of|the|and|in|on|a|an|to|for|with|at|from|by|de|la|le|du|der|das|die|vs|or|no|not|is|as|&"
 _CAPITALS = re.compile(
@@ -130,8 +133,9 @@ def _is_plain(word: str, back: int) -> bool:
 
 
 def _quoted(text: str) -> list[tuple[int, int]]:
-    """Quoted names: what begins with a capital and has no longer word without one."""
-    return [
+    """Quoted names (what begins with a capital and has no longer word without one), and what is somebody's line."""
+    lines = [m.span() for m in _SPOKEN.finditer(text) if m[0].count(" ") > 1]
+    return lines + [
         m.span()
         for m in _QUOTED.finditer(text)
         if m[1][:1].isupper() and all(w[:1].isupper() or len(w) < 5 for w in m[1].split())
@@ -183,6 +187,7 @@ def load() -> Book:
     before = {k: aversion[k] for k in ("strong", "request", "hate", "mild", "slight")}
     before |= {k: context[k] for k in ("fine", "like", "theirs")}
     after = {"strong": aversion["strong_after"], "mild": aversion["mild_after"], "like": context["likes_after"]}
+    after["fine"] = context["fine_after"]
     stances = [((level, "before"), e) for level, entries in before.items() for e in entries]
     stances += [((level, "after"), e) for level, entries in after.items() for e in entries]
     signs = [((slug, k), e) for slug, row in data["trait"].items() for k in SEEKER for e in row.get(k, ())]
@@ -256,7 +261,7 @@ def _starts_of(part: str) -> set[str]:
         return {part[0] + second}
     end = _closing(part)
     inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
-    if inner.startswith("?!"):
+    if inner.startswith(("?!", "?<!")):
         return _starts_of(rest)
     can_miss = _CAN_MISS.match(rest)
     return starts(inner) | (_starts_of(rest[can_miss.end() :]) if can_miss else set())

@@ -4,6 +4,7 @@ Matched in lower case, in texts that cues.Book.mask has read: a BLANK stands whe
 """
 
 import re
+from dataclasses import dataclass
 
 SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
 CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
@@ -31,3 +32,173 @@ OTHERS_WHO = re.compile(
 )
 GROUP = re.compile(r"\b(?:family|kids|children|group|friends|class|club|students|residents|guests|parents|boys|girls)$")
 LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
+
+# ---- whose clause it is, and in what mood: each is asked of the words around one phrase
+
+
+@dataclass(frozen=True)
+class Said:
+    """A phrase that says how somebody stands to a content: level as in cues.toml."""
+
+    start: int
+    end: int
+    level: str
+    after: bool
+
+
+Place = tuple[int, int]  # a sentence, from its first letter to behind its last
+
+_PIECE = re.compile(r"\b(?:and|or|that|which|but|because|since|so|when|whenever|while|though|although|where|until)\b")
+_HARD_EDGE = re.compile(r"[.!?;:\n,()\"]")
+_NEUTRAL = frozenset(  # words that can stand before a feeling whose owner is left out, or is "it"
+    "a an the to of at in on for by with as if is are was were am be been being do does did have has had get got "
+    "gets go goes went feel feels felt end ends ended start starts started keep keeps kept find finds found try "
+    "tends tend this it its it's it'd it'll there there's theres here not no never ever just also even only "
+    "really very so too still quite always often sometimes now then again once maybe perhaps well ok okay oh hi "
+    "hey hello sorry please thanks yes yeah nope honestly frankly one thing things stuff anything something "
+    "everything scenes scene film films movie movies show shows game games story stories ending any such total "
+    "complete huge big real massive serious terrible bad severe slight weird lifelong major what how why who "
+    "would could can will may might must should let lets let's way more much less than from after before last far "
+    "all most own usually almost half tonight today currently bit lot kind sort time times moment minute second "
+    "day night week since because until about into up out down part parts episode these those".split()
+)
+_AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # of a film, without an owner
+_ONESELF = re.compile(  # "my twins" are others, "my stomach" and "my worst fear" are not
+    r"\b(?:i|im|ive|i'\w+|we|we'\w+|me|us|mine|myself|ourselves)\b|"
+    r"\b(?:my|our)(?: (?:\w+st|big|one|main|own|real|only))?\s*$|"
+    r"\b(?:my|our) (?:\w+ )?(?:body|brain|head|heart|stomach|guts?|skin|eyes?|ears|hands?|palms|legs|knees|chest|"
+    r"throat|lungs|nerves|anxiety|ptsd|phobia|trauma|panic|fears?|asthma|epilepsy|migraines?|sobriety|recovery|condition|life|"
+    r"childhood|past|mind|imagination|tolerance|limits?|rule|triggers?|problem|issue|thing)\b"
+)
+_REPORTS = re.compile(
+    r"\b(?:mention|say|claim|write|complain|report|insist|warn|find|think|reckon|swear|tell|argue|call)(?:s|ed)?"
+    r"(?: (?:me|us|it))?(?: that)?\b(?! to\b)|\b(?:said|wrote|found|thought|swore|told (?:me|us)(?! to\b))(?: that)?\b"
+)
+_ASKS_FOR = re.compile(
+    r"\b(?:(?:ask|beg|vote|pray|call)(?:s|ed)? for|insist(?:s|ed)? on|wants?|wanted|demand(?:s|ed)?)\s*$"
+)
+_BY_ACCOUNT = re.compile(  # what a doctor asks for is one's own need
+    r"\b(?:according to|in the words of|to quote)\b|"
+    r"(?<!doctor )(?<!therapist )(?<!sponsor )(?<!counsellor )(?<!neurologist )"
+    r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|begg?(?:s|ed)|forbade) (?:me|us) (?:not )?to\b"
+)
+_SAID_AFTER = re.compile(
+    r"[^.!?;\n]{0,80}?,['\"]? (?:(?:it|he|she|they|\w+) )?(?:says|said|say|claims|claimed|writes|wrote|warns|warned|"
+    r"shouts|shouted|goes)\b"
+)
+_WAS = re.compile(
+    r"\b(?:couldn't|could not|wouldn't|would not|was|were|hated|had|avoided|used to|made|got|\w+ed (?:me|us)|fainted|"
+    r"cried)\b"
+)
+_IS = re.compile(r"\b(?:can't|cannot|cant|don't|dont|won't|am|i'm|is|are|still|makes?|gives?|please|no|not|nothing)\b")
+_SINCE = re.compile(
+    r"[.!?] then\b|\bit(?:'s| has| is)(?: been)? (?:\w+ )?(?:years|decades)\b|"
+    r"\b(?:(?:i|we) can(?: again)?(?: now)?(?=[.,;!]|$| and\b)|these days|nowadays|"
+    r"(?:that's|that is) (?:done|gone|finished|history)|that was (?:back )?in|the second time|"
+    r"(?:years|decades?|man|woman|therapy) later|no longer|then i had|i've (?:\w+ed|since|learnt|got used)|"
+    r"(?:i'm|i am) (?:ready|well|fine|over|"
+    r"an? (?!wreck|mess|survivor|wimp|coward|chicken|baby|puddle|bit|little|parent|m[ou]m|dad|mother|father)\w+)\b|"
+    r"is all well|the second (?:one )?(?:\w+ed|made|is|was)\b|"
+    r"now (?:i|we|there|it|they)(?:'ve|'m|'s|'re)?(?! (?:can't|cannot|couldn't|don't|won't|avoid|still|hate)))"
+)
+_SKIPPED = re.compile(r"\w+(?:ly|ed|ing)")
+_ASKED_OF_YOU = re.compile(r"\b(?:can|could|would|will|if) you\b|\b\w+ to\s*$")
+_SUPPOSED = re.compile(
+    r"\bif \w+(?: \w+)? \w+ed (?:me|us)\b|"
+    r"\bif (?:i|we)(?:'d(?! rather)| (?:were|was|could|did|had|ever|still)(?! (?:to|known)\b))|"
+    r"\b(?:were|had) (?:i|we)\b(?! known)|"
+    r"\b(?:i|we)(?:'d| would| wouldn't|'d not| couldn't) have (?:been|gone|left|run|sat|seen|\w+ed)\b"
+)
+_NO = re.compile(r"(?:(?:has|have|had|contains?) )?(?:no|not|nothing|zero|none|nobody)\b")
+_HAS = re.compile(r"(?:has|have|had|contains?) ")
+_TOLD_OF = re.compile(
+    r"\b(?:it|there|this|they|he|she|(?:the|his|her|this|that) \w+)(?:'s| is| was| were| are| has| had| have|'d)"
+    r"(?: got| practically| hardly| really| almost)?\s*$"
+)
+_TOLD_HAVING = re.compile(r"\b(?:it|this|they|he|she|(?:the|his|her|this|that) \w+)\s*$")
+_WISHES = re.compile(
+    r"\b(?:please|pls|want|need|hop\w+|prefer\w*|long as|if|unless|make sure|sure|rules?|condition|only|must|wish|"
+    r"ideally|provided|so|check\w*|promise\w*|can|could|would|anything|something|recommend\w*|find)\b"
+)
+_DONE = re.compile(r"\s+(?:were|was|had|did|left|relations?|(?:in the \w+ )?this (?:year|week|month|summer|winter))\b")
+_GLADLY = re.compile(  # "I can't watch it without dancing"
+    r"[^.!?;,]{0,60}?\bwithout (?!(?:cry|sob|weep|feel|panick|shak|get|hav|flinch|winc|look|clos|cover|gag|turn|want|"
+    r"fear|relaps|spiral)\w*)\w+ing\b"
+)
+_TOWARDS = re.compile(r"\s*(?:straight |right |ahead )?to\b")
+_TELLS = re.compile(r"^(?!.*\b(?:where|when|which|that|who|if|there)\b).*\b(?:is|are|was|were)\b", re.S)
+
+
+def is_anothers(low: str, place: Place, start: int, end: int, said: Said | None, content_end: int) -> bool:
+    """ "The ratings board couldn't handle the blood", "it had no ghosts": told, and neither felt nor asked for."""
+    lead, phrase, tail = low[place[0] : start], low[start:end], low[max(end, content_end) : place[1]]
+    if said and said.level == "request":
+        if _is_told(lead, phrase, tail):
+            return True
+        return bool(SHUNS.match(phrase)) and not _ASKED_OF_YOU.search(lead) and _of_another(lead)
+    if UNABLE.match(phrase) and _GLADLY.match(low, end, place[1]):
+        return True
+    if SELF.search(phrase) or (said and phrase.startswith(_AMOUNT)):
+        return False
+    if said and said.after:
+        lead = low[place[0] : content_end] if SAME_SUBJECT.search(low, content_end, start) else ""
+    return _of_another(lead)
+
+
+def _of_another(lead: str) -> bool:
+    """True where what stands before a feeling in its sentence names whose it is, and not the seeker."""
+    clause = _HARD_EDGE.split(lead)[-1]
+    for piece in reversed(_PIECE.split(clause)):
+        if _ONESELF.search(piece):
+            return False
+        if "\0" in piece or any(w not in _NEUTRAL and not _SKIPPED.fullmatch(w) for w in re.findall(r"[\w']+", piece)):
+            return True
+    return False
+
+
+def _is_told(lead: str, phrase: str, tail: str) -> bool:
+    """True where "no" tells what a film has or what happened, and asks for nothing."""
+    if not _NO.match(phrase):
+        return False
+    if _DONE.match(tail) or " than " in tail:
+        return True
+    return not _WISHES.search(lead + tail) and bool((_TOLD_HAVING if _HAS.match(phrase) else _TOLD_OF).search(lead))
+
+
+def strays(phrase: str, between: str) -> bool:
+    """True where a request is not about what follows: "skip to the ghosts", "no screens is cruelty"."""
+    return bool(_TOWARDS.match(between) or (re.match(r"no\b", phrase) and _TELLS.search(between)))
+
+
+def is_supposed(clause: str) -> bool:
+    """ "If I were pregnant": what is not so."""
+    return bool(_SUPPOSED.search(clause))
+
+
+def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Pattern[str]) -> bool:
+    """ "People say that it is too bloody", "no blood, says my aunt": tells nothing of who writes it."""
+    lead = low[place[0] : start]
+    told = [m.end() for m in _REPORTS.finditer(lead) if _of_another(lead[: m.start()])]
+    if _BY_ACCOUNT.search(lead) or _SAID_AFTER.match(low, end, place[1]):
+        return True
+    if any(not SELF.search(lead, at) for at in told):
+        return True
+    if (asks := _ASKS_FOR.search(lead)) and _of_another(lead[: asks.start()]):
+        return True
+    listed = [m.end() for m in reported.finditer(low, place[0], start)]
+    return bool(listed) and not SELF.search(low, listed[-1], end)
+
+
+def is_over(low: str, place: Place, next_end: int, start: int, end: int, context: dict[str, re.Pattern[str]]) -> bool:
+    """True where a feeling belongs to the past, by what its sentence and the next (up to `next_end`) say."""
+    first, last = place
+    if context["over"].search(low, start, next_end):
+        return True
+    if _WAS.search(low, first, end) and not _IS.search(low, first, end) and _SINCE.search(low, end, end + 400):
+        return True
+    if context["still"].search(low, first, last):
+        return False
+    if context["past_always"].search(low, first, end):
+        return True
+    past = context["past_form"].search(low, max(first, start - 12), end)
+    return bool(past and context["past_time"].search(low, first, last))

@@ -18,9 +18,10 @@ from typing import Any
 import polars as pl
 
 from saferec_builder import cues, grammar, tables
+from saferec_builder.grammar import Said
 from saferec_builder.traits import Taxonomy
 
-VERSION = "rules-3"
+VERSION = "rules-4"
 NEAR = 120  # code points between a cue and what is said of it
 LONG = 400  # code points: so much of a sentence without an end is read on either side
 MOST = 40  # hits of one trait in one turn
@@ -50,16 +51,6 @@ class Hit:
     verdict: str  # present | unsure
     form: str  # explicit | implicit
     sure: float
-
-
-@dataclass(frozen=True)
-class _Said:
-    """A phrase that says how somebody stands to a content: level as in cues.toml."""
-
-    start: int
-    end: int
-    level: str
-    after: bool
 
 
 def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
@@ -135,7 +126,7 @@ def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
         yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
     genres = turn.signs.get((slug, "genre"), [])
     for start, end in genres:
-        if not turn.inside_another(slug, start, end):
+        if not turn.inside_another(slug, start, end) and not turn.led_by_another(slug, start):
             yield from _named(slug, turn, start, end, True)
     for start, end in turn.signs.get((slug, "cues"), ()):
         if not any(a <= start and end <= b for a, b in genres) and not turn.inside_another(slug, start, end):
@@ -192,12 +183,12 @@ class _Turn:
         return sorted({slug for slug, _ in self.signs})
 
     @cached_property
-    def said(self) -> list[_Said]:
+    def said(self) -> list[Said]:
         """Every phrase of aversion, liking or ease, by its start."""
-        found = (_Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
+        found = (Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
         return sorted((self._as_denied(s) for s in found), key=lambda s: s.start)
 
-    def _as_denied(self, said: _Said) -> _Said:
+    def _as_denied(self, said: Said) -> Said:
         """The same, or ease where it is denied: "not afraid of"."""
         if said.level in (*_GLAD, "slight"):
             return said
@@ -207,9 +198,9 @@ class _Turn:
             return said
         denied = grammar.DENIED.search(self.low[max(0, said.start - 30) : said.start])
         level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
-        return _Said(said.start, said.end, level, said.after) if denied else said
+        return Said(said.start, said.end, level, said.after) if denied else said
 
-    def _around(self, place: int) -> list[_Said]:
+    def _around(self, place: int) -> list[Said]:
         starts = self._starts
         return self.said[bisect_left(starts, place - NEAR) : bisect_right(starts, place + NEAR)]
 
@@ -217,12 +208,12 @@ class _Turn:
     def _starts(self) -> list[int]:
         return [s.start for s in self.said]
 
-    def before(self, start: int) -> _Said | None:
+    def before(self, start: int) -> Said | None:
         """The nearest phrase that governs what begins at `start`."""
         near = [s for s in self._around(start) if not s.after and s.start < start and self._governs(s, start)]
         return max(near, key=lambda s: (s.end, -s.start), default=None)
 
-    def _governs(self, said: _Said, start: int) -> bool:
+    def _governs(self, said: Said, start: int) -> bool:
         if said.end > start + 12:  # a phrase may swallow the first word or two of the content
             return False
         between = self.low[said.end : start]
@@ -230,28 +221,33 @@ class _Turn:
             return False
         if len(between.split()) > _REACH[said.level] or grammar.TURNING.search(between):
             return False
+        if said.level == "request" and grammar.strays(self.low[said.start : said.end], between):
+            return False
         pause = grammar.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
-        if pause is None:
+        if pause is None or (said.level == "fine" and re.search(r"\b(?:and|or)\b", between)):
             return True
         comma = said.end + pause.start()
         return len(pause[1].split()) <= 3 and any(
             said.end <= a < comma for spans in self.signs.values() for a, _ in spans
         )
 
-    def after(self, end: int) -> _Said | None:
+    def after(self, end: int) -> Said | None:
         """The nearest phrase that is said of what ends at `end`, in its sentence or by a pronoun just behind it."""
         near = [s for s in self._around(end) if s.after and s.start >= end and self._speaks_of(s, end)]
-        return min(near, key=lambda s: (s.level != "strong", s.start, -s.end), default=None)
+        eased = [s for s in near if s.level in _GLAD and not self.low[end : s.start].strip()]
+        return min(eased or near, key=lambda s: (s.level != "strong", s.start, -s.end), default=None)
 
-    def _speaks_of(self, said: _Said, end: int) -> bool:
+    def _speaks_of(self, said: Said, end: int) -> bool:
         between = self.low[end : said.start]
         others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
         if any(s.level in ("request", *_GLAD) for s in others):
             return False  # another content stands between: the phrase is about that one
-        if not grammar.TURNING.search(between):
+        if not grammar.TURNING.search(self.low, end, said.start):
             return len(between.split()) <= _REACH["after"]
         if not between.strip(" .?!,:\n"):
             return said.level == "strong"  # "Gore? No thanks."
+        if any(end < a < said.start for spans in self.signs.values() for a, _ in spans):
+            return False  # what is named in between has it
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
         return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
 
@@ -271,6 +267,11 @@ class _Turn:
         others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
         return any(a <= start and end <= b and (a, b) != (start, end) for spans in others for a, b in spans)
 
+    def led_by_another(self, slug: str, start: int) -> bool:
+        """True where another trait's content stands right before a kind of film and says which: "asylum horror"."""
+        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
+        return any(b + 1 == start for spans in others for _, b in spans)
+
     def names_another(self, slug: str, start: int, far: bool = False) -> bool:
         """True where the sentence (`far`: or what stands before it) names another trait's content: it is about that."""
         first, last = self.sentence(start)
@@ -278,18 +279,22 @@ class _Turn:
         others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part in ("cues", "genre"))
         return any(first <= a < last for spans in others for a, _ in spans)
 
-    def holds(self, start: int, end: int, said: _Said | None = None, content_end: int = 0) -> bool:
+    def holds(self, start: int, end: int, said: Said | None = None, content_end: int = 0) -> bool:
         """True where it is the seeker, or one who watches along, here and now."""
-        if self._is_over(start, end) or (said and self._is_hearsay(start, end)):
+        first, last = place = self.sentence(start)
+        context, lead = self.book.context, self.low[first:start]
+        if grammar.is_over(self.low, place, self.sentence(min(last + 1, len(self.low)))[1], start, end, context):
+            return False
+        if said and grammar.is_hearsay(self.low, place, start, end, context["reported"]):
+            return False
+        if grammar.is_supposed(self.low[first:end]):
+            return False
+        others = any(m["other"] for m in context["person"].finditer(lead))  # those who watch along count
+        if not others and grammar.is_anothers(self.low, place, start, end, said, content_end):
             return False
         return self._watches(start, end, self._reach_back(start, said, content_end))
 
-    def _is_hearsay(self, start: int, end: int) -> bool:
-        """ "People say that it is too bloody" tells nothing of who writes it."""
-        told = [m.end() for m in self.book.context["reported"].finditer(self.low, self.sentence(start)[0], start)]
-        return bool(told) and not grammar.SELF.search(self.low, told[-1], end)
-
-    def _reach_back(self, start: int, said: _Said | None, content_end: int) -> int:
+    def _reach_back(self, start: int, said: Said | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
         if said and said.after and not grammar.UNABLE.match(self.low, said.start):
             return start  # "leave that out" is the seeker's, whoever was named
@@ -322,27 +327,15 @@ class _Turn:
             self._likes[slug] = [a for a, s in near if s.level in ("like", "fine")]
         return self._likes[slug]
 
-    def _is_over(self, start: int, end: int) -> bool:
-        first, last = self.sentence(start)
-        sentence, context = self.low[first:last], self.book.context
-        later = self.low[start : self.sentence(min(last + 1, len(self.low)))[1]]
-        if context["over"].search(later):
-            return True
-        if context["still"].search(sentence):
-            return False
-        if context["past_always"].search(self.low[first:end]):
-            return True
-        return bool(
-            context["past_time"].search(sentence)
-            and context["past_form"].search(self.low[max(first, start - 12) : end])
-        )
-
     def _watches(self, start: int, end: int, since: int) -> bool:
         """Whose feeling it is: the nearest person named; others count where they watch along."""
         first, _ = self.sentence(start)
         ahead = list(self.book.context["person"].finditer(self.low, since, start))
         inside = [m for m in self.book.context["person"].finditer(self.low, start, end) if m[0] != "our" or not ahead]
+        ahead = [m for m in ahead if m[0] not in ("my", "our")] or ahead  # "a lad in my squad"
         who = inside[0] if inside else ahead[-1] if ahead else None
+        if inside and ahead and ahead[-1]["other"] and not self.low[ahead[-1].end() : start].strip():
+            who = ahead[-1]  # "my wife reads me the ending"
         if who is None:
             return True
         if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there

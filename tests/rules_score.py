@@ -1,8 +1,9 @@
 """python -m tests.rules_score [--tune]: what the rules find and miss on the demo's gold and on real turns.
 
 The demo's gold is split by the hash of the conversation's id. Cue lists were tuned on the half `tune`, the generator's
-sentence banks (not `unseen`), sentences of our own (tests/data/rules_development.toml) and real turns outside the
-labelled ones. Figures are of the half `report` and of the labelled real turns (tests/data/real_turns.csv, where
+sentence banks (not `unseen`), sentences and messages of our own (tests/data/rules_development.toml, rules_voices.toml)
+and real turns outside the labelled ones. Figures are of the half `report`, of messages that were not tuned on
+(rules_heldout.toml) and of the labelled real turns (tests/data/real_turns.csv, where
 SAFEREC_REAL_DATA is set): no text of theirs was looked at, but their figures were, several times, and once the trait
 and kind of each error; so they flatter a little.
 A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted beside it.
@@ -13,6 +14,7 @@ import csv
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -153,6 +155,20 @@ def flagged(gold: Gold, rows: list[dict[str, Any]], kind: str) -> tuple[int, int
     present = {r["subject"] for r in rows if r["verdict"] == "present"}
     names = {name for name, k in gold.kinds.items() if k == kind}
     return len(names & present), len(names & {r["subject"] for r in rows}), len(names)
+
+
+def messages(file: str) -> tuple[Rates, int, int]:
+    """Of messages of our own: explicit findings against the one trait of each, lookalikes flagged, all lookalikes."""
+    data = tomllib.loads((TURNS.parent / file).read_text(encoding="utf-8"))["trait"]
+    found = right = hit = flags = 0
+    for trait, row in data.items():
+        for text in (*row["says"], *row["not"]):
+            present = [h for h in rules.read(text) if h.verdict == "present"]
+            claimed, says = {h.trait for h in present if h.form == "explicit"}, text in row["says"]
+            found, right = found + len(claimed), right + (says and trait in claimed)
+            hit, flags = hit + (says and trait in {h.trait for h in present}), flags + (not says and bool(present))
+    sizes = [sum(len(row[kind]) for row in data.values()) for kind in ("says", "not")]
+    return Rates(found, right, sizes[0], hit), flags, sizes[1]
 
 
 def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:

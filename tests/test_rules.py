@@ -53,6 +53,12 @@ IMPLIED = {
     "we had to put him down on Friday": "animal_harm",
 }
 NOTHING = [  # what it is about
+    "The ratings board couldn't handle the blood",  # whose feeling it is stands before it
+    "If I were scared of snakes I'd hardly work with them",
+    "No drugs were harmed in the making of this evening",
+    "Nobody should have to listen to slurs, says the director",
+    "Blood is fine and so are spiders",
+    "I can't watch film births without laughing out loud",
     "I love gore, the bloodier the better",  # liking
     "I love being scared",
     "Bring on the jump scares",
@@ -263,6 +269,14 @@ def test_sentences_of_our_own() -> None:
     assert len(flagged) <= 3 and sum(len(row["not"]) for row in data.values()) == 418
 
 
+def test_whole_messages_of_our_own() -> None:
+    # tuned on the first, not on the second; there are 935 and 135 of them
+    figures = {name: rules_score.messages(f"rules_{name}.toml") for name in ("voices", "heldout")}
+    assert (figures["voices"][0].precision or 0) >= 0.92 and figures["voices"][1:] <= (12, 590)
+    assert (figures["heldout"][0].precision or 0) >= 0.87 and (figures["heldout"][0].recall or 0) >= 0.77
+    assert figures["heldout"][1:] <= (5, 73)
+
+
 def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))
     frames = {kind: data["frames"][kind] for kind in ("says", "not")}
@@ -280,8 +294,8 @@ def test_the_report_half() -> None:
     gold = rules_score.demo("report")
     rows = rules_score.proposals(gold)
     explicit = rules_score.rates(gold, rows, "explicit")
-    assert (explicit.precision or 0) >= 0.84 and (explicit.recall or 0) >= 0.86
-    assert rules_score.flagged(gold, rows, "lookalike")[0] <= 3
+    assert (explicit.precision or 0) >= 0.90 and (explicit.recall or 0) >= 0.78
+    assert rules_score.flagged(gold, rows, "lookalike")[0] <= 1
     assert rules_score.flagged(gold, rows, "none")[0] <= 1
 
 
@@ -291,6 +305,6 @@ def test_real_turns(real_data: Path) -> None:
     rows = rules_score.proposals(gold)
     print(rules_score.table("real turns", gold))
     every = rules_score.rates(gold, rows)
-    assert (every.precision or 0) >= 0.75 and (every.recall or 0) >= 0.55
+    assert (every.precision or 0) >= 0.77 and (every.recall or 0) >= 0.53
     present, _, size = rules_score.flagged(gold, rows, "none")
     assert present / size < 0.01
