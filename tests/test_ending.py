@@ -1,0 +1,74 @@
+"""What a machine refuses becomes one line that says what to do; Ctrl-C is heard wherever it falls."""
+
+import errno
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+
+from saferec_builder.cli import ending
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "a.csv"), "a.csv: No space left on device: make room"),
+        (OSError(errno.EROFS, "Read-only", "a", None, "b"), "a -> b: Read-only: let yourself write there"),
+        (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (shutil.Error([("a", "b", "[Errno 28] No space left"), ("c", "d", "[Errno 28] No space left")]), "make room"),
+        (ValueError("parquet: underlying IO error: No space left on device (os error 28)"), "make room"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), "make room"),
+    ],
+)
+def test_a_refusal_says_what_to_do(fault: Exception, told: str) -> None:
+    said = ending.line(fault)
+    assert said and told in said and len(said) < 200
+
+
+@pytest.mark.parametrize(
+    "fault", [FileNotFoundError(errno.ENOENT, "No such file", "a"), ValueError("28"), KeyError(28)]
+)
+def test_a_bug_is_no_refusal(fault: Exception) -> None:
+    assert ending.line(fault) is None
+
+
+def test_ctrl_c_that_a_library_turned_into_something_else_is_remembered() -> None:
+    with ending.listening() as pressed:
+        assert not pressed()
+        with pytest.raises(ValueError):
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ValueError("an import that failed") from None
+        assert pressed()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Falls:
+    """Ctrl-C while this is thrown away: Python drops the exception."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_in_a_destructor_comes_a_little_later() -> None:
+    with ending.listening() as pressed, pytest.raises(KeyboardInterrupt):
+        Falls()
+        for _ in range(1_000):
+            time.sleep(0.01)
+    assert pressed()
+
+
+def test_a_thread_that_is_not_the_first_hears_nothing() -> None:
+    heard = list[bool]()
+
+    def work() -> None:
+        with ending.listening() as pressed:
+            heard.append(pressed())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert heard == [False]
