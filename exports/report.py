@@ -8,7 +8,6 @@ are the only ones that its Content-Security-Policy lets run.
 import base64
 import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from exports import plots
-from saferec_builder.errors import ReleaseError, UsageError
+from saferec_builder.errors import ReleaseError, UsageError, plain
 
 HERE = Path(__file__).parent
 KNOWN = {
@@ -110,20 +109,6 @@ def render(figures: Mapping[str, Any]) -> str:
     room.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
     policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
     return room.get_template("report.html").render(f=figures, policy=policy, found=finding(figures["runs"]))
-
-
-# ---- what a text may hold
-
-
-def plain(text: str) -> str:
-    """The text, as long as before, with every character that is not meant to be seen shown as �."""
-    return "".join("\ufffd" if _strange(c) else c for c in text)
-
-
-def _strange(char: str) -> bool:
-    """Controls, halves of characters, and marks that turn the direction of what follows (joiners are letters' own)."""
-    turns = char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-    return turns or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t")
 
 
 def _hash(template: str, tag: str) -> str:

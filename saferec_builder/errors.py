@@ -11,6 +11,8 @@ SafeRecError
 +- TrainingError   a release, model or answer file that training cannot use
 """
 
+import unicodedata
+
 
 class SafeRecError(Exception):
     """Says where, what was found, what was wanted and what to do next, in one line."""
@@ -46,3 +48,14 @@ class HubError(SafeRecError):
 
 class TrainingError(SafeRecError):
     pass
+
+
+def plain(text: str) -> str:
+    """Outside text as a page or a terminal may show it, as long as before: what is not meant to be seen is �."""
+    return "".join("\ufffd" if _strange(c) else c for c in text)
+
+
+def _strange(char: str) -> bool:
+    """Controls, halves of characters, and marks that turn the direction of what follows (joiners are letters' own)."""
+    turns = char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    return turns or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t")

@@ -23,8 +23,7 @@ from saferec_builder.cli import (
     withdraw,
     workspace,
 )
-from saferec_builder.cli.say import plain
-from saferec_builder.errors import SafeRecError
+from saferec_builder.errors import SafeRecError, plain
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -227,8 +227,14 @@ def _check_people(who: People, assignments: "pl.DataFrame") -> None:
     if not who.names:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
     for name in who.names:
-        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
-            raise UsageError(f"reviewer {name!r}: a name has letters, digits and -_. only; it becomes a file's name")
+        if (
+            not name.replace("-", "").replace("_", "").replace(".", "").isalnum()
+            or name.startswith(".")
+            or len(name) > 64
+        ):
+            raise UsageError(
+                f"reviewer {name[:80]!r}: a name has at most 64 letters, digits and -_. only; it becomes a file's name"
+            )
     folded = [name.casefold() for name in who.names]
     if twice := sorted({name for name in folded if folded.count(name) > 1}):
         raise UsageError(f"{twice[0]!r} is named twice: reviewers and the adjudicator are different people")

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from saferec_builder.errors import plain
+
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
 
@@ -46,11 +48,6 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"
         f" ({counts.added:,} added, {counts.skipped:,} already there)"
     )
-
-
-def plain(text: str) -> str:
-    """Outside text for a terminal: what is no letter or sign, such as an escape sequence, is shown as �."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def _text(value: Any) -> str:

@@ -60,6 +60,7 @@ def serve(path: str) -> None:
     params.n_ctx, params.n_parallel = CONTEXT * AT_ONCE, AT_ONCE
     params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # one core is ours: its threads spin where they wait
     params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
+    params.hostnames = ["127.0.0.1"]
     server = xllamacpp.Server(params)
     print(json.dumps({"url": f"{server.listening_address}/v1"}), flush=True)
     sys.stdin.read()
