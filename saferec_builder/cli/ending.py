@@ -57,7 +57,7 @@ def listening() -> Iterator[Callable[[], bool]]:
 
     def press(number: int, frame: Any) -> None:
         presses.append(number)
-        signal.default_int_handler(number, frame)
+        raises(number, frame)
 
     def swallowed(told: Any) -> None:  # it fell into a destructor, where no exception can be raised: a little later
         if told.exc_type is KeyboardInterrupt:
@@ -68,11 +68,13 @@ def listening() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():  # only the main one hears of it
         yield lambda: False
         return
-    before, hook = signal.signal(signal.SIGINT, press), sys.unraisablehook
+    before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
+    vars(signal)["default_int_handler"] = press  # only before this one does asyncio end its tasks in order
     sys.unraisablehook = swallowed
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nothing is left to be tidied up
     try:
         yield lambda: bool(presses)
     finally:
         signal.signal(signal.SIGINT, before)
+        vars(signal)["default_int_handler"] = raises
         sys.unraisablehook = hook
