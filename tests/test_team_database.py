@@ -37,7 +37,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], store.
         if url:
             _empty(url)
             toml = folder / "saferec.toml"
-            toml.write_text(toml.read_text() + f'\n[store]\nurl = "{url}"\n')
+            toml.write_text(toml.read_text().replace("[store]\n", f'[store]\nurl = "{url}"\n'))
         return store.open_workspace(folder)
 
     yield workspace
