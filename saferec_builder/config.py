@@ -3,8 +3,9 @@
 import tomllib
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from saferec_builder.errors import UsageError
 from saferec_builder.violations import Rule
@@ -14,6 +15,21 @@ FILE = "saferec.toml"
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _pattern(text: str) -> str:
+    """A regular expression as polars reads them: without look-around and back references."""
+    import polars as pl
+
+    try:
+        pl.Series([""]).str.contains(text)
+    except pl.exceptions.ComputeError as fault:
+        why = next((line for line in str(fault).splitlines() if line.startswith("error: ")), "error: cannot be read")
+        raise ValueError(f"not a regular expression, {why}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
 
 
 class Dataset(_Section):
@@ -93,9 +109,9 @@ SUGGESTIONS = {
 
 class Reddit(_Section):
     subreddits: dict[str, str] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
-    flair: str | None = None  # None: the pattern in sources/threads.py
-    other_flair: str | None = None
-    request: str | None = None
+    flair: Pattern | None = None  # None: the pattern in sources/threads.py
+    other_flair: Pattern | None = None
+    request: Pattern | None = None
     upvotes: int = Field(10, ge=0)
     buckets: int = Field(16, ge=1, le=65_536)
 

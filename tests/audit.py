@@ -73,7 +73,8 @@ def installed() -> Pins:
 
 
 def pinned(path: Path) -> Pins:
-    lines = [line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    """Every pin of a requirements file, also of those that only some versions of Python need."""
+    lines = [line.partition("#")[0].partition(";")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     return {canonical(name): version for name, _, version in (line.partition("==") for line in lines if line)}
 
 

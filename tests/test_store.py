@@ -257,7 +257,13 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [("[oracle]\nviolated_at = 7", "violated_at"), ("[orcale]", "orcale"), ("[dataset", "not a TOML file")],
+    [
+        ("[oracle]\nviolated_at = 7", "violated_at"),
+        ("[orcale]", "orcale"),
+        ("[dataset", "not a TOML file"),
+        ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
+        ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
+    ],
 )
 def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:
     (workspace.root / "saferec.toml").write_text(line)
