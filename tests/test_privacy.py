@@ -137,6 +137,11 @@ def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> N
     assert not sure or privacy.suspect(pl.Series([text]))[0]
 
 
+@pytest.mark.parametrize("text", ["mail bob@163.com please", "jo@9-lives.co.uk", "ask @7-eleven_fan", "with @2-cool"])
+def test_the_search_over_many_texts_passes_by_no_host_or_handle_that_begins_with_figures(text: str) -> None:
+    assert privacy.find(text) and privacy.suspect(pl.Series([text]))[0]
+
+
 def test_what_is_left_of_an_overlap_is_searched_again():
     clean, counts = privacy.redact("my name is Anna Maria Lopez#1234")
     assert (clean, counts) == ("my name is [name] [handle]", {"handle": 1, "name": 1})
