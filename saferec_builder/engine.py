@@ -7,9 +7,12 @@ by the manifest, so that whoever is killed leaves a shard done or not done, and 
 import json
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,17 +95,24 @@ def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") 
 
 
 def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers: int) -> None:
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
     left = dict(shards)
     for _ in range(_TRIES):
         # a fresh interpreter each: threads of polars do not survive a fork
         with ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn")) as pool:
             try:
-                for done in as_completed([pool.submit(_shard, function, n, w, folder) for n, w in left.items()]):
+                with _deaf():
+                    begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
+                for done in as_completed(begun):
                     done.result()
             except BrokenProcessPool:  # a worker was killed and took the pool with it: do what is missing again
                 pass
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in active_children():
+                    worker.kill()
+                raise
         left = {name: work for name, work in left.items() if not _manifest(folder, name).exists()}
         if not left:
             return
@@ -110,6 +120,19 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
         f"{folder}: workers died {_TRIES} times (out of memory?), {len(left)} shards are missing: give fewer --workers"
         " and run the command again: it does only these"
     )
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start here do not hear Ctrl-C: this one does, and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:

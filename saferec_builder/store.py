@@ -32,7 +32,7 @@ _REMADE = {  # table -> what brings back the rows of a shard that is gone
     "warnings": "run `saferec-build catalog add` again on the same files, then `saferec-build adjudicate`",
     "proposals": "delete the folder tables/readings too and run `saferec-build propose` again (nothing is paid twice)",
     "readings": "run `saferec-build propose` again (nothing is paid twice)",
-    "drops": "nothing rests on it: every command that leaves something out names it again when it is run again",
+    "drops": "run any command again: nothing rests on these rows",
 }
 
 
@@ -92,7 +92,7 @@ def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.Data
 
 
 def _manifests(ws: Workspace, table: tables.Table) -> list[Path]:
-    return sorted((ws.root / "tables" / table.name).glob("*.json"))
+    return sorted((ws.root / "tables" / table.name).glob("[0-9]*-*.json"))
 
 
 def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:
@@ -108,7 +108,7 @@ def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:
         raise StoreError(f"{manifest}: schema {schema}, this program reads {tables.SCHEMA_VERSION}: update it")
     if not shard.exists() or shard.stat().st_size != size:
         raise StoreError(f"{shard}: half written or missing: {again}")
-    if told not in (None, _sha256(shard)):  # None: written before manifests had it
+    if told is not None and told != _sha256(shard):  # None: written before manifests had it
         raise StoreError(f"{shard}: not the bytes that were written: {again}")
     try:
         frame = pl.read_parquet(shard, glob=False, columns=list(table.columns))
@@ -155,7 +155,7 @@ def _without(frame: pl.DataFrame, table: tables.Table, manifests: Sequence[Path]
 
 def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
     """One more shard, by whose turn it is: what a killed run has left of its own is in nobody's way."""
-    number = 1 + max((int(m.name.split("-")[0]) for m in folder.glob("*.json")), default=-1)
+    number = 1 + max((int(m.name.split("-")[0]) for m in folder.glob("[0-9]*-*.json")), default=-1)
     for left in (*folder.glob("*.tmp"), *folder.glob(f"{number:06d}-*.parquet")):
         left.unlink()
     shard = folder / f"{number:06d}-{digest(new.select(table.key).rows())}.parquet"
@@ -181,7 +181,7 @@ def _turn(path: Path, refused: str | None = None) -> Iterator[None]:
     """Holds the lock of this file; waits for it, or raises where `refused` says what is at work."""
     import fcntl
 
-    with open(path, "a") as file:
+    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if refused else 0))
         except OSError as fault:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,6 +44,13 @@ def dies_once(work, folder):
 
 def dies_always(work, folder):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lasts(work, folder):
+    """One shard is done at once, the others go on until somebody ends them."""
+    while work:
+        time.sleep(0.05)
+    return square(work, folder)
 
 
 def waits(work, folder):
@@ -204,3 +213,22 @@ def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path)
         folder.mkdir()
     engine.map_shards(square, shards(1), tmp_path, ONE)
     assert alive.is_dir() and not dead.exists()
+
+
+def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
+    """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
+    code = (
+        "import sys; from pathlib import Path; from saferec_builder import engine; from tests import test_engine as t\n"
+        "if __name__ == '__main__':\n"
+        "    try: engine.map_shards(t.lasts, {'a': 0, 'b': 1, 'c': 1}, Path(sys.argv[1]), t.TWO)\n"
+        "    except KeyboardInterrupt: sys.exit(130)\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (tmp_path / "a.json").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
+    assert engine.map_shards(square, {"a": 0, "b": 1, "c": 1}, tmp_path, ONE)["b"] == {"square": 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.json", "b", "b.json", "c", "c.json"]

@@ -8,6 +8,7 @@ import pytest
 
 from saferec_builder import store, tables
 from saferec_builder.llm import batch as stage
+from saferec_builder.llm.server import Server
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running
 from tests.servers.llm_stub import completion
@@ -52,6 +53,24 @@ def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Work
     assert (again["added"], again["skipped"]) == (0, 5) and len(double.batches) == 1
     bill = store.read(workspace, tables.SPEND)
     assert (bill["requests"].sum(), bill["way"].unique().to_list()) == (5, ["batch"])
+
+
+@pytest.mark.parametrize(
+    ("rest", "error"),
+    [
+        ('"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "\\ud83d"}}]}}', None),
+        ('"error": {"code": 400}', "not answered: 400"),
+        ('"error": "expired"', "not answered: expired"),
+        ('"error": {"code": "\\ud83d"}', "not answered: ?"),
+        ('"response": {"status_code": "oops", "body": 1}', "bad request: status 0: 1"),
+        ('"response": [1]', "not answered: no reason given"),
+    ],
+)
+def test_a_line_that_names_a_request_is_never_lost(rest: str, error: str | None) -> None:
+    """It was paid for."""
+    reply = stage.reply_of(f'{{"custom_id": "r", {rest}}}', Server("m", "http://127.0.0.1:9"))
+    assert reply is not None and reply.request == "r"
+    assert reply.content == "?" if error is None else (reply.error or "").startswith(error)
 
 
 def test_what_a_batch_leaves_open_is_counted_and_sent_again(

@@ -139,11 +139,9 @@ def behind(workspace, label_studio) -> Iterator[tuple[store.Workspace, Proxy, re
 
 @pytest.mark.servers
 def test_two_pushes_at_once_are_one(behind, cli):
-    from saferec_builder.cli.servers import writing
-
     ws, proxy, tool = behind
     words = ("--url", proxy.url, "--token", tool.facts["token"], "-C", ws.root)
-    with writing(ws):
+    with store.alone(ws, "review push"):
         ran = cli("review", "push", "--reviewer", "ann", *words)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "another `review push` is at work" in ran.err

@@ -18,7 +18,7 @@ from typing import Any
 
 INTERRUPTED = 128 + signal.SIGINT
 FULL = "make room and run the same command again: it does what is missing"
-BARRED = "let yourself write there, or give another folder"
+BARRED = "let yourself write there (or read it), or give another folder"
 WHAT_NEXT = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,

@@ -56,12 +56,11 @@ class Place:
 def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     """New assignments, and every open task of everybody named where they review; a rerun adds nothing."""
     from saferec_builder import route, store, tables
-    from saferec_builder.cli import servers
 
     _check_people(who, desk.assignments)
     _check_texts(desk)
     send = _to_files(desk, who, place) if place.tool == "files" else _to_server(desk, who, place)
-    with servers.writing(desk.ws):
+    with store.alone(desk.ws, "review push"):
         desk = _probe(desk, wish.gold)
         due = queue(desk, wish.recheck)
         plan = _plan(desk, who, wish, due)

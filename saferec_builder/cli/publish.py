@@ -33,12 +33,12 @@ def publish(
     home = find(ws.releases, version)
     if home.name in reasons(ws.releases):
         raise ReleaseError(f"release {home.name} was withdrawn: {reasons(ws.releases)[home.name]}; publish another one")
-    if to is not None:
-        with store.alone(ws, "publish"):
+    with store.alone(ws, "publish"):
+        if to is not None:
             counts = _copy(home, to, dry)
-        say(counts, as_json, "files")
-    else:
-        say(_send(home, repo or ws.config.dataset.repo, public, gated, dry), as_json, "files")
+        else:
+            counts = _send(home, repo or ws.config.dataset.repo, public, gated, dry)
+    say(counts, as_json, "files")
 
 
 def _copy(home: Path, to: Path, dry: bool) -> Counts:

@@ -1,7 +1,5 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,21 +18,6 @@ if TYPE_CHECKING:
 def home(ws: "Workspace") -> Path:
     """Folder of the workspace's own Label Studio."""
     return ws.root / "label-studio"
-
-
-@contextmanager
-def writing(ws: "Workspace") -> Iterator[None]:
-    """One push at a time in a workspace; the lock goes with the process, however it ends."""
-    import fcntl
-
-    from saferec_builder.errors import ReviewError
-
-    with open(ws.root / ".review.lock", "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ReviewError(f"{ws.root}: another `review push` is at work: wait until it has ended") from None
-        yield
 
 
 def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> Any:

@@ -7,5 +7,5 @@ def main() -> None:
     try:
         from saferec_builder.cli.app import main as run
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(130)  # as ending.INTERRUPTED, which is not loaded yet
     run()

@@ -11,8 +11,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-
 from saferec_builder.errors import ProposerError
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.money import Purse
@@ -182,32 +180,27 @@ class _Desk:
         )
 
 
-class _Response(BaseModel):
-    status_code: int | None = None
-    body: Any = None
-
-
-class _Error(BaseModel):
-    code: str | None = None
-
-
-class _Line(BaseModel):
-    custom_id: str
-    response: _Response | None = None
-    error: _Error | None = None
-
-
 def reply_of(line: str, server: Server) -> Reply | None:
-    """The reply in one line of a batch's output or error file; None for a line that names no request."""
+    """The reply in one line of a batch's output or error file; None for a line that names no request.
+
+    It was paid for: of any line that names its request something is kept, whatever shape the rest has.
+    """
     try:
-        told = _Line.model_validate_json(line)
-    except ValidationError:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    if told.response in (None, _Response()):
-        said = (told.error.code if told.error else None) or "no reason given"
-        return Reply(told.custom_id, server.model, error=f"not answered: {said}", body=line)
-    assert told.response is not None
-    body = json.dumps(told.response.body, ensure_ascii=False)
-    if told.response.status_code == 200:
-        return read_body(told.custom_id, server.model, body)
-    return Reply(told.custom_id, server.model, error=refusal(told.response.status_code or 0, body), body=line)
+    if not isinstance(told, dict) or not isinstance(request := told.get("custom_id"), str):
+        return None
+    response, error = told.get("response"), told.get("error")
+    if not isinstance(response, dict) or (response.get("status_code") is None and response.get("body") is None):
+        said = error.get("code") if isinstance(error, dict) else error
+        return Reply(request, server.model, error=f"not answered: {_whole(str(said or 'no reason given'))}", body=line)
+    status, body = response.get("status_code"), _whole(json.dumps(response.get("body"), ensure_ascii=False))
+    if status == 200:
+        return read_body(request, server.model, body)
+    return Reply(request, server.model, error=refusal(status if isinstance(status, int) else 0, body), body=line)
+
+
+def _whole(text: str) -> str:
+    """Without half characters, such as an answer may end in that was cut off: no table holds them."""
+    return text.encode(errors="replace").decode()

@@ -112,7 +112,8 @@ _CODE = (
 )
 _UNIT = r"(?:,? (?:Apt|Apartment|Unit|Suite|Ste|Flat|Room)\b\.? ?#?\w+|,? #\d+)"
 _ADDRESS = re.compile(
-    rf"(?P<flat>(?:Flat|Apt|Apartment|Unit)\.? ?\w+, )?{_STREET}(?P<unit>{_UNIT})?(?:{_TOWN}(?P<code>{_CODE}))?"
+    rf"(?P<flat>\b(?:Flat|Apt|Apartment|Unit)\.? ?\w{{1,10}}, )?{_STREET}(?P<unit>{_UNIT})?"
+    rf"(?:{_TOWN}(?P<code>{_CODE}))?"
     rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
     r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>,? \d{4,5} [A-ZÄÖÜ]\w+)?"
     r"|(?P<fr>\d{1,4},? (?:bis )?(?:rue|avenue|boulevard|place|chemin|impasse|quai) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"

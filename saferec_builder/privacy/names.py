@@ -20,7 +20,7 @@ _KIN = (
     "|(?:mother|father|sister|brother|son|daughter)-in-law|year old|year-old"
 )
 _CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
-_NAME = rf"[{_CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+)*"
+_NAME = rf"[{_CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+){{0,4}}"
 _FULL = rf"{_NAME}(?: {_NAME}){{0,2}}"
 _TITLE = r"(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.? "
 _OPEN = r"[\"“”'‘*_(]{0,3}"  # my name is **Anna**
@@ -36,7 +36,7 @@ _CALLED = re.compile(
     rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?{_OPEN}(?P<name5>{_FULL})"
     rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{_KIN})(?: is|['’]s| are)? (?:called|named) "
     rf"{_OPEN}(?P<name6>{_FULL}|{_LOW})"
-    rf"|\b(?P<name7>{_NAME}) is my name\b"
+    rf"|(?<![\w'’-])(?P<name7>{_NAME}) is my name\b"
 )
 _SAID = ("name", "NAME", "Name", "called", " me ", "go by")  # one of them is in every match
 _KIN_OF = re.compile(
