@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
 
 pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # the tests run in the background: the commands that they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # would be as deaf to Ctrl-C as these
 
 
 @dataclass(frozen=True)

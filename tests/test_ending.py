@@ -9,6 +9,7 @@ import time
 import pytest
 
 from saferec_builder.cli import ending
+from saferec_builder.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,19 @@ def test_a_thread_that_is_not_the_first_hears_nothing() -> None:
     thread.start()
     thread.join()
     assert heard == [False]
+
+
+def test_who_was_started_deaf_stays_deaf() -> None:
+    """As by nohup, or in the background of a script: Ctrl-C there is meant for others."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ending.listening() as pressed:
+            signal.raise_signal(signal.SIGINT)
+            assert not pressed()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_line_without_end_keeps_where_it_was_and_what_to_do() -> None:
+    told = str(UsageError(f"traits.toml: {'9' * 9_000}: wanted a text"))
+    assert told.startswith("traits.toml: 999") and told.endswith("99: wanted a text") and len(told) < 1_600

@@ -288,7 +288,7 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
         (("push", "--tool", "files"), "nobody to review"),
         (("push", "--tool", "files", "--reviewer", "ann", "--reviewer", "Ann"), "named twice"),
         (("push", "--tool", "files", *TWO, "--adjudicator", "bo"), "named twice"),
-        (("push", "--tool", "files", "--reviewer", "../ann"), "a name has letters"),
+        (("push", "--tool", "files", "--reviewer", "../ann"), "a name has at most 64 letters"),
         (("pull", "--tool", "files", "nowhere.csv"), "no such file"),
     ],
 )

@@ -65,7 +65,8 @@ def listening() -> Iterator[Callable[[], bool]]:
         else:
             hook(told)
 
-    if threading.current_thread() is not threading.main_thread():  # only the main one hears of it
+    asked = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # else who started it wants it to go on (nohup, &)
+    if not asked or threading.current_thread() is not threading.main_thread():  # only the main one hears of it
         yield lambda: False
         return
     before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
