@@ -23,6 +23,8 @@ from tests import test_files_tool
 from tests.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
 
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+
 # ---- titles
 
 

@@ -44,6 +44,8 @@ from tests import reddit_dump, test_sources
 from tests.fuzz_strategies import CALM, TEXT, changed, values
 from tests.test_messages import said
 
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+
 CELLS = (
     st.sampled_from("1¦0¦2017¦film¦game¦tt0078748¦imdb:tt1¦Alien¦Mild¦Severe¦²¦٣¦\\N¦1e9¦9999999999¦Clear".split("¦"))
     | TEXT

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from annotation.answers import Pulled, Task
 from saferec_builder import store, tables, traits
 from saferec_builder.tables import REVIEWS
 from tests.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
+
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
 
 TAXONOMY = traits.load()
 TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]
