@@ -1,6 +1,7 @@
 """What a machine refuses becomes one line that says what to do; Ctrl-C is heard wherever it falls."""
 
 import errno
+import logging
 import shutil
 import signal
 import threading
@@ -45,6 +46,20 @@ def test_ctrl_c_that_a_library_turned_into_something_else_is_remembered() -> Non
                 raise ValueError("an import that failed") from None
         assert pressed()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_a_library_logs_of_ctrl_c_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    """As SQLAlchemy does where it falls into the closing of a connection."""
+    log = logging.getLogger("library")
+    with ending.listening(), pytest.raises(KeyboardInterrupt):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            log.error("closing a connection", exc_info=True)
+            raise
+    assert not caplog.records
+    log.error("of the next command")
+    assert len(caplog.records) == 1
 
 
 class Falls:

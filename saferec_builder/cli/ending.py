@@ -6,6 +6,7 @@ What was saved before stays, nothing is half there, and the same command run aga
 import _thread
 import atexit
 import errno
+import logging
 import os
 import re
 import shutil
@@ -57,6 +58,7 @@ def listening() -> Iterator[Callable[[], bool]]:
 
     def press(number: int, frame: Any) -> None:
         presses.append(number)
+        logging.disable()  # libraries log what it broke off, with a traceback
         raises(number, frame)
 
     def swallowed(told: Any) -> None:  # it fell into a destructor, where no exception can be raised: a little later
@@ -77,5 +79,6 @@ def listening() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(presses)
     finally:
         signal.signal(signal.SIGINT, before)
+        logging.disable(logging.NOTSET)
         vars(signal)["default_int_handler"] = raises
         sys.unraisablehook = hook
