@@ -9,12 +9,9 @@ import csv
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +19,7 @@ from saferec_builder import store
 from tests import cli_doc
 from tests import release_world as world
 from tests.conftest import Ran
+from tests.servers import parrot as parrots
 
 Cli = Callable[..., Ran]
 KEYS = {
@@ -37,36 +35,10 @@ REVIEWERS = ("canreva", "canrevb", "canrevc")
 NOTE = "canary-note-5511"
 
 
-class Parrot(BaseHTTPRequestHandler):
-    """Refuses everybody and repeats everything that it was sent."""
-
-    def answer(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        self.rfile.read(length)
-        said = json.dumps({"error": {"message": f"Incorrect API key provided: {dict(self.headers)}"}}).encode()
-        self.send_response(401)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(said)))
-        self.end_headers()
-        self.wfile.write(b"" if self.command == "HEAD" else said)
-
-    do_GET = do_POST = do_PUT = do_HEAD = do_PATCH = answer
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def parrot() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with parrots.running(401) as url:
+        yield url.removeprefix("http://")
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import os
 import re
 import shutil
 import stat
-import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from saferec_builder.errors import ReleaseError, plain
 from tests import release_world as world
 from tests.conftest import Ran
 from tests.doc_pages import DOCS, ROOT
+from tests.servers import parrot as parrots
 from tests.test_layering import files, imports
 from tests.test_report_xss import PAYLOADS
 
@@ -182,33 +181,10 @@ def test_no_escape_sequence_reaches_a_terminal(workspace: store.Workspace, cli: 
 # ---- secrets
 
 
-class Parrot(BaseHTTPRequestHandler):
-    """Refuses with 400 and repeats what it was sent: nobody's own words for a wrong key."""
-
-    def answer(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        said = json.dumps({"detail": f"bad request: {dict(self.headers)}"}).encode()
-        self.send_response(400)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(said)))
-        self.end_headers()
-        self.wfile.write(said)
-
-    do_GET = do_POST = do_PUT = do_PATCH = answer
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def parrot() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with parrots.running(400) as url:
+        yield url
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "argilla"])
