@@ -34,6 +34,12 @@ def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest
     assert all(name in shown for name in names)
 
 
+def test_rows_of_people_with_two_sensitivities_are_learnt_more_often() -> None:
+    few, many, none = {"traits": ["gore"]}, {"traits": ["gore", "animal_harm"]}, dict[str, list[str]](traits=[])
+    assert data.repeated([few, many, none], 3) == [few, many, none, many, many, many]
+    assert data.repeated([many], 0) == [many]
+
+
 def test_what_lists_were_refilled_with_is_taken_out_again(tmp_path: Path) -> None:
     release = data.open_release(small_release.write(tmp_path / "release"))
     rows = data.rows(release.folder, "sft", "train")

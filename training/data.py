@@ -128,6 +128,11 @@ def unfilled(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
     return found
 
 
+def repeated(table: Sequence[Row], times: int) -> list[Row]:
+    """The rows, and those of people with two or more sensitivities so many times more: they are few."""
+    return [*table, *[row for row in table if len(row["traits"]) > 1] * times]
+
+
 def read_gold(path: Path | str, release: Release) -> Gold:
     """A JSONL file of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
 

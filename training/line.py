@@ -6,7 +6,7 @@ from typing import Any
 
 from training import compat, evaluate, gdpo, generate, item_tokens, sft, tiny, trie
 from training.baselines import blind
-from training.data import labels_of, unfilled
+from training.data import labels_of, repeated, unfilled
 from training.decoding import FILE
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
@@ -45,7 +45,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
         if not settings["saferec"]["refill"]:
             table = unfilled(table, run.release.items)
-        table += [row for row in table if len(row["traits"]) > 1] * settings["saferec"]["repeat"]
+        table = repeated(table, settings["saferec"]["repeat"])
         return sft.train(speaker, table, settings, folder, _score(run, speaker, settings), seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
