@@ -32,7 +32,7 @@ _REMADE = {  # table -> what brings back the rows of a shard that is gone
     "warnings": "run `saferec-build catalog add` again on the same files, then `saferec-build adjudicate`",
     "proposals": "delete the folder tables/readings too and run `saferec-build propose` again (nothing is paid twice)",
     "readings": "run `saferec-build propose` again (nothing is paid twice)",
-    "drops": "run any command again: nothing rests on these rows",
+    "drops": "run what you ran again: each command names what it leaves out, and nothing rests on these rows",
 }
 
 
