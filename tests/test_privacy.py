@@ -137,6 +137,13 @@ def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> N
     assert not sure or privacy.suspect(pl.Series([text]))[0]
 
 
+def test_every_kind_that_stops_a_release_passes_its_first_look():
+    """What `find` would find, the search that saves time must not pass by."""
+    sure = [text for text in EVERY if {kind for *_, kind in privacy.find(text)} & checks.SURE]
+    passed = pl.Series(sure).filter(~privacy.suspect(pl.Series(sure))).to_list()
+    assert len(sure) > 250 and passed == []
+
+
 @pytest.mark.parametrize("text", ["mail bob@163.com please", "jo@9-lives.co.uk", "ask @7-eleven_fan", "with @2-cool"])
 def test_the_search_over_many_texts_passes_by_no_host_or_handle_that_begins_with_figures(text: str) -> None:
     assert privacy.find(text) and privacy.suspect(pl.Series([text]))[0]
