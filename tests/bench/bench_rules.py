@@ -20,6 +20,9 @@ def main() -> None:
         tell(f"rules.demo_{form}", rules_score.rates(gold, rows, form), goals)
     present, _, size = rules_score.flagged(gold, rows, "lookalike")
     figure("rules.demo_lookalikes_flagged", present / size, "share", "<= 0.05")
+    banks = rules_score.banks()
+    heard = rules_score.rates(banks, rules_score.proposals(banks))
+    figure("rules.banks_explicit_recall", heard.recall or 0.0, f"share of {heard.gold}", "none")
     if folder := os.environ.get("SAFEREC_REAL_DATA"):
         real = rules_score.real(Path(folder))
         found = rules_score.proposals(real)
