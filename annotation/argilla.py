@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TOOL = "argilla"
 BETWEEN = "\n\n"
+NOTHING = "-"  # stands beside a trait that is alone, since a choice has two options at least there; no slug is like it
 Places = list[tuple[int, int, int]]  # turn, where its text begins in the dialogue, its length; in code points
 
 
@@ -100,8 +101,8 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
             place=f"argilla data set {where} record {record['id']}",
             outcome="skipped" if row["status"] == "discarded" else str(values.get("outcome") or ""),
             asked=[t for t in facts.get("asked", []) if isinstance(t, str)],
-            present=list(values.get("present") or []),
-            unsure=list(values.get("unsure") or []),
+            present=[t for t in values.get("present") or [] if t != NOTHING],
+            unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
             note=values.get("note") or None,
             time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
             guideline=facts.get("guideline"),
@@ -205,14 +206,16 @@ class Server:
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
         page, name = GUIDELINES.read_text(encoding="utf-8"), "saferec-" + place.split("-")[-1]
+        asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
         with self._asked("make a data set") as api:
             room = api.workspaces.create(WorkspaceModel(name=place))
             made = api.datasets.create(DatasetModel(name=name, workspace_id=room.id, guidelines=page))
             for field, title in (("ask", "What is asked"), ("dialogue", "Conversation")):
                 settings = {"type": "text", "use_markdown": False}
                 api.fields.create(FieldModel(name=field, title=title, settings=settings, dataset_id=made.id))
-            for question in questions(taxonomy):
-                api.questions.create(QuestionModel(**question, dataset_id=made.id))
+            for question in asked:
+                question.dataset_id = made.id
+                api.questions.create(question)
             api.datasets.publish(made.id)
         return sync.Project(made.id, name, place, room.id)
 
@@ -286,10 +289,11 @@ def questions(taxonomy: Taxonomy) -> list[dict[str, Any]]:
     options = [
         {"value": t.slug, "text": t.slug, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
     ]
-    labels = {"options": options, "visible_options": len(options)}
-    many = {"type": "multi_label_selection", **labels}
+    shown = {"visible_options": len(options)} if len(options) > 2 else {}  # a smaller number is refused
+    ticked = options if len(options) > 1 else [*options, {"value": NOTHING, "text": "nothing else"}]
+    many = {"type": "multi_label_selection", "options": ticked, **shown}
     last = [{"value": word, "text": word} for word in (READ, RATHER_NOT)]
-    span = {"type": "span", "field": "dialogue", "allow_overlapping": True, **labels}
+    span = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **shown}
     asked = (
         ("evidence", "1. Read it all. 2. Mark the words that show it", span, False),
         ("present", "3. Present (what you leave unticked is absent)", many, False),

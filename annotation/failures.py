@@ -43,8 +43,12 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
     except refusals as fault:
         said = _without(hide, str(getattr(fault, "body", fault)))
         raise _of_status(getattr(fault, "status_code", None), said, where) from None
-    except (JSONDecodeError, ValidationError):
+    except JSONDecodeError:
         raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
+    except ValidationError as fault:
+        told = fault.errors(include_url=False, include_input=False)[0]
+        what = f"{fault.title}, {'.'.join(map(str, told['loc'])) or 'all of it'}: {told['msg']}"
+        raise ReviewError(f"{where}: not understood ({what}): is this address really the review server?") from None
 
 
 def _without(hide: str, text: str) -> str:

@@ -99,3 +99,15 @@ def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
     monkeypatch.setattr(Handler, "do_GET", lambda self: threading.Event().wait(1.0))
     with pytest.raises(failures.Unsure, match="ReadTimeout|RemoteProtocolError"):
         tool.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=0.2).projects("x")
+
+
+def test_what_a_library_refuses_is_named(odd):
+    """Not "no JSON came back", when it was our own question that it would not take."""
+    argilla.needed()
+    from argilla._models import QuestionModel
+
+    with (
+        pytest.raises(ReviewError, match=r"LabelQuestion.*visible_options|QuestionModel.*visible_options"),
+        failures.told("u", "do"),
+    ):
+        QuestionModel(name="x", settings={"type": "label_selection", "options": [], "visible_options": 1})

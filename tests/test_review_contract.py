@@ -167,3 +167,20 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
     reviews = store.read(ws, tables.REVIEWS)
     assert reviews.height > 0
     assert reviews.select(pl.col("simulated").all()).item()
+
+
+def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "one.toml"\n'))
+    (ws.root / "one.toml").write_text(
+        '[[trait]]\nslug = "gore"\nname = "Gore"\ndefinition = "Blood and wounds."\ntopics = ["gore"]\n'
+    )
+    shard = ws.root / "tables" / "proposals"
+    for file in shard.iterdir():  # the other trait is none here
+        file.unlink()
+    claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    review("push", *TWO, "--all")
+    tool.answer("ann", says(YES | {"c2": {}}))
+    review("pull")
+    assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])

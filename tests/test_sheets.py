@@ -1,6 +1,7 @@
 """Tasks as servers show them and answers as servers give them: offsets, verdicts, faults; no server needed."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,23 @@ def test_every_trait_is_in_the_interface_and_every_control_too():
     for slug in TAXONOMY.slugs:
         assert page.count(f'value="{slug}"') == 3  # to mark, present, unsure
     assert all(f'name="{name}"' in page for name in label_studio.CONTROLS)
+
+
+@pytest.mark.parametrize("many", [1, 2, 3])
+def test_argilla_takes_a_taxonomy_of_few_traits(many):
+    """Its library and server want two options of a choice, and of a number of visible ones three."""
+    argilla.needed()
+    from argilla._models import QuestionModel
+
+    few = replace(TAXONOMY, traits=TAXONOMY.traits[:many])
+    for question in argilla.questions(few):
+        settings = QuestionModel(**question).settings.model_dump()
+        options = settings.get("options") or []
+        assert "selection" not in settings["type"] or len(options) > 1
+        assert set(few.slugs) <= {o["value"] for o in options} or question["name"] in ("note", "outcome")
+
+
+def test_nothing_else_is_no_trait():
+    values = {"present": {"value": [argilla.NOTHING]}, "unsure": {"value": [argilla.NOTHING]}}
+    (said,) = argilla.said_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x")
+    assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])
