@@ -189,7 +189,7 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
 
     A title that the catalog does not hold, or holds twice, is unknown; a misspelt trait is an error.
     """
-    masks: dict[tuple[str, ...], int] = {}
+    masks: dict[tuple[str, ...], tuple[int, int]] = {}
     dated, several = _dated(oracle, index, domain)
     apart, left = titles.YEARS_APART, _REMEMBERED
 
@@ -200,20 +200,21 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
         if not left:
             left = _REMEMBERED
             check.cache_clear()
-        mask = masks.get(traits)
-        if mask is None:
-            mask = masks[traits] = oracle.mask(traits)
-        name, find = title.lower(), titles.find
-        one = dated.get(name)
+        asked = masks.get(traits)
+        if asked is None:
+            mask = oracle.mask(traits)
+            asked = masks[traits] = mask << 12, mask << 44  # as _dated packs the bits
+        one = dated.get(title.lower())
         if one is None:
-            packed = several.get(name)
-            if packed is None:
-                find = titles.by_forms
-            elif packed and year is not None:
-                one = _nearest(packed, year)
-        if one is not None and year is not None and -apart <= (one & 4095) - year <= apart:
-            return "violated" if one >> 12 & mask else "unknown" if one >> 44 & mask else "clear"
-        return VERDICTS[verdict_of(oracle, oracle.row(find(index, title, year, domain).item), mask)]
+            return VERDICTS[named(titles.by_forms(index, title, year, domain), asked[0] >> 12)]
+        if year is not None:
+            one = one or _nearest(several.get(title.lower(), []), year)
+            if one and -apart <= (one & 4095) - year <= apart:
+                return "violated" if one & asked[0] else "unknown" if one & asked[1] else "clear"
+        return VERDICTS[named(titles.find(index, title, year, domain), asked[0] >> 12)]
+
+    def named(match: titles.Match, mask: int) -> int:
+        return verdict_of(oracle, oracle.row(match.item), mask)
 
     return check
 
@@ -221,10 +222,11 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
 def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dict[str, int], dict[str, list[int]]]:
     """(titles, in lower case, of one item: unknown bits, violated bits and the year in one number; those of several).
 
-    Titles that need more than the nearest year have an empty list: `titles.find` knows them.
+    A title of several items is 0 in the first; one that needs more than the nearest year is not in the
+    second: `titles.find` knows it.
     """
     if oracle.codes.shape[1] > 32:
-        return {}, {title: [] for title in index.spelt}
+        return dict.fromkeys(index.spelt, 0), {}
     bits, row = oracle.bits[1], oracle.row
     dated: dict[str, int] = {}
     several: dict[str, list[int]] = {}
@@ -233,15 +235,17 @@ def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dic
         if len(packed) == len(rows) == 1:
             dated[title] = packed[0]
         else:
-            several[title] = packed if len(packed) == len(rows) else []
+            dated[title] = 0
+            if len(packed) == len(rows):
+                several[title] = packed
     return dated, several
 
 
-def _nearest(packed: list[int], year: int) -> int | None:
-    """The one item whose year is nearest; None where two are."""
+def _nearest(packed: list[int], year: int) -> int:
+    """The one item whose year is nearest; 0 where there is none or two are."""
     apart = [abs((one & 4095) - year) for one in packed]
-    least = min(apart)
-    return packed[apart.index(least)] if apart.count(least) == 1 else None
+    least = min(apart, default=0)
+    return packed[apart.index(least)] if apart.count(least) == 1 else 0
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -231,7 +231,7 @@ def test_remakes_asked_one_by_one_are_the_items_that_titles_find():
     codes = np.random.default_rng(1).integers(0, 3, (len(rows), 1)).astype(np.int8)
     known, shelf = violations.oracle([row[0] for row in rows], ["x"], codes), titles.index(rows)
     check = violations.checker(known, shelf)
-    asked = [(f"FILM {n}", year) for n in range(len(years)) for year in (None, *range(1986, 1999))]
+    asked = [(f"FILM {n}", year) for n in range(len(years)) for year in (None, 0, 1, *range(1986, 1999))]
     want = [violations.verdict(known, titles.find(shelf, *one).item, ["x"]) for one in asked]
     assert [check(*one, ("x",)) for one in asked] == want
     assert set(want) == set(violations.VERDICTS)
