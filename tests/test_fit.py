@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +37,7 @@ pytestmark = [
     # TRL 1.16 asks transformers 5.23 by an older name
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
 ]
+ROOT = Path(__file__).parent.parent
 SHORT = ["warmup_steps=0", "saferec.checks=1", "saferec.thin=0", "logging_steps=1"]
 
 
@@ -170,7 +174,10 @@ def test_a_checkpoint_counts_once_it_is_whole(tmp_path: Path) -> None:
 
 def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) -> None:
     class Model:
-        def save_pretrained(self, folder: Path) -> None:
+        def parameters(self) -> list[Any]:
+            return []
+
+        def save_pretrained(self, folder: Path, state_dict: Any = None) -> None:
             (folder / "weights").write_text(self.name)
 
     def at(step: int, name: str, keeper: Any) -> None:
@@ -192,6 +199,37 @@ def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) 
     assert [json.loads(line)["step"] for line in (tmp_path / "validation.jsonl").read_text().splitlines()] == [1, 2, 3]
     at(4, "d", after)
     assert after.best["step"] == 4 and (tmp_path / "weights").read_text() == "d"
+
+
+def test_a_model_spread_over_two_processes_is_kept_whole(tmp_path: Path) -> None:
+    """FSDP2: both ask it for answers, both give their half of the weights, the first writes what one alone would."""
+    from transformers import AutoModelForCausalLM
+
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run([*launch, "-m", "tests.sharded", str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("score 1.000") == 1, done.stderr
+    alone, kept = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("alone", "kept"))
+    assert alone.keys() == kept.keys() and all(torch.equal(alone[name], kept[name]) for name in alone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "adapter", "told"),
+    [("ZERO3", False, "ZeRO-3"), ("FSDP", True, "saferec.lora=0"), ("FSDP", False, None), ("ZERO2", True, None)],
+)
+def test_what_would_end_without_weights_is_refused_at_once(kind: str, adapter: bool, told: str | None) -> None:
+    plugin = SimpleNamespace(zero_stage=int(kind[-1])) if kind.startswith("ZERO") else None
+    state = SimpleNamespace(deepspeed_plugin=plugin)
+    trainer = SimpleNamespace(
+        is_fsdp_enabled=kind == "FSDP",
+        is_deepspeed_enabled=plugin is not None,
+        accelerator=SimpleNamespace(state=state),
+        model=SimpleNamespace(peft_config={}) if adapter else SimpleNamespace(),
+    )
+    if told is None:
+        fit.refuse_spread(trainer)
+        return
+    with pytest.raises(TrainingError, match=told):
+        fit.refuse_spread(trainer)
 
 
 def test_rank_zero_is_no_adapter() -> None:

@@ -40,18 +40,33 @@ def keeper(folder: Path, score: Score, every: int, say: Callable[[str], None] = 
             self.lines.append(line)
             if better:
                 self.best = line
+            weights = gathered(model) if better else None
             if first():
-                self.write(model if better else None)
+                self.write(model if better else None, weights)
                 said = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
                 say(f"  step {step}: {said}" + " *" * better)
 
-        def write(self, model: Any) -> None:
+        def write(self, model: Any, weights: Any) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             if model is not None:
-                model.save_pretrained(folder / ADAPTER if hasattr(model, "peft_config") else folder)
+                model.save_pretrained(folder / ADAPTER if hasattr(model, "peft_config") else folder, state_dict=weights)
             (folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
 
     return Keeper()
+
+
+def gathered(model: Any) -> Any:
+    """Weights that FSDP2 has spread over the processes, whole on the first; None where each holds them all.
+
+    Every process has to ask.
+    """
+    from torch.distributed.tensor import DTensor
+
+    if not any(isinstance(weight, DTensor) for weight in model.parameters()):
+        return None
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
 
 
 def _before(folder: Path, start: int) -> list[dict[str, float]]:

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import TrainingError
 from training import curves
 from training.best import ADAPTER, Score, checkpoint, keeper, step_of
 from training.decoding import save
@@ -20,6 +21,7 @@ def fit(
     """
     from transformers.trainer_callback import PrinterCallback
 
+    refuse_spread(trainer)
     at = checkpoint(folder / "trainer")
     if at and first():
         print(f"  goes on from step {step_of(at)}")
@@ -41,6 +43,14 @@ def fit(
 
     alone(write)
     return {"steps": trainer.state.global_step, "validation": best.best, "log": log}
+
+
+def refuse_spread(trainer: Any) -> None:
+    """Weights spread over processes in a way that nobody here could gather: better told now than after the training."""
+    if trainer.is_deepspeed_enabled and trainer.accelerator.state.deepspeed_plugin.zero_stage == 3:
+        raise TrainingError("DeepSpeed ZeRO-3: the best model on validation could not be kept: wanted stage 1 or 2")
+    if trainer.is_fsdp_enabled and hasattr(trainer.model, "peft_config"):
+        raise TrainingError("FSDP: an adapter could not be merged at the end: wanted saferec.lora=0, or no FSDP")
 
 
 def every(trainer: Any, checks: int) -> int:
