@@ -1,6 +1,7 @@
 """The client against a server that fails in every known way (a stub, see servers/llm_stub.py)."""
 
 import asyncio
+import json
 import random
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.errors import ProposerError
+from saferec_builder.llm.server import read_body
 from saferec_builder.llm.wire import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, half, probe, reset, running, says, slow, status
 
@@ -82,6 +84,33 @@ def test_each_fault_is_a_reply_with_its_reason(stub: Stub, name: str) -> None:
     reply = ask(stub, "hard")[0]
     assert (reply.reason, reply.content) == (reason, None if reason else "fine")
     assert stub.asked.count("hard") == sent
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
+        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # no table holds such a number
+        ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
+        ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
+        ("7 tokens", (None, None)),
+    ],
+)
+def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | None, int | None]) -> None:
+    """It was paid for, whatever the server says of its price."""
+    text = json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": usage})
+    reply = read_body("r", "m", text)
+    assert (reply.content, reply.error, reply.tokens_in, reply.tokens_out) == ("fine", None, *tokens)
+
+
+@pytest.mark.timeout(60)  # what is guarded against takes minutes: each request was held against all before it
+def test_a_purse_holds_a_whole_batch() -> None:
+    server = llm.Server("m", "http://127.0.0.1:9")
+    purse = llm.Purse(llm.Price(0.0, 500.0), limit=200_000.5)  # 2,000 tokens of an answer: 1 USD a request
+    assert all(purse.hold(f"r{n}", server, 0) for n in range(200_000))
+    assert not purse.hold("one more", server, 0)
+    purse.pay(llm.Reply("r7", "m"), 0)  # for nothing
+    assert purse.hold("one more", server, 0) and not purse.hold("another", server, 0)
 
 
 def test_a_timeout_is_a_reply_with_its_reason(stub: Stub) -> None:
@@ -235,6 +264,7 @@ def test_a_proxy_is_not_asked_for_this_machine(stub: Stub, monkeypatch: pytest.M
         ([says("The sea is calm.")], "ignores response_format json_schema (found 'The sea is calm.'"),
         ([says('{"word": "calm"}')], "ignores response_format json_schema"),
         ([says("[1]")], "ignores response_format json_schema"),
+        ([says("[" * 100_000)], "ignores response_format json_schema"),
         ([status(401)], "key refused: status 401"),
         ([status(404, "no such model")], "status 404: no such model"),
         ([status(200, "<p>hi")], "web page instead of JSON"),

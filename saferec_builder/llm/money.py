@@ -48,6 +48,7 @@ class Purse:
     spent: float = 0.0
     habit: Habit = field(default_factory=Habit)
     held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost
+    aside: float = 0.0  # the sum of `held`: a batch holds tens of thousands
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
 
     def hold(self, request: str, server: Server, sent: int) -> bool:
@@ -55,14 +56,15 @@ class Purse:
         if self.limit is None or self.price is None:
             return True
         worst = self.price.of(SAFETY * sent / self.habit.bytes_per_token, server.longest_answer)
-        if self.spent + sum(self.held.values()) + worst > self.limit:
+        if self.spent + self.aside + worst > self.limit:
             return False
+        self.aside += worst - self.held.get(request, 0.0)
         self.held[request] = worst
         return True
 
     def pay(self, reply: Reply, sent: int) -> None:
         """What came back for a request that was sent: billed by its tokens, or for nothing where none are named."""
-        self.held.pop(reply.request, None)
+        self.aside -= self.held.pop(reply.request, 0.0)
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
         self.spent += usd

@@ -58,6 +58,6 @@ async def probed(wire: Wire, server: Server) -> Server:
 def _word(content: str) -> Any:
     try:
         answer = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return answer.get("word") if isinstance(answer, dict) else None

@@ -89,9 +89,13 @@ class _Choice(BaseModel):
     message: _Message
 
 
-def _believed(value: Any) -> Any:
+def _believed(value: Any) -> int | None:
     """A count of tokens that a request can have had; what no request can have is as if the server named none."""
-    return value if not isinstance(value, int | float) or 0 <= value <= MOST_TOKENS else None
+    return int(value) if isinstance(value, int | float) and 0 <= value <= MOST_TOKENS else None
+
+
+def _object(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
 
 
 _Tokens = Annotated[int | None, BeforeValidator(_believed)]
@@ -104,12 +108,12 @@ class _Details(BaseModel):
 class _Usage(BaseModel):
     prompt_tokens: _Tokens = None
     completion_tokens: _Tokens = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: Annotated[_Details | None, BeforeValidator(_object)] = None
 
 
 class _Body(BaseModel):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(_object)] = None  # an odd one costs nobody the answer
 
 
 def read_body(request: str, model: str, text: str) -> Reply:
