@@ -39,13 +39,14 @@ def escalated(
     proposals: pl.DataFrame,
     earlier: Sequence[Who],
     *,
+    read: Collection[str],
     band: tuple[float, float],
     skip_silent: bool,
 ) -> set[str]:
     """Of these subjects, those that the next proposer of a cascade reads, after the `earlier` ones have.
 
-    After the rules alone: all (or with skip_silent those on which the rules have a word). After a model: what it is
-    unsure of, and what it sees differently from an earlier one.
+    After the rules alone: all (or with skip_silent those on which the rules have a word). After a model: of what it
+    has `read`, what it is unsure of, and what it sees differently from an earlier one.
     """
     if not earlier:
         return set(subjects)
@@ -54,7 +55,7 @@ def escalated(
     if last[0] == "rules":
         return set(said["subject"]) & set(subjects) if skip_silent else set(subjects)
     doubts = unsure(said, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
-    return doubts & set(subjects)
+    return doubts & set(subjects) & set(read)  # silence on what it was not asked is no opinion
 
 
 def tally(samples: Sequence[Sequence[Row]]) -> list[Row]:

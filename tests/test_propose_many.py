@@ -58,6 +58,13 @@ def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Wo
     assert ask("--proposer", "openai:small,openai:large").json["added"] == 0
 
 
+def test_the_third_of_a_cascade_reads_what_the_second_left_in_doubt(ask: Any, workspace: store.Workspace) -> None:
+    fill(workspace, *TEXTS)
+    ran = ask("--proposer", "openai:small,openai:large,openai:huge").json
+    # of the sure claim on "no blood for me please" the second was never asked: its silence is no dispute
+    assert [ran[name]["in"] for name in ("small", "large", "huge")] == [3, 1, 0]
+
+
 def test_a_jury_reads_everything_and_keeps_every_vote(ask: Any, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     ran = ask("--proposer", "jury").json
@@ -106,10 +113,17 @@ def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
         ("quiet", "gore", "a", "present", 0.9),  # the rules are: no dispute
     )
     subjects = ["sure", "band", "edge", "unsure", "apart", "quiet", "nothing"]
-    how: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
+    how: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
     assert votes.escalated(subjects, rows, [("rules", "v")], **how) == set(subjects)
     assert votes.escalated(subjects, rows, [("rules", "v")], **how | {"skip_silent": True}) == {"apart"}
     assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **how) == {"band", "unsure", "apart"}
+
+
+def test_who_was_not_asked_disputes_nothing() -> None:
+    rows = said(("sure", "gore", "a", "present", 0.9), ("both", "gore", "a", "present", 0.5))  # b read `both` alone
+    who = [("a", "v"), ("b", "v")]
+    how: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
+    assert votes.escalated(["sure", "both"], rows, who, read={"both"}, **how) == {"both"}
 
 
 def test_a_tally_counts_silence_as_absent() -> None:

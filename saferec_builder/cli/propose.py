@@ -101,17 +101,23 @@ def together(counts: dict[str, Counts]) -> Counts:
 
 def _current(world: Any) -> Any:
     """Proposals on the texts as they are now."""
+    from saferec_builder import tables
+
+    return _calibrated(world, _of_now(world, tables.PROPOSALS))
+
+
+def _of_now(world: Any, table: Any) -> Any:
+    """A table's rows on the texts as they are now."""
     import polars as pl
 
-    from saferec_builder import store, tables
+    from saferec_builder import store
 
     now = pl.DataFrame(
         [(s.subject, s.digest) for s in world.subjects],
         schema={"subject": pl.String, "digest": pl.String},
         orient="row",
     )
-    rows = store.read(world.ws, tables.PROPOSALS).filter(kind=world.kind)
-    return _calibrated(world, rows.join(now, on=["subject", "digest"], how="semi"))
+    return store.read(world.ws, table).filter(kind=world.kind).join(now, on=["subject", "digest"], how="semi")
 
 
 def _calibrated(world: Any, rows: Any) -> Any:
@@ -138,12 +144,14 @@ def _calibrated(world: Any, rows: Any) -> Any:
 
 
 def _doubts(world: Any, earlier: list[Any]) -> set[str]:
-    from saferec_builder import rules, votes
+    from saferec_builder import rules, tables, votes
 
     wanted = world.ws.config.propose
     who = [(step.name, world.prompt.version if step.server else rules.VERSION) for step in earlier]
     subjects = [s.subject for s in world.subjects]
-    return votes.escalated(subjects, _current(world), who, band=wanted.uncertain, skip_silent=wanted.skip_silent)
+    read = _of_now(world, tables.READINGS).filter(proposer=who[-1][0], version=who[-1][1])["subject"]
+    how: dict[str, Any] = {"read": set(read), "band": wanted.uncertain, "skip_silent": wanted.skip_silent}
+    return votes.escalated(subjects, _current(world), who, **how)
 
 
 def _uncertain(world: Any, step: Any) -> set[str]:
@@ -167,7 +175,9 @@ def _purse(ws: Any, step: Any, budget: float | None) -> Any:
     spent = float(bills["usd"].sum())
     mine = bills.filter(model=step.name)
     sent, tokens, out, n = (float(mine[c].sum()) for c in ("bytes_out", "tokens_in", "tokens_out", "requests"))
-    habit = Habit(sent / tokens if tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out)
+    habit = Habit(
+        sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
+    )
     return llm.Purse(step.price, budget, spent, habit)
 
 
