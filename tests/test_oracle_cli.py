@@ -195,6 +195,8 @@ def test_a_key_goes_to_nobody_else(cli, ws, monkeypatch):
     assert (ran.code, "DDD_API_KEY is not set" in ran.err) == (1, True)
     with pytest.raises(UsageError, match="https"):
         fetch.Site("k", "http://example.org")
+    with pytest.raises(UsageError, match="--base is no address"):
+        fetch.Site("k", "https://[::1")
 
 
 def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
