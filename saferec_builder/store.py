@@ -6,7 +6,6 @@ row is there twice. What was damaged since it was written is named with the comm
 of the project is here.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ import polars as pl
 from saferec_builder import config, tables
 from saferec_builder.errors import StoreError
 from saferec_builder.tables import digest
+from saferec_builder.turns import turn
 
 SECRET = 32  # bytes
 _MINE = "run `saferec-build mine` again on the same files"
@@ -137,7 +137,7 @@ def _append_bulk(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int
         return 0
     folder = ws.root / "tables" / table.name
     folder.mkdir(parents=True, exist_ok=True)
-    with _turn(folder / ".lock"):
+    with turn(folder / ".lock", f"{folder}: another command", wait=True):
         new = _without(new, table, [m for m in _manifests(ws, table) if m not in seen])
         if not new.is_empty():
             _write(folder, table, new)
@@ -172,23 +172,7 @@ def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
 
     The lock goes with the process, however it ends.
     """
-    with _turn(ws.root / f".{what.replace(' ', '-')}.lock", None if wait else f"{ws.root}: another `{what}`"):
-        yield
-
-
-@contextmanager
-def _turn(path: Path, refused: str | None = None) -> Iterator[None]:
-    """Holds the lock of this file; waits for it, or raises where `refused` says what is at work."""
-    import fcntl
-
-    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if refused else 0))
-        except OSError as fault:
-            if fault.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StoreError(f"{refused} is at work: wait until it has ended, then run it again") from None
-            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
-                raise
+    with turn(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
         yield
 
 

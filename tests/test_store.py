@@ -4,6 +4,9 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -173,6 +176,21 @@ def test_one_at_a_time(workspace: store.Workspace) -> None:
     with store.alone(workspace, "release"), ThreadPoolExecutor(1) as pool:
         second = pool.submit(_adjudicate, workspace)
         assert second.result() == "done"
+
+
+def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, cli, monkeypatch) -> None:
+    monkeypatch.setattr("saferec_builder.turns.SILENT", 0.2)
+    words = ("review", "opt-out", "ann", "gore", "--json", "-C", workspace.root)
+    holder = "import sys, fcntl; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); input()"
+    lock = workspace.root / ".review-opt-out.lock"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", holder, str(lock)], **pipes) as other:
+        assert other.stdin and other.stdout and other.stdout.readline()
+        threading.Timer(1.0, other.stdin.close).start()
+        ran = cli(*words)
+    assert (ran.code, ran.json["added"]) == (0, 1)
+    assert ran.err == f"{workspace.root}: another `review opt-out` is at work: waiting until it has ended\n"
+    assert cli(*words).err == ""
 
 
 def _adjudicate(ws: store.Workspace) -> str:
