@@ -267,9 +267,8 @@ class Server:
 
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         """user id -> reviewer."""
-        wanted = {accounts.get(name, name): name for name in names}
         with self._asked("list the users") as api:
-            return {str(user.id): wanted.get(user.username, user.username) for user in api.users.list()}
+            return names_of({str(user.id): user.username for user in api.users.list()}, accounts, names)
 
     def said(self, project: sync.Project, people: dict[str, str]) -> Iterator[Said]:
         try:
@@ -277,6 +276,16 @@ class Server:
                 yield from said_of(record, people, project.name)
         except failures.Missing:
             return  # deleted between the list and now
+
+
+def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+    """user id -> reviewer; a stranger whose user name is a reviewer's, who has another account, is not them."""
+    names = list(names)
+    wanted = {accounts.get(name, name): name for name in names}
+    return {
+        user: wanted[known] if known in wanted else f"user-{user[:8]}" if known in names else known
+        for user, known in people.items()
+    }
 
 
 def _slug(mark: str) -> str:

@@ -343,10 +343,13 @@ def _project(found: Any) -> sync.Project:
 
 
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
-    """user id -> reviewer, by the account given in saferec.toml, else by a name that fits."""
+    """user id -> reviewer, by the account given in saferec.toml, else by a name that fits; no stranger gets theirs."""
+    names = list(names)
     wanted = {accounts.get(name, name).casefold(): name for name in names}
+    taken = {name.casefold() for name in names}
     found = {}
     for user, known in people.items():
         fits = [wanted[k.casefold()] for k in known if k.casefold() in wanted]
-        found[user] = fits[0] if fits else known[1] or f"user-{user}"
+        other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
+        found[user] = fits[0] if fits else other
     return found

@@ -211,3 +211,13 @@ def test_nothing_else_is_no_trait():
     values = {"present": {"value": [argilla.NOTHING]}, "unsure": {"value": [argilla.NOTHING]}}
     (said,) = argilla.said_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x")
     assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])
+
+
+def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
+    """Ann's account is named in saferec.toml: another Ann on a shared server speaks for herself."""
+    accounts = {"ann": "ann.lee@team.org"}
+    people = {1: ("ann.lee@team.org", "ann.lee", "al"), 2: ("ann@else.org", "ann", ""), 3: ("bo@team.org", "bo", "")}
+    assert label_studio.names_of(people, accounts, ["ann", "bo"]) == {1: "ann", 2: "user-2", 3: "bo"}
+    known = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
+    told = argilla.names_of(known, {"ann": "ann.lee"}, ["ann", "bo"])
+    assert list(told.values()) == ["ann", "user-22222222", "bo", "di"]

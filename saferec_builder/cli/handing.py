@@ -54,22 +54,24 @@ class Place:
 
 
 def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
-    """New assignments, and every open task of everybody named where they review; a rerun adds nothing."""
+    """New assignments, and every open task of everybody named where they review; a rerun adds nothing.
+
+    The caller is alone at it since before it read the desk: from an older one a task would go to two more people.
+    """
     from saferec_builder import route, store, tables
 
     _check_people(who, desk.assignments)
     _check_texts(desk)
     send = _to_files(desk, who, place) if place.tool == "files" else _to_server(desk, who, place)
-    with store.alone(desk.ws, "review push"):
-        desk = _probe(desk, wish.gold)
-        due = queue(desk, wish.recheck)
-        plan = _plan(desk, who, wish, due)
-        back = route.void(desk.assignments, desk.proposals, due, desk.standing, plan.avoid)
-        new = route.route(desk.texts, desk.proposals, desk.assignments, due, plan, back)
-        added = store.append(desk.ws, tables.ASSIGNMENTS, new)
-        given = store.read(desk.ws, tables.ASSIGNMENTS)
-        _plant(desk, given, wish.decoys, plan.avoid)
-        said = send(_open(desk, given, due, plan.avoid), back)
+    desk = _probe(desk, wish.gold)
+    due = queue(desk, wish.recheck)
+    plan = _plan(desk, who, wish, due)
+    back = route.void(desk.assignments, desk.proposals, due, desk.standing, plan.avoid)
+    new = route.route(desk.texts, desk.proposals, desk.assignments, due, plan, back)
+    added = store.append(desk.ws, tables.ASSIGNMENTS, new)
+    given = store.read(desk.ws, tables.ASSIGNMENTS)
+    _plant(desk, given, wish.decoys, plan.avoid)
+    said = send(_open(desk, given, due, plan.avoid), back)
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
     return Counts("review push", added, had, figures={"new": why} | said)
@@ -143,7 +145,9 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
             if "item" in row:
                 continue
             subject, slugs = row["conversation"], [desk.taxonomy[slug].slug for slug in row["traits"]]
-        except (ValueError, KeyError, TypeError):
+            if not isinstance(subject, str):
+                raise TypeError("no id")
+        except (ValueError, KeyError, TypeError, RecursionError):
             wanted = '{"conversation": id, "traits": [slugs]}'
             raise UsageError(f"{path}:{number}: found {line[:60]!r}, wanted {wanted}") from None
         if subject not in known:
@@ -185,18 +189,28 @@ def _to_files(desk: Desk, who: People, place: Place) -> Send:
     """One CSV for everybody named, and the guidelines beside it."""
     from annotation import GUIDELINES, files, guideline
     from saferec_builder import store
+    from saferec_builder.errors import ReviewError
 
     folder = place.to or desk.ws.root / "review"
     paths = {name: folder / f"{name}.csv" for name in who.names}
-    _check_pulled(desk, [path for path in paths.values() if path.exists()])
+    seen = {path: _state(path) for path in paths.values()}
+    _check_pulled(desk, [path for path, state in seen.items() if state])
 
     def send(units: "pl.DataFrame", back: "pl.DataFrame") -> dict[str, Any]:
+        for path, state in seen.items():
+            if _state(path) != state:  # somebody saved it since: what they wrote is in no check
+                raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
         rows = files.push(units, desk.texts, desk.taxonomy, guideline(), store.replacing, paths)
         with store.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_bytes(GUIDELINES.read_bytes())
         return {"rows": rows, "folder": str(folder)}
 
     return send
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Another one after somebody wrote there; None where there is no file."""
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
 
 
 def _to_server(desk: Desk, who: People, place: Place) -> Send:

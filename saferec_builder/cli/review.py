@@ -7,7 +7,7 @@ import typer
 
 from saferec_builder.cli import handing, incoming, people, standing
 from saferec_builder.cli.adjudicate import gather
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.say import Counts, Folder, Json, line, say
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -54,10 +54,14 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
+    from saferec_builder import store
+
     _check_tool(tool)
     who = handing.People(tuple(reviewer or ()), adjudicator)
     wish = handing.Wish(audit, everything, band, gold, decoys, recheck, budget, minutes)
-    say(handing.hand_out(gather(folder), who, wish, handing.Place(tool, to, url, token)), as_json, "tasks")
+    with store.alone(store.open_workspace(folder), "review push"):
+        counts = handing.hand_out(gather(folder), who, wish, handing.Place(tool, to, url, token))
+    say(counts, as_json, "tasks")
 
 
 def _check_tool(tool: str) -> None:
@@ -89,6 +93,8 @@ def pull(
         if not paths:
             raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
         sheets = [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
+        if not sheets:
+            raise UsageError(f"{paths[0]}: no .csv file in this folder")
         pulled = incoming.of_files(desk, sheets)
     else:
         pulled = servers.pull(desk, servers.connect(desk.ws, tool, url, token))
@@ -97,7 +103,7 @@ def pull(
     drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     store.append(desk.ws, tables.DROPS, drops)
     for _, _, place, reason, detail in pulled.drops[:SHOWN]:
-        typer.echo(f"{place}: {reason}: {detail}", err=True)
+        typer.echo(line(f"{place}: {reason}: {detail}"), err=True)
     if len(pulled.drops) > SHOWN:
         typer.echo(f"... and {len(pulled.drops) - SHOWN} more, in the table drops", err=True)
     dropped = dict(drops["reason"].value_counts().sort("reason").iter_rows())

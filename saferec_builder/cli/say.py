@@ -32,6 +32,11 @@ class Counts:
         return self.out + sum(self.dropped.values())
 
 
+def line(text: str) -> str:
+    """Outside text as one line of a terminal: it can neither steer the terminal nor begin a line of its own."""
+    return plain(" ".join(text.splitlines()))
+
+
 def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     """Prints the counts, for people or as one JSON object."""
     if as_json:
@@ -40,9 +45,9 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
         typer.echo(json.dumps(known | counts.figures, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
-        typer.echo(f"  {name.replace('_', ' ')}: {plain(_text(value))}")
+        typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
-        typer.echo(f"  dropped, {plain(reason)}: {n:,}")
+        typer.echo(f"  dropped, {line(reason)}: {n:,}")
     dropped = sum(counts.dropped.values())
     typer.echo(
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"

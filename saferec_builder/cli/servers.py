@@ -20,12 +20,21 @@ def home(ws: "Workspace") -> Path:
     return ws.root / "label-studio"
 
 
+def _host(url: str) -> str:
+    from saferec_builder.errors import UsageError
+
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        raise UsageError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
+
+
 def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> Any:
     """The team's server where --url says so, else the workspace's own."""
     from annotation import argilla, label_studio, managed
     from saferec_builder.errors import UsageError
 
-    if url and "@" in urlsplit(url).netloc:
+    if url and "@" in _host(url):
         raise UsageError(
             "--url holds a user or password: give the token with --token (or SAFEREC_REVIEW_TOKEN) instead"
         )
