@@ -71,7 +71,10 @@ def install(say: Say) -> Path:
 def state(home: Path) -> dict[str, Any] | None:
     """url, pid, token, password, email and accounts of the workspace's server; None where there never was one."""
     path = home / "server.json"
-    return dict(json.loads(path.read_text())) if path.exists() else None
+    try:
+        return dict(json.loads(path.read_text())) if path.exists() else None
+    except (ValueError, TypeError, RecursionError):
+        raise ReviewError(f"{path}: damaged: put your copy of it back: it holds the passwords of the server") from None
 
 
 def save(home: Path, facts: dict[str, Any]) -> None:

@@ -47,7 +47,8 @@ def render(manifest: Mapping[str, Any]) -> str:
 
 def escape(text: str) -> str:
     """One line of plain text that no Markdown reader takes for markup, a link or HTML."""
-    return _Safe(_SPECIAL.sub(r"\\\1", _printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;"))
+    safe = _SPECIAL.sub(r"\\\1", _printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
+    return _Safe(re.sub(r"(?i)(www)\.", r"\1\.", safe))  # which some readers make a link of
 
 
 def yaml(text: str) -> str:

@@ -34,7 +34,7 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
         "rows": {config: _rows(config, old, new) for config in KEYS},
         "flips": _per_trait(flips),
         "flipped": _named(flips, caused),
-        "agreement": _agreement(old[1]["agreement"], new[1]["agreement"]),
+        "agreement": _agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
         "alarms": alarms(pairs, flips, reviews),
     }
 

@@ -104,6 +104,7 @@ def copy(folder: Path, target: Path) -> tuple[int, int]:
 
     An older release of the same dataset is replaced; anything else that lies there is left alone with an error.
     """
+    check_name(target)
     manifest, count = verify(folder)
     shed = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(shed, ignore_errors=True)
@@ -121,6 +122,12 @@ def copy(folder: Path, target: Path) -> tuple[int, int]:
     finally:
         shutil.rmtree(shed, ignore_errors=True)
     return count, 0
+
+
+def check_name(target: Path) -> None:
+    """`.`, `..` and `/` cannot change places with another folder."""
+    if target.name in ("", ".."):
+        raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
 
 
 def _swap(draft: Path, target: Path) -> None:

@@ -32,6 +32,7 @@ class Rebuilt:
 
 def rebuild(home: Path, to: Path, mined: pl.DataFrame, sentence: Sentence) -> Rebuilt:
     """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions)."""
+    proof.check_name(to)
     manifest, _ = proof.verify(home)
     facts = manifest.model_dump(exclude={"files", "row_digests", "schema_"}) | {"schema": manifest.schema_}
     silent = facts.get("silent") or []

@@ -85,13 +85,19 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
 
 
 def _traits(folder: Path) -> dict[str, Any]:
-    rows = tomllib.loads((folder / "traits.toml").read_text(encoding="utf-8"))["trait"]
-    return {row["slug"]: {k: v for k, v in row.items() if k not in ("name", "hint")} for row in rows}
+    path = folder / "traits.toml"
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
+        return {row["slug"]: {k: v for k, v in row.items() if k not in ("name", "hint")} for row in rows}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path, folder) from None
+
+
+def _damaged(path: Path, folder: Path) -> ReleaseError:
+    return ReleaseError(f"{path}: missing, or not what a release has there: run `saferec-build verify {folder}`")
 
 
 def _shape(before: Draft, after: Draft) -> Iterator[Change]:
-    import pyarrow.parquet as pq
-
     for config in sorted(set(before[1]["counts"]) | set(after[1]["counts"])):
         was, now = (_one(draft, config) for draft in (before, after))
         if config not in after[1]["counts"]:
@@ -99,11 +105,21 @@ def _shape(before: Draft, after: Draft) -> Iterator[Change]:
         elif config not in before[1]["counts"]:
             yield Change("minor", f"the config {config} is new")
         elif was and now:
-            old, new = (pq.read_schema(path) for path in (was, now))
+            old, new = (_schema(draft, path) for draft, path in ((before, was), (after, now)))
             if any(name not in new.names or new.field(name) != old.field(name) for name in old.names):
                 yield Change("major", f"columns of {config} are gone or of another type")
             elif set(new.names) - set(old.names):
                 yield Change("minor", f"{config} has new columns")
+
+
+def _schema(draft: Draft, path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid):
+        raise _damaged(path, draft[0]) from None
 
 
 def _one(draft: Draft, config: str) -> Path | None:
@@ -136,11 +152,15 @@ def keys(draft: Draft, config: str) -> pl.DataFrame:
 
 def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:
     """The rows of all splits, with `split`; no rows where the release lacks the config."""
-    parts = []
+    parts: list[pl.DataFrame] = []
     for split in draft[1]["counts"].get(config, {}):
         path = draft[0] / data_file(config, split)
         if path.exists():
-            parts.append(pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split)))
+            try:
+                part = pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split))
+                parts.append(pl.concat([*(one.clear() for one in parts[:1]), part]))  # all splits have one shape
+            except (pl.exceptions.PolarsError, OSError):
+                raise _damaged(path, draft[0]) from None
     if parts:
         return pl.concat(parts)
     return pl.DataFrame(schema=dict.fromkeys([*(columns or KEYS[config]), "split"], pl.String))

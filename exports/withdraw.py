@@ -32,7 +32,10 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
 
 def _marked(api: Any, repo: str) -> dict[str, str]:
     text = _read(api, repo, WITHDRAWN)
-    found: dict[str, str] = json.loads(text) if text else {}
+    try:
+        found: dict[str, str] = dict(json.loads(text)) if text else {}
+    except (ValueError, TypeError, RecursionError):  # nobody can tell what was withdrawn before
+        raise HubError(f"{repo}: {WITHDRAWN} is damaged: put an earlier commit of it back first") from None
     return found
 
 

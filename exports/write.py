@@ -229,5 +229,6 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def versions(releases: Path) -> Iterator[str]:
-    """Names of the finished releases in this folder."""
-    yield from sorted(path.parent.name for path in releases.glob("[!.]*/" + MANIFEST))
+    """The finished releases in this folder; a copy that somebody put there under another name is none."""
+    names = sorted(path.parent.name for path in releases.glob("[!.]*/" + MANIFEST))
+    yield from (name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Folder
+from saferec_builder.cli.say import Folder, line
+from saferec_builder.errors import plain
 
 
 def diff(
@@ -31,12 +32,12 @@ def diff(
     if as_json:
         typer.echo(json.dumps({"command": "diff", **found}, ensure_ascii=False))
         return
-    typer.echo(stage.as_text(found), nl=False)
+    typer.echo(plain(stage.as_text(found)), nl=False)
     if not card:
         for flip in found["flipped"][:20]:
             said = ", ".join(f"{r['reviewer'][:6]} ({r['role']}) {r['verdict']}" for r in flip["reviews"])
             behind = said or ("other reviews, not released" if flip["other_reviews"] else "no other review")
-            typer.echo(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {behind}")
+            typer.echo(line(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {behind}"))
 
 
 def _home(name: str, folder: Path) -> Path:

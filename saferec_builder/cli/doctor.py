@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from saferec_builder.cli.say import Folder, Json
+from saferec_builder.cli.say import Folder, Json, line
 
 
 def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
@@ -16,10 +16,14 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     from saferec_builder import config, store
     from saferec_builder.cli import health
+    from saferec_builder.errors import UsageError
 
     found = list(health.machine(folder))
     if (folder / config.FILE).exists():
-        found += health.asked(store.open_workspace(folder))
+        try:
+            found += health.asked(store.open_workspace(folder))
+        except UsageError as fault:  # the machine was looked at all the same
+            found.append(health.Finding("saferec.toml", health.MISSING, " ".join(str(fault).split()), "correct it"))
     else:
         found.append(health.Finding("workspace", health.NOTE, "none here", "saferec-build init DIR, then cd DIR"))
     missing = [one for one in found if one.state == health.MISSING]
@@ -27,7 +31,7 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
         typer.echo(json.dumps({"command": "doctor", "missing": len(missing), "checks": [vars(one) for one in found]}))
     else:
         for one in found:
-            typer.echo(f"{one.state:<8}{one.what}: {one.found}{f' -> {one.remedy}' if one.remedy else ''}")
+            typer.echo(line(f"{one.state:<8}{one.what}: {one.found}{f' -> {one.remedy}' if one.remedy else ''}"))
         typer.echo(f"doctor: {len(found)} checks, {len(missing)} missing")
     if missing:
         raise typer.Exit(1)

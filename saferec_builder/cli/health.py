@@ -243,7 +243,11 @@ def _review(ws: Any) -> Iterator[Finding]:
     from annotation import managed
     from saferec_builder.cli.servers import home
 
-    facts = managed.state(home(ws))
+    try:
+        facts = managed.state(home(ws))
+    except SafeRecError as fault:
+        yield Finding("label studio", MISSING, " ".join(str(fault).split()), "put your copy of it back")
+        return
     if facts:
         up = managed.healthy(facts["url"])
         told = (OK, f"{_place(facts['url'])} answers") if up else (NOTE, "not running", "saferec-build review up")

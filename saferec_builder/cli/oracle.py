@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.say import Counts, Folder, Json, line, say
 
 SEVERITIES = ("none", "mild", "moderate", "severe")
 
@@ -41,8 +41,8 @@ def check(
     if as_json:
         say(Counts("catalog check", skipped=1, figures=found), as_json)
         return
-    for line in _told(found):
-        typer.echo(line)
+    for told in _told(found):
+        typer.echo(line(told))
 
 
 def taxonomy(ws: Any) -> Any:
@@ -99,8 +99,8 @@ def show(
     if as_json:
         say(Counts("catalog show", skipped=1, figures=found), as_json)
         return
-    for line in _shown(found, catalog.name(found)):
-        typer.echo(line)
+    for told in _shown(found, catalog.name(found)):
+        typer.echo(line(told))
 
 
 def _of(items: Any, wanted: Any) -> list[dict[str, Any]]:
@@ -132,10 +132,8 @@ def gaps(
         return
     for row in found.head(limit).to_dicts():
         year = f" ({row['year']})" if row["year"] else ""
-        typer.echo(
-            f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {row['title']}{year} "
-            f"[{row['domain']}]: {len(row['unknown'])} traits unknown"
-        )
+        told = f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {row['title']}{year} "
+        typer.echo(line(f"{told}[{row['domain']}]: {len(row['unknown'])} traits unknown"))
     typer.echo(f"catalog gaps: {found.height:,} items that conversations name have unknown traits")
 
 
@@ -175,5 +173,5 @@ def merges(
         say(Counts("catalog merges", skipped=len(shown), figures={"id_conflicts": clashing, "merges": shown}), as_json)
         return
     for row in shown:
-        typer.echo(f"{row['row']}  {row['by']}  {row['other']}  (item {row['item']})")
+        typer.echo(line(f"{row['row']}  {row['by']}  {row['other']}  (item {row['item']})"))
     typer.echo(f"catalog merges: {len(found) - clashing:,} merges, {clashing:,} id conflicts")

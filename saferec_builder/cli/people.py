@@ -49,8 +49,15 @@ def _place(ws: "Workspace") -> Path:
 
 
 def _read(ws: "Workspace") -> dict[str, list[str]]:
+    from saferec_builder.errors import StoreError
+
     path = _place(ws)
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    except (ValueError, TypeError, RecursionError):
+        raise StoreError(
+            f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again"
+        ) from None
 
 
 def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:

@@ -72,7 +72,11 @@ def _remote(ws: Any, way: str, name: str, base_url: str | None) -> Step:
     wanted = ws.config.propose
     named = wanted.models.get(name) or config.Model()
     url = base_url or named.base_url or wanted.base_url or llm.OPENAI
-    if "@" in urlsplit(url).netloc:
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise UsageError(f"model {name}: base_url {url}: this is no address: wanted one like https://host/v1") from None
+    if "@" in host:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
     server = llm.Server(

@@ -48,9 +48,14 @@ def withdraw(
 
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
+    from saferec_builder.errors import StoreError
+
     path = releases / FILE
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
+    try:
+        found = dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    except (ValueError, TypeError, RecursionError):
+        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again") from None
+    return {str(version): str(reason) for version, reason in found.items()}
 
 
 def _mark(releases: Path, version: str, reason: str) -> bool:
