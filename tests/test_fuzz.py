@@ -89,7 +89,7 @@ def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
 
     client = SimpleNamespace(files=SimpleNamespace(content=content), with_options=lambda **_: None)
     wire: Any = SimpleNamespace(client=client, text=lambda response: response)
-    desk = batch._Desk(fuzz_laws.SERVER, wire, lambda entry: None, lambda reply, sent: taken.append(reply))
+    desk = batch._Desk(fuzz_laws.SERVER, wire, lambda entry: None, taken.append)
     asyncio.run(desk._fetch("file-1"))
     assert [reply.content for reply in taken] == ["a\u2028b", fuzz_laws.CONTENT]
 

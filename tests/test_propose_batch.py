@@ -112,6 +112,8 @@ def test_a_kill_at_any_step_submits_nothing_twice(
     ran = ask().json
     assert (ran["added"], ran["proposals"], ran["dropped"]) == (5, 3, {})
     assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5
+    fill(workspace, *TEXTS, "one more")  # its price is guessed by the bills so far, which a kill leaves whole
+    assert 0 < ask("--dry-run", "--budget-usd", "1").json["estimated_tokens_in"] < 10_000
 
 
 def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(

@@ -53,12 +53,13 @@ async def replies(
     """As `ask.replies`, by way of batches: waits until every batch is over, asking every `poll` seconds."""
     todo = list(bodies)
     names = [server.name(body) for body in todo]
+    asked = dict(zip(names, todo, strict=True))
     failed: dict[str, Reply] = {}
     fresh: set[str] = set()
 
-    def take(reply: Reply, sent: int) -> None:
-        reply = checked(reply, check)
-        purse.pay(reply, sent)
+    def take(reply: Reply) -> None:
+        reply, body = checked(reply, check), asked.get(reply.request)  # None: a killed run asked it in other words
+        purse.pay(reply, len(server.payload(body)) if body else 0)
         fresh.add(reply.request)
         if reply.error is None:
             put(reply)
@@ -68,7 +69,7 @@ async def replies(
     async with Wire(server) as wire:
         desk = _Desk(server, wire, note, take)
         await desk.settle([entry for entry in ledger() if entry.state != "done"], poll)
-        missing = {n: b for n, b in zip(names, todo, strict=True) if get(n) is None and n not in failed}
+        missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         await desk.settle([await desk.submit(part) for part in _parts(server, missing, purse, failed)], poll)
     for n, request in enumerate(names):
         paid = get(request)
@@ -106,13 +107,11 @@ def _parts(
 class _Desk:
     """Uploads, submits, waits and fetches; every step is noted before the next begins."""
 
-    def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply, int], None]) -> None:
+    def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply], None]) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
-        self.sent: dict[str, int] = {}
 
     async def submit(self, part: dict[str, bytes]) -> Entry:
-        self.sent |= {request: len(line) for request, line in part.items()}
         name = digest("batch", sorted(part))
         lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
         file = (await self._said("upload", self.once.files.create(file=lines, purpose="batch"))).id
@@ -160,7 +159,7 @@ class _Desk:
         text = self.wire.text(told.response)
         for line in text.split("\n"):  # an answer may hold other line ends, such as U+2028
             if reply := reply_of(line, self.server):
-                self.take(reply, self.sent.get(reply.request, 0))
+                self.take(reply)
 
     async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
         """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
