@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -137,6 +138,12 @@ def test_hub_rows_with_a_column_map():
     assert found.drops["reason"].to_list() == ["wrong type"] * 3
     with pytest.raises(UsageError, match="wanted OURS=THEIRS"):
         hf.columns(["dialog"])
+
+
+def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
+    when = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    found = hf.of_rows("hf:ns/chats", [CHAT | {"time": when, "picture": b"\x89PNG"}], MAP)
+    assert (found.rows["time"].to_list(), found.drops.height) == ([when], 0)
 
 
 def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):

@@ -130,7 +130,7 @@ def json_file(path: Path, wanted: str) -> Any:
 def sound(value: Any) -> Any:
     """The value, or `Left` where a text in it has half of a surrogate pair, which no file could keep."""
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns hold times and bytes, too
     except UnicodeEncodeError:
         return Left("lone surrogate", "half of a character: \\ud800-\\udfff without its partner")
     return value
