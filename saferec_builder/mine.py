@@ -19,6 +19,7 @@ from saferec_builder.errors import UsageError
 
 Hide = Callable[[pl.Series], tuple[pl.Series, Counter[str]]]  # texts -> (texts with placeholders, how many of what)
 REMOVED = "removed on request"
+SOURCES = ("ccpe", "hf", "inspired", "messages", "reddit", "redial", "saferec")  # as the command names them
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
@@ -107,30 +108,49 @@ def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Removals:
-    """What people asked to have taken out: (source or empty for any, id of a post) and (source, author)."""
+    """What people asked to have taken out: (source in small letters, or empty for any, id of a post), (source, author).
+
+    `hf` stands for every dataset that was mined so.
+    """
 
     ids: frozenset[tuple[str, str]] = frozenset()
     authors: frozenset[tuple[str, str]] = frozenset()
 
     def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
-        return {value for where, value in wanted if where in ("", source)}
+        named = source.lower()
+        return {value for where, value in wanted if where in ("", named, named.partition(":")[0])}
 
 
 def read_removals(path: Path) -> Removals:
-    """removals.csv of a workspace: source,source_id,author with an id or an author in each row; no file is no wish."""
+    """removals.csv of a workspace: source,source_id,author with an id or an author in each row; no file is no wish.
+
+    A row that could name nobody is an error: a wish that is passed by in silence would be a person who stays in.
+    """
     if not path.exists():
         return Removals()
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _wishes(path, csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise UsageError(f"{path}: cannot be read ({fault}): wanted source,source_id,author in UTF-8") from None
+
+
+def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
     ids, authors = set(), set()
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
-            raise UsageError(f"{path}: found columns {rows.fieldnames}, wanted source,source_id,author")
-        for row in rows:
-            source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
-            if not post and not who:
-                raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
-            ids |= {(source, name) for name in (post, post.removeprefix("t3_")) if post}
-            authors |= {(source, name) for name in (who, re.sub(r"^/?u/", "", who).lower()) if who}
+    if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
+        raise UsageError(f"{path}: found columns {rows.fieldnames}, wanted source,source_id,author")
+    for row in rows:
+        source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
+        source = source.lower()
+        if not post and not who:
+            raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
+        if source and source.partition(":")[0] not in SOURCES:
+            raise UsageError(
+                f"{path}:{rows.line_num}: no source is called {source[:40]!r}: wanted one of {', '.join(SOURCES)},"
+                " or nothing for all"
+            )
+        ids |= {(source, name) for name in (post, post.removeprefix("t3_")) if post}
+        authors |= {(source, name) for name in (who, re.sub(r"^/?u/", "", who).lower()) if who}
     return Removals(frozenset(ids), frozenset(authors))
 
 

@@ -3,8 +3,11 @@
 import json
 
 import polars as pl
+import pytest
 
 from saferec_builder import mine, store, tables
+from saferec_builder.cli.mine import Source
+from saferec_builder.errors import UsageError
 from saferec_builder.sources import conversations
 
 EMPTY = tables.CONVERSATIONS.empty
@@ -83,6 +86,41 @@ def chat(name, *texts, **more):
     roles = ("user", "assistant")
     said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
     return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
+
+
+# ---- wishes to be taken out
+
+
+def wished(tmp_path, *rows):
+    path = tmp_path / "removals.csv"
+    path.write_bytes("\n".join(("source,source_id,author", *rows)).encode("cp1252"))
+    return mine.read_removals(path)
+
+
+def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
+    wishes = wished(tmp_path, "Reddit,,u/Some_Body", "HF,d1,", "hf:NS/Films,d2,", ",everywhere,")
+    assert "some_body" in wishes.of(wishes.authors, "reddit")
+    assert wishes.of(wishes.ids, "hf:ns/Films") == {"d1", "d2", "everywhere"}
+    assert wishes.of(wishes.ids, "hf:ns/other") == {"d1", "everywhere"}
+    assert wishes.of(wishes.ids, "messages") == {"everywhere"}
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': wanted one of ccpe, hf"),
+        ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
+        (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
+    ],
+)
+def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
+    with pytest.raises(UsageError) as fault:
+        wished(tmp_path, row)
+    assert told in str(fault.value)
+
+
+def test_wishes_know_every_source_of_the_command():
+    assert sorted(Source) == sorted(mine.SOURCES)
 
 
 def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, tmp_path):
