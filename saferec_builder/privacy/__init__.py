@@ -8,6 +8,7 @@ precision per kind are measured on tests/data/privacy*.txt; docs/mining.md state
 
 import ipaddress
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
@@ -96,7 +97,7 @@ _HANDLE = re.compile(
     r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
     # @home is a place, @everyone nobody, @7pm a time
     r"|(?<![^\W_])(?<![@./\]])@(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody|here|channel|least|last|once|night|noon"
-    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])[^\W_](?:[\w.-]{0,28}\w)?"
+    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
     r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
 )
 
@@ -133,11 +134,12 @@ def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) ->
     `leave` names kinds that mean something else in a source: ReDial writes @ before a film.
     """
     plain = Folded(text)
-    taken: list[Found] = []
+    taken: list[Found] = []  # in order, for a log that somebody pasted may hold thousands
     for start, end, kind in _every(plain.text):
-        if kind not in leave and not any(start < e and s < end for s, e, _ in taken):
-            taken.append((start, end, kind))
-    here = [(*plain.span(start, end), kind) for start, end, kind in sorted(taken)]
+        at = bisect_left(taken, (end,))
+        if kind not in leave and (not at or taken[at - 1][1] <= start):
+            taken.insert(at, (start, end, kind))
+    here = [(*plain.span(start, end), kind) for start, end, kind in taken]
     if titles and any(kind in _LIKE_TITLES for *_, kind in here):
         named = list(titles(text))
         here = [f for f in here if f[2] not in _LIKE_TITLES or not any(s < f[1] and f[0] < e for s, e in named)]
