@@ -208,6 +208,15 @@ class _Turn:
     def _starts(self) -> list[int]:
         return [s.start for s in self.said]
 
+    def _names_content(self, first: int, last: int) -> bool:
+        """True where a sign of any trait begins in [first, last)."""
+        n = bisect_left(self._sign_starts, first)
+        return n < len(self._sign_starts) and self._sign_starts[n] < last
+
+    @cached_property
+    def _sign_starts(self) -> list[int]:
+        return sorted(start for spans in self.signs.values() for start, _ in spans)
+
     def before(self, start: int) -> Said | None:
         """The nearest phrase that governs what begins at `start`."""
         near = [s for s in self._around(start) if not s.after and s.start < start and self._governs(s, start)]
@@ -226,10 +235,7 @@ class _Turn:
         pause = grammar.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
         if pause is None or (said.level == "fine" and re.search(r"\b(?:and|or)\b", between)):
             return True
-        comma = said.end + pause.start()
-        return len(pause[1].split()) <= 3 and any(
-            said.end <= a < comma for spans in self.signs.values() for a, _ in spans
-        )
+        return len(pause[1].split()) <= 3 and self._names_content(said.end, said.end + pause.start())
 
     def after(self, end: int) -> Said | None:
         """The nearest phrase that is said of what ends at `end`, in its sentence or by a pronoun just behind it."""
@@ -246,7 +252,7 @@ class _Turn:
             return len(between.split()) <= _REACH["after"]
         if not between.strip(" .?!,:\n"):
             return said.level == "strong"  # "Gore? No thanks."
-        if any(end < a < said.start for spans in self.signs.values() for a, _ in spans):
+        if self._names_content(end + 1, said.start):
             return False  # what is named in between has it
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
         return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
