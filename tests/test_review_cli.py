@@ -8,6 +8,9 @@ import pytest
 
 from annotation import GUIDELINES
 from saferec_builder import store, tables, traits
+from saferec_builder.cli import adjudicate as adjudicating
+from saferec_builder.cli import handing
+from saferec_builder.errors import StoreError
 
 TEXTS = {
     "c1": "I faint when I see blood. Something funny?",
@@ -200,6 +203,50 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show what she said
 
 
+def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    route = handing._plan
+
+    def slow(*words):
+        edit(file, yes)
+        return route(*words)
+
+    monkeypatch.setattr(handing, "_plan", slow)
+    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "changed just now" in ran.err) == (1, 1, True)
+    assert review("pull", file)["added"] == 4
+
+
+def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
+    """What another push hands out meanwhile would not be seen: the same task for two more people."""
+
+    def gather(folder):
+        with pytest.raises(StoreError, match="at work"), store.alone(ws, "review push"):
+            pass
+        return adjudicating.gather(folder)
+
+    monkeypatch.setattr("saferec_builder.cli.review.gather", gather)
+    assert review("push", *TWO, "--audit", 0)["added"] == 4
+
+
+def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatch):
+    """Else who read fewer reviews could write it last."""
+    keep = adjudicating._keep
+
+    def kept(*words):
+        with pytest.raises(StoreError, match="at work"), store.alone(ws, "adjudicate"):
+            pass
+        keep(*words)
+
+    monkeypatch.setattr(adjudicating, "_keep", kept)
+    review("push", *TWO, "--audit", 0)
+    edit(ws.root / "review" / "ann.csv", yes)
+    review("pull", ws.root / "review" / "ann.csv")
+    adjudicate()
+    assert (ws.root / "certificates.json").exists()
+
+
 def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     review("push", *TWO, "--audit", 0)
     file = ws.root / "review" / "ann.csv"
@@ -290,6 +337,8 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
         (("push", "--tool", "files", *TWO, "--adjudicator", "bo"), "named twice"),
         (("push", "--tool", "files", "--reviewer", "../ann"), "a name has at most 64 letters"),
         (("pull", "--tool", "files", "nowhere.csv"), "no such file"),
+        (("pull", "--tool", "files", Path(__file__).parent), "no .csv file in this folder"),
+        (("push", "--tool", "argilla", *TWO, "--url", "http://[", "--token", "t"), "this is no address"),
     ],
 )
 def test_a_mistake_is_one_line(ws, cli, words, says):
@@ -297,6 +346,13 @@ def test_a_mistake_is_one_line(ws, cli, words, says):
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert says in ran.err
     assert store.read(ws, tables.ASSIGNMENTS).is_empty()
+
+
+@pytest.mark.parametrize("row", ['{"conversation": [], "traits": []}', "[" * 100_000])
+def test_gold_of_another_shape_is_one_line(ws, cli, row):
+    (ws.root / "gold.jsonl").write_text(row)
+    ran = cli("review", "push", "--tool", "files", *TWO, "--gold", ws.root / "gold.jsonl", "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "gold.jsonl:1: found" in ran.err) == (1, 1, True), ran.err
 
 
 def test_nobody_rules_on_their_own_reviews(ws, cli, review):

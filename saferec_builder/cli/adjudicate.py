@@ -40,17 +40,17 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
         new = stage.changed(desk.judged, desk.labels)
         added = store.append(desk.ws, tables.LABELS, new)
         said = store.append(desk.ws, tables.WARNINGS, stage.warnings(pl.concat([desk.labels, new])))
+        missed = told_bounds(desk)
+        _keep(desk.ws.root / CERTIFICATES, bounds.certificate(missed))
     methods = dict(desk.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": said, "reviews_left_out": desk.left_out}
     told = agreement.alphas(stage.by_reviewers(desk.votes)).to_dicts()
-    missed = told_bounds(desk)
     if as_json:
         figures |= {"missed": {slug: bound.__dict__ for slug, bound in missed.traits.items()}}
         figures |= {"missed_of_all": missed.pooled.__dict__, "certified_together": missed.together}
         figures |= {"false": {slug: share.__dict__ for slug, share in missed.false.items()}}
         figures |= {"alpha": _alphas(told, "sensitivity"), "alpha_of_items": _alphas(told, "item_flag")}
-    _keep(desk.ws.root / CERTIFICATES, bounds.certificate(missed))
     for row in [] if as_json else told:
         typer.echo(f"  alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {_words(row)}")
     for slug, bound in () if as_json else missed.traits.items():

@@ -60,7 +60,8 @@ def _explain(as_json: bool) -> None:
     from saferec_builder.checks import CHECKS
 
     if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(check) for check in CHECKS]))
+        checks = [dataclasses.asdict(check) for check in CHECKS]
+        typer.echo(json.dumps({"command": "release --explain", "checks": checks}))
         return
     for check in CHECKS:
         typer.echo(f"{check.name} ({check.effect}): {check.what}. Remedy: {check.remedy}.")
