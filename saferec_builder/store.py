@@ -22,7 +22,7 @@ import polars as pl
 from saferec_builder import config, tables
 from saferec_builder.errors import StoreError
 from saferec_builder.tables import digest
-from saferec_builder.turns import turn
+from saferec_builder.locks import held
 
 SECRET = 32  # bytes
 _MINE = "run `saferec-build mine` again on the same files"
@@ -137,7 +137,7 @@ def _append_bulk(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int
         return 0
     folder = ws.root / "tables" / table.name
     folder.mkdir(parents=True, exist_ok=True)
-    with turn(folder / ".lock", f"{folder}: another command", wait=True):
+    with held(folder / ".lock", f"{folder}: another command", wait=True):
         new = _without(new, table, [m for m in _manifests(ws, table) if m not in seen])
         if not new.is_empty():
             _write(folder, table, new)
@@ -172,7 +172,7 @@ def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
 
     The lock goes with the process, however it ends.
     """
-    with turn(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
+    with held(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
         yield
 
 

@@ -24,6 +24,7 @@ _SPELT = dict(zip("one two three four five six seven eight nine ten".split(), ma
 _PARTS = frozenset(("part", "chapter", "episode", "volume", "vol"))
 _COUNTING = frozenset(_ROMAN) | _PARTS | {"vs", "versus"}
 _NOT_WORD = re.compile(r"[^\w#]+|_")
+_BLANKS = bytes(ord(" ") if _NOT_WORD.match(chr(n)) else n for n in range(256))  # the same, of ASCII
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
 _INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
 _ALSO = re.compile(r"^\s*(?:a\.?k\.?a\.?|aka|also known as)\s+", re.I)
@@ -74,8 +75,9 @@ def _folded(title: str) -> str:
 
 
 def _words(text: str) -> str:
-    words = text.split() if text.replace(" ", "").isalnum() else _NOT_WORD.sub(" ", text).split()
-    return " ".join(counted(words))
+    if text.isascii():  # most are, and bytes are quicker than a pattern
+        return " ".join(counted(text.encode().translate(_BLANKS).decode().split()))
+    return " ".join(counted(_NOT_WORD.sub(" ", text).split()))
 
 
 def counted(words: list[str]) -> list[str]:

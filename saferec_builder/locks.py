@@ -1,4 +1,4 @@
-"""Whose turn it is: a lock of a file, which goes with its process, however that ends."""
+"""A lock of a file, which goes with its process, however that ends."""
 
 import errno
 import os
@@ -12,17 +12,17 @@ from typing import Any
 from saferec_builder.errors import StoreError, plain
 
 SILENT = 1.0  # seconds of waiting that nobody needs to hear of
-_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+_BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
-def turn(path: Path, others: str, *, wait: bool) -> Iterator[None]:
+def held(path: Path, others: str, *, wait: bool) -> Iterator[None]:
     """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and says so, or raises."""
     import fcntl
 
     with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
         try:
-            if _held(file, SILENT if wait else 0.0):
+            if _taken(file, SILENT if wait else 0.0):
                 if not wait:
                     raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
                 print(plain(f"{others} is at work: waiting until it has ended"), file=sys.stderr, flush=True)
@@ -33,7 +33,7 @@ def turn(path: Path, others: str, *, wait: bool) -> Iterator[None]:
         yield
 
 
-def _held(file: Any, seconds: float) -> bool:
+def _taken(file: Any, seconds: float) -> bool:
     """Whether somebody else holds it for so long; else it is ours."""
     import fcntl
 
@@ -43,7 +43,7 @@ def _held(file: Any, seconds: float) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return False
         except OSError as fault:
-            if fault.errno not in _HELD:
+            if fault.errno not in _BUSY:
                 raise
         left = end - time.monotonic()
         if left <= 0:
