@@ -21,8 +21,8 @@ import polars as pl
 
 from saferec_builder import config, tables
 from saferec_builder.errors import StoreError
-from saferec_builder.tables import digest
 from saferec_builder.locks import held
+from saferec_builder.tables import digest
 
 SECRET = 32  # bytes
 _MINE = "run `saferec-build mine` again on the same files"
