@@ -111,14 +111,17 @@ def _short(label: str) -> str:
 def _spread(points: list[Row], frame: Frame) -> None:
     """Gives every point a label beside, above or below it, none on another label or point.
 
-    Where all four places are taken the label moves down. `leader` is the line to a label that is not beside its point.
+    Where all four places are taken the label moves down, or up where the axis is. `leader` is the line to a label that
+    is not beside its point.
     """
     taken: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
     for own, point in enumerate(points):
         others = [box for n, box in enumerate(taken) if n != own]
         places = _places(point, LETTER * len(point["label"]), frame)
-        free = [box for box in places if box[0] >= 0 and box[1] <= frame.width and not _hits(box, others)]
-        box = free[0] if free else _down(_inside(places[0], frame), others)
+        low = frame.height - frame.bottom + 4  # beside a point on the axis; lower are the axis's own words
+        fits = [box for box in places if box[0] >= 0 and box[1] <= frame.width and box[2] <= low]
+        free = [box for box in fits if not _hits(box, others)]
+        box = free[0] if free else _aside(_inside(places[0], frame), others, low)
         taken.append(box)
         near = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
         beside = box in places[:2]
@@ -144,7 +147,13 @@ def _inside(box: Box, frame: Frame) -> Box:
     return start, start + box[1] - box[0], box[2]
 
 
-def _down(box: Box, others: Sequence[Box]) -> Box:
-    while _hits(box, others):
-        box = (box[0], box[1], box[2] + 1)
+def _aside(box: Box, others: Sequence[Box], low: float) -> Box:
+    """The first free line beneath; above, where that is too low."""
+    start, end, line = box
+    for step in (1, -1):
+        box = (start, end, line)
+        while _hits(box, others):
+            box = (start, end, box[2] + step)
+        if box[2] <= low:
+            break
     return box

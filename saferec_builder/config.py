@@ -14,7 +14,7 @@ FILE = "saferec.toml"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _pattern(text: str) -> str:
@@ -166,7 +166,7 @@ def read(folder: Path) -> Config:
 
 
 TEMPLATE = """\
-# SafeRec Builder workspace. Every line shows its default; remove the # to change it.
+# SafeRec Builder workspace. After # stands the default or, where there is none, an example: remove the # to set it.
 
 [dataset]
 name = "{name}"
@@ -209,6 +209,7 @@ name = "{name}"
 # uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model, --samples votes
 # skip_silent = false        # true: a cascade asks no model where the rules found nothing
 # batch_factor = 0.5         # what a request in a batch costs of the usual price
+# batch_poll = 30.0          # seconds between two looks at a batch
 
 # [propose.models.small]     # a name for --proposer openai:small; prices in USD per million tokens
 # model = "my-small-model"
@@ -228,6 +229,7 @@ name = "{name}"
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
 # severe_in_a_row = 3        # before something else comes
+# auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never
 
 [release]
 # min_seekers = 5            # a trait with fewer distinct people is withheld

@@ -179,6 +179,10 @@ def test_a_remote_host_without_a_key_is_not_asked(
     fill(workspace, *TEXTS)
     ran = cli("propose", "-C", workspace.root, "--proposer", "openai", "--model", "m", "--allow-remote")
     assert ran.code == 1 and "OPENAI_API_KEY" in ran.err and "api.openai.com" in ran.err
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text() + '[propose.models.mine]\nkey_env = "MY_KEY"\n')
+    ran = cli("propose", "-C", workspace.root, "--proposer", "openai:mine", "--allow-remote")
+    assert ran.code == 1 and "MY_KEY" in ran.err and "[propose.models.mine]" in ran.err
 
 
 def test_the_key_is_never_shown(

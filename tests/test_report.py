@@ -176,11 +176,14 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
     assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
 
 
-def test_no_label_of_the_plane_covers_another() -> None:
-    runs = [run(f"a run with a long name {n}", 0.4 + n / 1000, 0.0, 0.01) | {"label": "a" * 20} for n in range(6)]
+@pytest.mark.parametrize("recall", [0.4, 0.001])
+def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None:
+    runs = [run(f"a run with a long name {n}", recall + n / 1000, 0.0, 0.01) | {"label": "a" * 20} for n in range(6)]
+    runs.append(run("far", 0.5, 0.0, 0.2) | {"label": "far"})
     for width in (350, 720):
         made = plots.plane(runs, 10, width, 400)
-        places = [(p["label_x"], p["label_y"]) for p in made["points"]]
+        places = [(p["label_x"], p["label_y"]) for p in made["points"][:6]]
+        assert max(y for _, y in places) <= 400 - 44 + 4  # words under the axis are its own
         for n, (x, y) in enumerate(places):
             assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
             assert x >= 0 and x + 140 <= width

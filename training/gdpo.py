@@ -16,6 +16,7 @@ from training.best import Score
 from training.data import Release, Row
 from training.fit import fit, item_rows, lora
 from training.generate import Speaker, draw, prompt_tokens
+from training.runs import first
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
@@ -43,6 +44,8 @@ def train(
     ours = settings["saferec"]
     how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
     _refuse(speaker, settings)
+    if speaker.catalogue is None and first() and settings.get("max_completion_length", 256) < 8 * release.k:
+        print("  lists of text are longer than max_completion_length: wanted --set gdpo.max_completion_length=256")
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -83,6 +84,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def quiet(model: str | None, release: str) -> None:
     """No telemetry, no thread storms, no progress bars; and no look at the Hub for what lies here."""
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
+    # TRL 1.16 asks transformers 5.23 by an older name: nothing that whoever trains could do about it
+    warnings.filterwarnings("ignore", ".is_gradient_checkpointing. is deprecated", FutureWarning)
     os.environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
     if (model is None or model == "tiny" or Path(model).exists()) and not is_name(release):
         os.environ["HF_HUB_OFFLINE"] = "1"

@@ -45,7 +45,7 @@ def propose(
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     limits = _Limits(budget, limit, samples, how)
     if limits.budget is not None and (
-        unpriced := [s.name for s in made if s.way in ("openai", "batch") and not s.price]
+        unpriced := [s.named for s in made if s.way in ("openai", "batch") and not s.price]
     ):
         raise UsageError(
             f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "

@@ -21,6 +21,8 @@ class Step:
     server: Any = None  # llm.Server
     price: Any = None  # llm.Price
     file: Path | None = None
+    named: str = ""  # in saferec.toml, [propose.models.NAMED]
+    key_env: str = ""  # where its key is looked for
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ def _remote(ws: Any, way: str, name: str, base_url: str | None) -> Step:
         price = price.times(wanted.batch_factor) if way == "batch" else price
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # consent says which variable is missing
-    return Step(way, server, price)
+    return Step(way, server, price, None, name, named.key_env)
 
 
 def _local(ws: Any, path: Path) -> Step:
@@ -119,14 +121,18 @@ def running(step: Step) -> Iterator[Step]:
 
 def consent(made: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:
     """Nothing leaves this machine without a yes to these hosts, and no remote host is asked without a key."""
-    remote = [step.server for step in made if step.server and not step.server.is_loopback]
+    remote = [step for step in made if step.server and not step.server.is_loopback]
     if not remote or not rows:
         return
-    hosts = ", ".join(dict.fromkeys(server.host for server in remote))
+    hosts = ", ".join(dict.fromkeys(step.server.host for step in remote))
     if not allowed:
         raise UsageError(
             f"{hosts} is not this machine: {rows:,} {noun} ({fields}) would be sent to it; "
             "allow it with --allow-remote, or [propose] allow_remote = true in saferec.toml"
         )
-    if any(not server.key for server in remote):
-        raise UsageError(f"{hosts} wants a key: set the environment variable OPENAI_API_KEY, or key_env of the model")
+    for step in remote:
+        if not step.server.key:
+            raise UsageError(
+                f"{step.server.host} wants a key: set the environment variable {step.key_env}, "
+                f"or name another one: key_env in [propose.models.{step.named}]"
+            )

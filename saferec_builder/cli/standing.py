@@ -63,13 +63,14 @@ def _table(rows: dict[str, dict[str, int]], alphas: dict[str, dict[str, Any]], t
     from saferec_builder import bounds, precision
 
     names = list(next(iter(rows.values()), {}))
-    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<34}false")
+    missing = {slug: bounds.words(told.traits[slug]) if slug in told.traits else "" for slug in rows}
+    wide = max(map(len, ("missed", *missing.values())))
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<{wide}}  false")
     for slug, row in rows.items():
         alpha = alphas.get(slug, {}).get("alpha")
-        missed = bounds.words(told.traits[slug]) if slug in told.traits else ""
         false = precision.words(told.false[slug]) if slug in told.false else ""
-        numbers = "".join(f"{row[name]:>10,}" for name in names)
-        typer.echo(f"{slug:<22}{numbers}{'n/a' if alpha is None else f'{alpha:.2f}':>8}  {missed:<34}{false}")
+        numbers = "".join(f"{row[name]:>10,}" for name in names) + f"{'n/a' if alpha is None else f'{alpha:.2f}':>8}"
+        typer.echo(f"{slug:<22}{numbers}  {missing[slug]:<{wide}}  {false}".rstrip())
     typer.echo(f"false of {precision.POOLED}: {precision.words(told.false_pooled)}")
     typer.echo(
         f"missed of {bounds.POOLED}: {bounds.words(told.pooled)}; certified together: {len(told.together)} traits"

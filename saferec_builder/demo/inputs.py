@@ -26,6 +26,7 @@ def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
     """The hand-written conversations and `generated` more, shared over train, validation, test and unseen."""
     total = sum(generate.COUNTS.values())
     counts = {bank: max(1, n * generated // total) for bank, n in generate.COUNTS.items()}
+    counts["train"] += max(0, generated - sum(counts.values()))  # what rounding left
     return [*written(), *generate.conversations(taxonomy, counts=counts)]
 
 
