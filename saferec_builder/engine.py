@@ -113,6 +113,9 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
                 for worker in active_children():
                     worker.kill()
                 raise
+            except BaseException:  # a shard's own error: those that have not begun need not
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         left = {name: work for name, work in left.items() if not _manifest(folder, name).exists()}
         if not left:
             return

@@ -85,6 +85,15 @@ def test_what_a_batch_leaves_open_is_counted_and_sent_again(
     assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
 
 
+def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+    fill(workspace, *TEXTS)
+    double.refuses = "the file holds a model that your account lacks"
+    assert ask().json["dropped"] == {"not answered": len(TEXTS)}
+    assert "failed: the file holds a model" in store.read(workspace, tables.DROPS)["detail"][0]
+    double.refuses = ""
+    assert ask().json["added"] == len(TEXTS)
+
+
 PLACES = ["after the upload", "after the submission, before the note", "after the submission", "before the last note"]
 
 

@@ -36,13 +36,20 @@ def plan(ws: Any, engine: str, address: str, workers: int) -> How | None:
 
 
 def read(work: Job, how: How) -> None:
-    """Reads the job in shards and adds up what they say."""
+    """Reads the job in shards and adds up what they say; only one command at a time, as they share a folder."""
+    from saferec_builder import store
+
+    if work.purse and work.purse.limit is not None:
+        raise UsageError("--budget-usd counts in one process: leave --workers and --engine away")
+    with store.alone(work.ws, "propose"):
+        _read_alone(work, how)
+
+
+def _read_alone(work: Job, how: How) -> None:
     import polars as pl
 
     from saferec_builder import engine, store, tables
 
-    if work.purse and work.purse.limit is not None:
-        raise UsageError("--budget-usd counts in one process: leave --workers and --engine away")
     folder = work.ws.root / "shards" / "propose"
     parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
     named = {tables.digest(work.name, [(s.subject, s.digest) for _, s, _ in part.todo]): part for part in parts}

@@ -77,7 +77,7 @@ async def replies(
             reply = checked(read_body(request, server.model, paid), check)
             yield n, replace(reply, cached=request not in fresh)
         else:
-            lost = Reply(request, server.model, error="not answered: the batch ended without this request")
+            lost = Reply(request, server.model, error=f"not answered: the batch ended without this request{desk.why}")
             yield n, failed.get(request, lost)
         fresh.discard(request)
 
@@ -110,6 +110,7 @@ class _Desk:
     def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply], None]) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
+        self.why = ""  # what the server said of a batch that failed as a whole
 
     async def submit(self, part: dict[str, bytes]) -> Entry:
         name = digest("batch", sorted(part))
@@ -145,6 +146,8 @@ class _Desk:
                 await asyncio.sleep(poll)
             for file in filter(None, (told.output_file_id, told.error_file_id)):
                 await self._fetch(file)
+            for fault in getattr(told.errors, "data", None) or []:
+                self.why = f", {told.status}: {str(getattr(fault, 'message', fault))[:200]}"
             self.note(replace(entry, state="done"))
 
     async def _found(self, entry: Entry) -> Entry | None:

@@ -24,6 +24,7 @@ class Batches(ThreadingHTTPServer):
         self.looks = 2  # how often a batch is in progress before it is over
         self.breaks: list[str] = []  # paths at which the next request is done and its answer lost
         self.end = "completed"
+        self.refuses = ""  # why every batch fails as a whole
 
     @property
     def url(self) -> str:
@@ -41,6 +42,9 @@ class Batches(ThreadingHTTPServer):
         return name
 
     def settle(self, batch: Line) -> None:
+        if self.refuses:
+            batch |= {"status": "failed", "errors": {"data": [{"code": "invalid", "message": self.refuses}]}}
+            return
         good, bad = [], []
         for line in self.files[batch["input_file_id"]].splitlines():
             asked = json.loads(line)
