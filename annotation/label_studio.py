@@ -352,4 +352,10 @@ def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names
         fits = [wanted[k.casefold()] for k in known if k.casefold() in wanted]
         other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
         found[user] = fits[0] if fits else other
+    for name in names:
+        if len(same := [people[user][0] for user, told in found.items() if told == name]) > 1:
+            raise ReviewError(
+                f"{' and '.join(same)} could both be {name}: say who is: "
+                f'[review] accounts = {{ {name} = "{same[0]}" }} in saferec.toml'
+            )
     return found
