@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from annotation import GUIDELINES, failures, sync
-from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, points, units16
+from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, list_of, points, text_of, units16, whole
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
 
@@ -85,11 +85,14 @@ def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) ->
 
 def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Iterator[Said]:
     """One per response that was submitted or discarded; a draft is nobody's word yet."""
+    record = whole(record)
     try:
         facts = json.loads((record.get("metadata") or {}).get("saferec") or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, TypeError, RecursionError):
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
+    shown = facts.get("shown") if isinstance(facts.get("shown"), dict) else {}
+    places = [place for place in list_of(facts.get("places")) if _is_place(place)]
     text = record["fields"].get("dialogue") or ""
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
@@ -100,20 +103,24 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
             who=people.get(row["user_id"], f"user-{row['user_id'][:8]}"),
             place=f"argilla data set {where} record {record['id']}",
             outcome="skipped" if row["status"] == "discarded" else str(values.get("outcome") or ""),
-            asked=[t for t in facts.get("asked", []) if isinstance(t, str)],
+            asked=[t for t in list_of(facts.get("asked")) if isinstance(t, str)],
             present=[t for t in values.get("present") or [] if t != NOTHING],
             unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
             note=values.get("note") or None,
             time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
-            guideline=facts.get("guideline"),
-            taxonomy=facts.get("taxonomy"),
-            shown=facts.get("shown") or {},
+            guideline=text_of(facts.get("guideline")),
+            taxonomy=text_of(facts.get("taxonomy")),
+            shown={trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)},
         )
         openly = set(values.get("openly") or [])
         said.forms = {t: "explicit" if t in openly else "implicit" for t in said.present}
         for span in values.get("evidence") or []:
-            _inward(span, text, facts.get("places") or [], said)
+            _inward(span, text, places, said)
         yield said
+
+
+def _is_place(found: Any) -> bool:
+    return isinstance(found, list) and len(found) == 3 and all(isinstance(n, int) for n in found)
 
 
 def _inward(span: dict[str, Any], text: str, places: Places, said: Said) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation import failures, sync
-from annotation.sheets import Said, Sheet, Span, points, units16
+from annotation.sheets import Said, Sheet, Span, list_of, points, text_of, units16, whole
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
 
@@ -108,8 +108,7 @@ def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Itera
 
     The server keeps whatever its users send, as an answer and as a task's data: what has another shape is not there.
     """
-    # JSON can spell half of a character, and no file can keep it
-    task = json.loads(json.dumps(task, ensure_ascii=False).encode("utf-8", "replace"))
+    task = whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
         who = row.get("completed_by")
@@ -118,14 +117,14 @@ def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Itera
             key=str(data.get("key")),
             who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
             place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
-            asked=[t for t in _list(data.get("asked")) if isinstance(t, str)],
+            asked=[t for t in list_of(data.get("asked")) if isinstance(t, str)],
             seconds=_seconds(row.get("lead_time")),
             time=_time(row.get("updated_at")),
-            guideline=_text(data.get("guideline")),
-            taxonomy=_text(data.get("taxonomy")),
+            guideline=text_of(data.get("guideline")),
+            taxonomy=text_of(data.get("taxonomy")),
         )
-        turns = [str(turn.get("text", "")) for turn in _list(data.get("turns")) if isinstance(turn, dict)]
-        _read(_list(row.get("result")), turns, said)
+        turns = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
+        _read(list_of(row.get("result")), turns, said)
         shown = data.get("shown") if isinstance(data.get("shown"), dict) else {}
         said.shown = {trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)}
         if row.get("was_cancelled"):
@@ -135,14 +134,6 @@ def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Itera
 
 def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _seconds(value: Any) -> float | None:
@@ -161,7 +152,7 @@ def _read(result: list[Any], turns: list[str], said: Said) -> None:
             getattr(said, name).extend(names)
         elif name == "note":
             lines = row["value"].get("text")
-            said.note = " ".join(t for t in (_list(lines) or [lines]) if isinstance(t, str)) or None
+            said.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
                 _spans(row["value"], turns, trait, said)
@@ -170,7 +161,7 @@ def _read(result: list[Any], turns: list[str], said: Said) -> None:
 
 
 def _names(row: dict[str, Any]) -> list[str]:
-    return [name for name in _list(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
+    return [name for name in list_of(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
 def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> None:

@@ -4,6 +4,7 @@ push   open units (route.units) -> sheets, one per task
 pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and what could not be taken
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -67,6 +68,22 @@ class Said:
     time: Any = None
     guideline: str | None = None
     taxonomy: str | None = None
+
+
+# ---- what a server keeps is whatever its users sent: another shape than ours is not there
+
+
+def list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def whole(found: Any) -> Any:
+    """JSON can spell half of a character, and no file can keep it."""
+    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 # ---- out

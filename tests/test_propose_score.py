@@ -104,6 +104,8 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
     for gold in ("labels", "demo", "tea"):
         ran: Ran = cli("propose-score", "--gold", gold, "-C", demo.root)
         assert ran.code == 1 and ran.err.count("\n") == 1
+    ran = cli("propose-score", "--proposer", "rules,openai:a", "-C", demo.root)
+    assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
 
 
 @pytest.fixture

@@ -178,6 +178,24 @@ def test_argilla_speaks_of_the_same_words():
     assert json.loads(made["metadata"]["saferec"])["asked"] == ["gore"]
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        '{"asked": null, "places": [[0, "a", 3], 5, [1, 2]], "shown": [], "guideline": 3, "taxonomy": []}',
+        '{"asked": {"a": 1}, "places": {"0": 1}, "shown": {"gore": 5}}',
+        '"asked"',
+        5,
+        "[" * 5_000,
+    ],
+)
+def test_what_an_administrator_made_of_a_record_of_argilla_stops_no_pull(facts):
+    values = {"present": {"value": ["gore"]}, "outcome": {"value": READ}, "note": {"value": "half \ud83d"}}
+    edited = record("submitted", values) | {"metadata": {"saferec": facts}}
+    (said,) = argilla.said_of(edited, {"u1": "ann"}, "x")
+    assert (said.who, said.present, said.asked, said.shown) == ("ann", ["gore"], [], {})
+    assert said.note == "half ?" and said.guideline is None
+
+
 def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp_path: Path):
     managed.save(tmp_path, {"pid": 1, "url": "http://127.0.0.1:9", "accounts": {}})
     assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600

@@ -37,7 +37,9 @@ def propose_score(
 
     ws = store.open_workspace(folder)
     world = reading.world(ws, False) if not items else _all_items(reading.world(ws, True))
-    step = proposers.steps(ws, proposer, None, None)[0][0]
+    step, *others = proposers.steps(ws, proposer, None, None)[0]
+    if others:
+        raise UsageError(f"--proposer {proposer}: one is scored at a time: {step.name}, then {others[0].name}")
     truth = known(world, gold, by_rules=step.server is None)
     claims, read = _claims(world, step, truth)
     if not read:
