@@ -47,7 +47,7 @@ def spoken(title: str) -> str:
         part[0] + _article_first(part[1:-1]) + part[-1] if part[:1] in ("(", "[") else _article_first(part.strip())
         for part in parts
     ]
-    return " ".join(part for part in told if part)
+    return " ".join(" ".join(told).split())
 
 
 def _article_first(text: str) -> str:

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from saferec_builder import store
 from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
+
+# "ci": the same examples in every run; `make soak` searches for new ones
+settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")
 
 pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
 

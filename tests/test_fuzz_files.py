@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
 @CALM
 @given(st.text(max_size=30), st.text(max_size=10))
 @example("Ⅷ", "")
+@example(",\r0", "")
 def test_a_normal_form_is_its_own_and_case_is_nothing(title: str, more: str) -> None:
     form = titles.normal(title)
     assert titles.normal(f" {title} ") == form and not set("\n\t'\"") & set(form)
