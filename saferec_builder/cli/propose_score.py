@@ -69,8 +69,7 @@ def propose_score(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
-    for line in _told(found):
-        typer.echo(line)
+    typer.echo("\n".join(_told(found)))
 
 
 def _all_items(world: Any) -> Any:
