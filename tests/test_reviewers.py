@@ -8,9 +8,11 @@ import polars as pl
 import pytest
 
 from saferec_builder import bounds, store, tables, traits
+from saferec_builder.cli import incoming
 from saferec_builder.probes import decoys
 from saferec_builder.ranking import closest_first, rank
 from saferec_builder.route import Plan, route, texts, void
+from tests import calm
 from tests.test_review_cli import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
 
@@ -38,6 +40,30 @@ def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudic
     assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
     adjudicate()
     assert labels(ws)["c1", "gore"] == ("present", "agreed")
+
+
+def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
+    """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "bo.csv"
+    edit(file, yes)
+    review("pull", file)
+    edit(file, no)  # a changed mind: rows that the workspace does not have yet
+    began, words = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
+
+    def slow(desk, paths):
+        found = of_files(desk, paths)
+        began.append(calm.start(words))
+        began[0].stderr.readline()  # it waits, and says so; or it is done
+        return found
+
+    of_files = incoming.of_files
+    monkeypatch.setattr(incoming, "of_files", slow)
+    assert review("pull", file)["added"] > 0
+    ended = calm.end(began[0])
+    assert ended.code == 0, ended
+    last = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
+    assert last["verdict"].null_count() == last.height > 0
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +76,18 @@ def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:
     os.replace(tmp, path)
 
 
+@contextmanager
+def ordered(ws: "Workspace") -> Iterator[None]:
+    """Who adds reviews has read all that are there: the last row on a unit counts, so none may be older than it looks.
+
+    A pull that began before its reviewer was set aside, and ended after it, would let that work count again.
+    """
+    from saferec_builder import store
+
+    with store.alone(ws, "review pull", wait=True):
+        yield
+
+
 def set_aside(
     name: Name,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with the rows, never released.")] = "",
@@ -86,12 +100,13 @@ def set_aside(
     from saferec_builder.errors import UsageError
 
     ws = store.open_workspace(folder)
-    reviews = store.read(ws, tables.REVIEWS)
-    if name not in set(reviews["reviewer"]):
-        raise UsageError(f"{name} has no reviews here: wanted one of {', '.join(sorted(set(reviews['reviewer'])))}")
-    if not (reason or undo):
-        raise UsageError(f"set-aside {name}: give --reason, for whoever wonders later")
-    rows = adjudicate.bring_back(reviews, name) if undo else adjudicate.set_aside(reviews, name, reason)
-    added = store.append(ws, tables.REVIEWS, rows)
+    with ordered(ws):
+        reviews = store.read(ws, tables.REVIEWS)
+        if name not in set(reviews["reviewer"]):
+            raise UsageError(f"{name} has no reviews here: wanted one of {', '.join(sorted(set(reviews['reviewer'])))}")
+        if not (reason or undo):
+            raise UsageError(f"set-aside {name}: give --reason, for whoever wonders later")
+        rows = adjudicate.bring_back(reviews, name) if undo else adjudicate.set_aside(reviews, name, reason)
+        added = store.append(ws, tables.REVIEWS, rows)
     told: dict[str, Any] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
     say(Counts("review set-aside", added, figures=told), as_json, "reviews")

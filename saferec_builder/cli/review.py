@@ -85,21 +85,17 @@ def pull(
 
     from saferec_builder import store, tables
     from saferec_builder.cli import servers
-    from saferec_builder.errors import UsageError
 
     _check_tool(tool)
-    desk = gather(folder)
-    if tool == "files":
-        if not paths:
-            raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
-        sheets = [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
-        if not sheets:
-            raise UsageError(f"{paths[0]}: no .csv file in this folder")
-        pulled = incoming.of_files(desk, sheets)
-    else:
-        pulled = servers.pull(desk, servers.connect(desk.ws, tool, url, token))
-    incoming.leave_out(desk, pulled)
-    added = store.append(desk.ws, tables.REVIEWS, incoming.new(desk, pulled))
+    files = _files(paths or []) if tool == "files" else []
+    with people.ordered(store.open_workspace(folder)):
+        desk = gather(folder)
+        if tool == "files":
+            pulled = incoming.of_files(desk, files)
+        else:
+            pulled = servers.pull(desk, servers.connect(desk.ws, tool, url, token))
+        incoming.leave_out(desk, pulled)
+        added = store.append(desk.ws, tables.REVIEWS, incoming.new(desk, pulled))
     drops = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     store.append(desk.ws, tables.DROPS, drops)
     for _, _, place, reason, detail in pulled.drops[:SHOWN]:
@@ -109,6 +105,18 @@ def pull(
     dropped = dict(drops["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     say(Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty}), as_json, "answers")
+
+
+def _files(paths: list[Path]) -> list[Path]:
+    """The CSVs that are named, and those in folders that are."""
+    from saferec_builder.errors import UsageError
+
+    if not paths:
+        raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
+    found = [f for path in paths for f in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
+    if not found:
+        raise UsageError(f"{paths[0]}: no .csv file in this folder")
+    return found
 
 
 @app.command()
