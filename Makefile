@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
+SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := damage store kill bad_day team_database propose_kill training_kill hub hub_faults review_faults review_campaign
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
 
@@ -19,11 +20,11 @@ demo: venv
 
 test: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest $(SHARED)
 
 quick: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest -m "not slow and not servers and not training"
+	$(BIN)/pytest $(SHARED) -m "not slow and not servers and not training"
 
 lint: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

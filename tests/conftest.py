@@ -85,6 +85,13 @@ def real_data() -> Path:
 NOT_RUN = "part not run: "  # how a test says that a real part is missing: skip(f"{NOT_RUN}chromium (install: ...)")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests first: where several processes share the files, none is left with a long one at the end."""
+    marks = {"slow", "servers", "training"}
+    long = {item.path for item in items if any(mark.name in marks for mark in item.iter_markers())}
+    items.sort(key=lambda item: item.path not in long)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Ends the run with the parts that could not run here, and the line that installs each."""
     missing = _parts_not_run(terminalreporter)
@@ -96,8 +103,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With SAFEREC_EVERY_PART set (as in CI) a part that did not run is a failure, never a silent skip."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("SAFEREC_EVERY_PART") and _parts_not_run(reporter):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # none in a process that only runs tests
+    if reporter and os.environ.get("SAFEREC_EVERY_PART") and _parts_not_run(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -4,7 +4,7 @@ A number counts when its test has passed: nothing lost, nothing twice, no broken
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,19 +13,20 @@ from tests.calm import calm
 
 __all__ = ["calm", "injected", "pytest_terminal_summary"]
 
-SURVIVED = pytest.StashKey[Counter[str]]()
+FAULTS = "faults: "  # the property of a test's report that counts them: it reaches the last lines from any process
 
 
 @pytest.fixture
-def injected(request: pytest.FixtureRequest) -> Iterator[Callable[[str, int], None]]:
+def injected(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
     """injected("kills of a command", 36), at the end of a test."""
-    mine = Counter[str]()
-    yield lambda what, number: mine.update({what: number})
-    request.config.stash.setdefault(SURVIVED, Counter()).update(mine)
+    return lambda what, number: record_property(FAULTS + what, number)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    told = terminalreporter.config.stash.get(SURVIVED, Counter[str]())
+    told = Counter[str]()
+    for name, number in (one for report in terminalreporter.stats.get("passed", []) for one in report.user_properties):
+        if name.startswith(FAULTS):
+            told[name.removeprefix(FAULTS)] += number
     if told:
         terminalreporter.section("faults injected")
         for what, number in sorted(told.items()):

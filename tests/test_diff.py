@@ -108,6 +108,7 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert "- gore: 1 present -> absent" in text and "c001 gore" in text
 
 
+@pytest.mark.slow
 def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
     from saferec_builder import store, tables
     from tests import release_world as world_

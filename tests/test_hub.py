@@ -156,6 +156,7 @@ def test_a_commit_whose_reply_was_lost_is_found(hub, ws, publish, status):
     assert len(hub.repos[REPO].commits) == 2 and holds(hub, ws, "1.0.0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [409, 412, 429, 500, None])
 @pytest.mark.parametrize("step", ["/commit/", "/tag/"])
 def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, ws, publish, step, status):
@@ -173,6 +174,7 @@ def test_a_tag_whose_reply_was_lost_is_found(hub, ws, publish):
     assert publish().code == 0 and holds(hub, ws, "1.0.0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
 def test_a_fault_before_the_commit_changes_nothing(hub, ws, publish, method, path):
     hub.faults.append(Fault(method, path, 403))

@@ -16,6 +16,7 @@ Cli = Callable[..., Ran]
 REVIEWERS = ("ann", "bo")
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -> None:
     folder = tmp_path / "demo"
     first = cli("demo", "--to", folder, "--generated", "150", "--no-training")

@@ -43,6 +43,7 @@ def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_flags_become_verdicts_only_when_people_agree(shelf: store.Workspace, cli: Cli) -> None:
     at, taxonomy = ("-C", shelf.root), traits.load()
     secret = [item for item in world.items() if (item.title, item.year) in flags.hidden()]

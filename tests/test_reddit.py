@@ -126,6 +126,7 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     assert origin["author"][1] == origin["author"][5]  # Helper and helper are one person
 
 
+@pytest.mark.slow
 def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
     from saferec_builder.cli.workspace import make
 

@@ -309,6 +309,7 @@ def _bytes(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 def test_two_builds_are_the_same_bytes(ws, tmp_path):
     shutil.copytree(ws.root, tmp_path / "other")
     for root, threads in ((ws.root, 1), (tmp_path / "other", 4)):
@@ -317,6 +318,7 @@ def test_two_builds_are_the_same_bytes(ws, tmp_path):
     assert _bytes(ws.releases / "1.0.0") == _bytes(tmp_path / "other/releases/1.0.0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["exports.write.sha256", "exports.write.sync", "os.replace"])
 def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     shutil.copytree(ws.root, tmp_path / "calm")

@@ -87,6 +87,7 @@ def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     return made | {"release": named, "demo": False, "simulated": True}
 
 
+@pytest.mark.slow
 def test_the_detector_sees_a_page_that_does_not_escape(tab: Any) -> None:
     assert len(set(PAYLOADS)) == len(PAYLOADS) >= 50
     ran = [bool(opened(tab, f"<!doctype html><body><p>{payload}</p>")[0]) for payload in PAYLOADS]
