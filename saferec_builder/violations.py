@@ -15,6 +15,7 @@ P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Bet
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -204,33 +205,35 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
         if asked is None:
             mask = oracle.mask(traits)
             asked = masks[traits] = mask << 12, mask << 44  # as _dated packs the bits
-        one = dated.get(title.lower())
-        if one is None:
-            return VERDICTS[named(titles.by_forms(index, title, year, domain), asked[0] >> 12)]
-        if year is not None:
-            one = one or _nearest(several.get(title.lower(), []), year)
+        name = title.lower()
+        one = dated.get(name)
+        if one is None and "(" not in name and "[" not in name:  # with brackets it answers to several forms
+            name = titles.normal(title)
+            one = dated.get(name)
+            if one is None:
+                return "unknown" if traits else "clear"
+        if one is not None and year is not None:
+            one = one or _nearest(several.get(name, []), year)
             if one and -apart <= (one & 4095) - year <= apart:
                 return "violated" if one & asked[0] else "unknown" if one & asked[1] else "clear"
-        return VERDICTS[named(titles.find(index, title, year, domain), asked[0] >> 12)]
-
-    def named(match: titles.Match, mask: int) -> int:
-        return verdict_of(oracle, oracle.row(match.item), mask)
+        match = titles.find(index, title, year, domain)
+        return VERDICTS[verdict_of(oracle, oracle.row(match.item), asked[0] >> 12)]
 
     return check
 
 
 def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """(titles, in lower case, of one item: unknown bits, violated bits and the year in one number; those of several).
+    """(titles of one item: unknown bits, violated bits and the year in one number; titles of several items).
 
-    A title of several items is 0 in the first; one that needs more than the nearest year is not in the
-    second: `titles.find` knows it.
+    A title stands there in its normal form and as sources spell it, in lower case. One of several items is 0 in the
+    first; one that needs more than the nearest year is not in the second: `titles.find` knows it.
     """
     if oracle.codes.shape[1] > 32:
-        return dict.fromkeys(index.spelt, 0), {}
+        return dict.fromkeys(chain(index.by_title, index.spelt), 0), {}
     bits, row = oracle.bits[1], oracle.row
     dated: dict[str, int] = {}
     several: dict[str, list[int]] = {}
-    for title, rows in index.spelt.items():
+    for title, rows in chain(index.by_title.items(), index.spelt.items()):
         packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
         if len(packed) == len(rows) == 1:
             dated[title] = packed[0]
