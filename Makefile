@@ -43,7 +43,7 @@ ablations: venv
 
 # faults and their sum, inputs of each search, mutants; 200 faults before a real Label Studio take half an hour
 soak: venv
-	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
+	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest $(SHARED) -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
 	SAFEREC_SOAK=1 $(BIN)/pytest $(wildcard tests/test_fuzz*.py)
 	$(BIN)/python -m tests.fuzz replies --seconds 300
 	$(BIN)/python -m tests.fuzz lines --seconds 300
