@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from saferec_builder.errors import ReviewError
+from saferec_builder.locks import held
 
 VERSION = "1.23.2"
 PINS = Path(__file__).with_name("label-studio.txt")
@@ -49,11 +50,17 @@ def _home() -> Path:
 def install(say: Say) -> Path:
     """The folder of the installation, made at the first call (about 850 MB); killed halfway, it starts over."""
     home = _home()
-    if installed():
-        return home
+    if not installed():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with held(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
+            if not installed():
+                _install(home, say)
+    return home
+
+
+def _install(home: Path, say: Say) -> None:
     say(f"installing Label Studio {VERSION} into {home} (once; about 850 MB)")
     shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(parents=True, exist_ok=True)
     for words in (
         [sys.executable, "-m", "venv", home],
         [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
@@ -65,7 +72,6 @@ def install(say: Say) -> Path:
                 f"Label Studio could not be installed: {' '.join(told)}: give a server with --url and --token"
             )
     (home / "ready").write_text(VERSION)
-    return home
 
 
 def state(home: Path) -> dict[str, Any] | None:
@@ -88,8 +94,21 @@ def save(home: Path, facts: dict[str, Any]) -> None:
     os.replace(tmp, home / "server.json")
 
 
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One at a time starts or stops the server, or writes server.json: two would lose each other's passwords."""
+    home.mkdir(parents=True, exist_ok=True)
+    with held(home / ".lock", f"{home}: another command", wait=True):
+        yield
+
+
 def up(home: Path, say: Say, port: int | None = None) -> tuple[dict[str, Any], bool]:
     """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
+    with _alone(home):
+        return _up(home, say, port)
+
+
+def _up(home: Path, say: Say, port: int | None) -> tuple[dict[str, Any], bool]:
     facts = state(home)
     if facts and alive(home, facts) and healthy(facts["url"]):
         return facts, False
@@ -203,6 +222,13 @@ def alive(home: Path, facts: dict[str, Any]) -> bool:
 
 def down(home: Path, wait: float = 15.0) -> bool:
     """Stops the workspace's server; False where none was running."""
+    if state(home) is None:
+        return False
+    with _alone(home):
+        return _down(home, wait)
+
+
+def _down(home: Path, wait: float) -> bool:
     facts = state(home)
     if not facts or not alive(home, facts):
         return False
@@ -224,10 +250,17 @@ def _reap(pid: int) -> None:
 
 def account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
     """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page."""
+    with _alone(home):
+        facts |= state(home) or {}  # another command may have made some since
+        if name not in facts["accounts"]:
+            facts["accounts"][name] = _account(home, facts, invite, name)
+            save(home, facts)
+    return dict(facts["accounts"][name])
+
+
+def _account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
     import httpx2
 
-    if name in facts["accounts"]:
-        return dict(facts["accounts"][name])
     made = {"email": f"{name.lower()}@saferec.local", "password": secrets.token_urlsafe(12)}
     with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True) as web:
         form = web.get(invite).text
@@ -236,6 +269,4 @@ def account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[s
         web.post(invite, data=body, headers={"Referer": facts["url"] + invite})
         if web.get("/api/current-user/whoami").status_code != 200:
             raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {home / 'server.log'}")
-    facts["accounts"][name] = made
-    save(home, facts)
     return made
