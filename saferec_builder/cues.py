@@ -2,9 +2,11 @@
 
 import re
 import tomllib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 FILE = Path(__file__).with_name("cues.toml")
@@ -60,6 +62,33 @@ class Phrases:
                 for label, pattern in self.by_start.get(key, nothing):
                     if found := pattern.match(low, at):
                         yield label, at, found.end()
+
+
+class Places:
+    """Where phrases stand, as [start, end): sorted once, then no question takes longer for there being many."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        found = sorted(spans)
+        self._starts = [start for start, _ in found]
+        self._furthest = list(accumulate((end for _, end in found), max))  # end of all that begin no later
+        self._ends = {end for _, end in found}
+
+    def begin(self, first: int, last: int) -> bool:
+        """True where one begins in [first, last)."""
+        n = bisect_left(self._starts, first)
+        return n < len(self._starts) and self._starts[n] < last
+
+    def end_at(self, place: int) -> bool:
+        return place in self._ends
+
+    def hold(self, start: int, end: int) -> bool:
+        """True where one covers [start, end)."""
+        n = bisect_right(self._starts, start)
+        return n > 0 and end <= self._furthest[n - 1]
+
+    def hold_more(self, start: int, end: int) -> bool:
+        """True where one covers [start, end) and is longer."""
+        return self.hold(start - 1, end) or self.hold(start, end + 1)
 
 
 @dataclass(frozen=True)

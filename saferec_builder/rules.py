@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import polars as pl
@@ -124,12 +124,13 @@ def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
                 yield turn.hit(slug, start, end, verdict, form, sure)
     for start, end in turn.signs.get((slug, "life"), ()):
         yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
-    genres = turn.signs.get((slug, "genre"), [])
-    for start, end in genres:
-        if not turn.inside_another(slug, start, end) and not turn.led_by_another(slug, start):
+    genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
+    for start, end in genres:  # "asylum horror" says which kind
+        if not others.hold_more(start, end) and not others.end_at(start - 1):
             yield from _named(slug, turn, start, end, True)
-    for start, end in turn.signs.get((slug, "cues"), ()):
-        if not any(a <= start and end <= b for a, b in genres) and not turn.inside_another(slug, start, end):
+    kinds = cues.Places(genres)
+    for start, end in turn.signs.get((slug, "cues"), ()):  # "animal cruelty" is not cruelty to people
+        if not kinds.hold(start, end) and not others.hold_more(start, end):
             yield from _named(slug, turn, start, end, False)
 
 
@@ -168,6 +169,7 @@ class _Turn:
         self.low = low
         self.book = book
         self._likes: dict[str, list[int]] = {}
+        self._besides: dict[tuple[str, bool], cues.Places] = {}
         self.ends = [m.end() for m in grammar.SENTENCE_END.finditer(low)]
 
     @cached_property
@@ -210,12 +212,11 @@ class _Turn:
 
     def _names_content(self, first: int, last: int) -> bool:
         """True where a sign of any trait begins in [first, last)."""
-        n = bisect_left(self._sign_starts, first)
-        return n < len(self._sign_starts) and self._sign_starts[n] < last
+        return self._all_signs.begin(first, last)
 
     @cached_property
-    def _sign_starts(self) -> list[int]:
-        return sorted(start for spans in self.signs.values() for start, _ in spans)
+    def _all_signs(self) -> cues.Places:
+        return cues.Places(chain.from_iterable(self.signs.values()))
 
     def before(self, start: int) -> Said | None:
         """The nearest phrase that governs what begins at `start`."""
@@ -268,22 +269,19 @@ class _Turn:
         question = self.low[first:last].rstrip().endswith("?") and grammar.ASKS.match(self.low[first:last])
         return bool(question and grammar.DEGREE.match(self.low, start))
 
-    def inside_another(self, slug: str, start: int, end: int) -> bool:
-        """True where a longer content of another trait holds this one: "animal cruelty" is not cruelty to people."""
-        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
-        return any(a <= start and end <= b and (a, b) != (start, end) for spans in others for a, b in spans)
-
-    def led_by_another(self, slug: str, start: int) -> bool:
-        """True where another trait's content stands right before a kind of film and says which: "asylum horror"."""
-        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part == "cues")
-        return any(b + 1 == start for spans in others for _, b in spans)
+    def contents_besides(self, slug: str, genre: bool = False) -> cues.Places:
+        """Where contents of every other trait stand, and kinds of film with `genre`."""
+        if (slug, genre) not in self._besides:
+            parts = ("cues", "genre") if genre else ("cues",)
+            found = (spans for (trait, part), spans in self.signs.items() if trait != slug and part in parts)
+            self._besides[slug, genre] = cues.Places(chain.from_iterable(found))
+        return self._besides[slug, genre]
 
     def names_another(self, slug: str, start: int, far: bool = False) -> bool:
         """True where the sentence (`far`: or what stands before it) names another trait's content: it is about that."""
         first, last = self.sentence(start)
         first = max(0, first - NEAR) if far else first
-        others = (spans for (trait, part), spans in self.signs.items() if trait != slug and part in ("cues", "genre"))
-        return any(first <= a < last for spans in others for a, _ in spans)
+        return self.contents_besides(slug, genre=True).begin(first, last)
 
     def holds(self, start: int, end: int, said: Said | None = None, content_end: int = 0) -> bool:
         """True where it is the seeker, or one who watches along, here and now."""

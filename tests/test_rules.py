@@ -3,10 +3,13 @@
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from saferec_builder import cues, rules, tables, traits
 from tests import rules_score
@@ -206,6 +209,38 @@ def test_fifty_thousand_characters_end(piece: str) -> None:
     hits = rules.read(text, cues.titles([text]))  # a quadratic pattern would not come back within the test's timeout
     assert all(0 <= h.start < h.end <= len(text) for h in hits)
     assert len(hits) <= rules.MOST * 20
+
+
+def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
+    turn = rules._Turn("blood snakes asylum horror, i screamed. " * 100, cues.load())
+    looked = 0
+
+    class Counted(list[tuple[int, int]]):
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            nonlocal looked
+            for span in super().__iter__():
+                looked += 1
+                yield span
+
+    turn.signs = {label: Counted(spans) for label, spans in turn.signs.items()}
+    many = sum(map(len, turn.signs.values()))
+    assert many >= 400 and len(turn.traits) >= 3
+    for slug in turn.traits:
+        list(rules._of_trait(slug, turn))
+    assert looked <= 5 * len(turn.traits) * many  # a trait goes through all a few times; pairs would be many * many
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
+
+
+@given(SPANS, st.integers(0, 14), st.integers(0, 6))
+def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: int, length: int) -> None:
+    places, end = cues.Places(spans), start + length
+    assert places.begin(start, end) == any(start <= a < end for a, _ in spans)
+    assert places.end_at(end) == any(b == end for _, b in spans)
+    assert places.hold(start, end) == any(a <= start and end <= b for a, b in spans)
+    longer = any(a <= start and end <= b and (a, b) != (start, end) for a, b in spans)
+    assert places.hold_more(start, end) == longer
 
 
 def test_the_index_by_first_letters_misses_no_phrase() -> None:
