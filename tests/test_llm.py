@@ -59,6 +59,7 @@ FAULTS = {
     "500, then fine": ([status(500, retry_after_ms="20"), says("fine")], None, 2),
     "502 with a web page": ([status(502, "<html>bad gateway</html>", retry_after_ms="20")], "server error", 2),
     "a request the server refuses": ([status(400)], "bad request", 1),
+    "a charset that is none of text": ([status(400, Content_Type="text/html; charset=zlib")], "bad request", 1),
     "no quota": ([status(429, QUOTA)], "quota exhausted", 1),
     "a key that is no longer good": ([status(401)], "key refused", 1),
     "a reset": ([reset], "connection failed", 2),

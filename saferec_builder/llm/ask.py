@@ -40,11 +40,12 @@ async def replies(
     """(place, reply) of every body, in the order in which they end; a body that comes twice is asked once.
 
     check: what is wrong with an answer's text, or None; only what passes is put, so the rest is asked again next time.
-    Raises ProposerError before the first request where the server cannot be used at all.
+    put: called as soon as an answer is there, also where nobody reads on.
+    Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
     """
     async with AsyncExitStack() as stack:
         talk: _Talk | None = None
-        ended: asyncio.Queue[Reply] = asyncio.Queue()
+        ended: asyncio.Queue[Reply | Exception] = asyncio.Queue()
         waiting: dict[str, list[int]] = {}
         todo = iter(enumerate(bodies))
         kept: tuple[int, dict[str, Any]] | None = None  # one that the purse cannot pay before others are settled
@@ -64,15 +65,15 @@ async def replies(
                     waiting[request].append(n)
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, ended, purse or Purse()))
+                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse or Purse()))
                     if not talk.start(request, body, alone=not waiting):
                         kept = n, body
                         break
                     waiting[request] = [n]
             if waiting:
                 reply = await ended.get()
-                if reply.error is None:
-                    put(reply)
+                if isinstance(reply, Exception):
+                    raise reply
                 for again, n in enumerate(waiting.pop(reply.request)):
                     yield n, replace(reply, cached=True) if again else reply
 
@@ -85,8 +86,8 @@ def checked(reply: Reply, check: Check) -> Reply:
 class _Talk:
     """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
 
-    def __init__(self, server: Server, check: Check, ended: Any, purse: Purse) -> None:
-        self.server, self.check, self.ended, self.purse = server, check, ended, purse
+    def __init__(self, server: Server, check: Check, put: Put, ended: Any, purse: Purse) -> None:
+        self.server, self.check, self.put, self.ended, self.purse = server, check, put, ended, purse
         self.pace = Pace(server.concurrency)
         self.wire = Wire(server, self.pace)
         self.flying: set[Any] = set()
@@ -124,13 +125,22 @@ class _Talk:
         return True
 
     async def _run(self, request: str, payload: bytes) -> None:
+        """Every end reaches `ended`: a fault that stayed in its task would leave the reader waiting for ever."""
+        try:
+            self.ended.put_nowait(await self._reply(request, payload))
+        except Exception as fault:
+            self.ended.put_nowait(fault)
+
+    async def _reply(self, request: str, payload: bytes) -> Reply:
         if self.stopped in FATAL:
-            reply = Reply(request, self.server.model, error=f"{self.stopped}: not sent")
-        else:
-            reply = checked(await post(self.wire, self.server, request, payload), self.check)
-            self.purse.pay(reply, len(payload))
-            self._note(reply)
-        self.ended.put_nowait(reply)
+            return Reply(request, self.server.model, error=f"{self.stopped}: not sent")
+        said = await post(self.wire, self.server, request, payload)
+        self.purse.pay(said, len(payload))
+        reply = checked(said, self.check)
+        if reply.error is None:
+            self.put(reply)
+        self._note(reply)
+        return reply
 
     def _note(self, reply: Reply) -> None:
         if reply.error is None:

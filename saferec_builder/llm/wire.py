@@ -103,6 +103,7 @@ def _pool(server: Server, pace: Pace) -> "httpx2.AsyncClient":
                     response = await super().send(request, **how)
             except (aiohttp.ClientError, OSError) as fault:  # what the transport has no name for is tried again as well
                 raise httpx2.TransportError(str(fault)) from fault
+            response.encoding = "utf-8"  # whatever it names: Python takes "zlib" for a charset too, and raises
             if response.status_code == 200:
                 return response
             if is_quota(response.text):

@@ -1,0 +1,53 @@
+"""No request ends unheard: what was paid for is kept at once, and a fault of ours ends the run, it hangs nothing."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+
+from saferec_builder import llm
+from tests.servers.llm_stub import Stub, running
+from tests.test_llm import body
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as server:
+        yield server
+
+
+def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
+    """A reader that fails (no room for its rows) must not cost the answers that came meanwhile."""
+    kept: dict[str, str] = {}
+
+    async def reader() -> None:
+        put = lambda reply: kept.update({reply.request: reply.body})  # noqa: E731
+        asked = [body("one"), body("two"), body("three")]
+        how = {"get": kept.get, "put": put, "check": lambda _: None}
+        async with aclosing(llm.replies(llm.Server("m", stub.url), asked, **how)) as stream, asyncio.timeout(20):
+            async for _ in stream:
+                while len(kept) < len(asked):
+                    await asyncio.sleep(0.01)
+                raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        llm.run(reader())
+
+
+@pytest.mark.parametrize("where", ["check", "put"])
+def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
+    purse = llm.Purse(llm.Price(1.0, 1.0), limit=1.0)
+
+    def fault(_: object) -> None:
+        raise KeyError("ours")
+
+    async def reader() -> None:
+        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None, "purse": purse} | {where: fault}
+        async with asyncio.timeout(20):
+            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **how):
+                pass
+
+    with pytest.raises(KeyError, match="ours"):
+        llm.run(reader())
+    assert purse.bill["requests"] == 1 and not purse.held  # it was sent, and is billed
