@@ -154,11 +154,16 @@ def _without(frame: pl.DataFrame, table: tables.Table, manifests: Sequence[Path]
 
 
 def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
-    """One more shard, by whose turn it is: what a killed run has left of its own is in nobody's way."""
+    """One more shard, by whose turn it is: what a killed run has left of its own is in nobody's way.
+
+    Rows that come back for a damaged shard, whose manifest was deleted, get its place: the last revision counts.
+    """
+    name = digest(new.select(table.key).rows())
     number = 1 + max((int(m.name.split("-")[0]) for m in folder.glob("[0-9]*-*.json")), default=-1)
+    number = min([number, *(int(p.name.split("-")[0]) for p in folder.glob(f"[0-9]*-{name}.parquet"))])
     for left in (*folder.glob("*.tmp"), *folder.glob(f"{number:06d}-*.parquet")):
         left.unlink()
-    shard = folder / f"{number:06d}-{digest(new.select(table.key).rows())}.parquet"
+    shard = folder / f"{number:06d}-{name}.parquet"
     with replacing(shard) as tmp:
         new.rechunk().write_parquet(tmp, compression="zstd")
     facts = {"rows": new.height, "bytes": shard.stat().st_size, "schema": tables.SCHEMA_VERSION}

@@ -3,6 +3,7 @@
 `make soak` damages every file in every way; without it the files take turns.
 """
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from saferec_builder import store, tables
 from saferec_builder.cli import content
 from tests import line
 from tests import release_world as world
@@ -74,6 +76,23 @@ def test_a_damaged_workspace_is_one_line_and_putting_the_file_back_is_enough(ws,
     after = line.contents(ws.root)
     assert {name for name, frame in after.items() if not frame.equals(before[name])} == set()
     injected("damaged files of a workspace", len(done))
+
+
+def test_an_old_revision_that_is_mined_again_is_not_the_newest(
+    workspace: store.Workspace, cli: Callable[..., Ran]
+) -> None:
+    files = []
+    for name, text in (("old", "A film, please"), ("new", "A film without gore, please")):
+        files.append(workspace.root / f"{name}.jsonl")
+        talk = {"id": "a1", "messages": [{"role": "user", "content": text}]}
+        files[-1].write_text(json.dumps(talk))
+        assert cli("mine", "messages", files[-1], "-C", workspace.root).code == 0
+    before = store.read(workspace, tables.CONVERSATIONS)
+    shard = min((workspace.root / "tables" / "conversations").glob("*.parquet"))
+    shard.write_bytes(WAYS["a byte turned"](shard.read_bytes()))
+    shard.with_suffix(".json").unlink()  # as the message says
+    assert cli("mine", "messages", files[0], "-C", workspace.root).code == 0
+    assert store.read(workspace, tables.CONVERSATIONS).equals(before) and before.height == 2
 
 
 @pytest.mark.slow

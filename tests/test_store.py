@@ -118,14 +118,16 @@ def test_what_a_killed_append_left_is_not_taken_for_a_shard(workspace: store.Wor
     assert not orphan.exists() and store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
 
 
-def test_a_number_is_never_given_twice(workspace: store.Workspace) -> None:
-    """Rows that come back after a shard was deleted stand last, as they were appended last."""
+def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: store.Workspace) -> None:
+    """Last, an old revision would count as the newest. What is new since then gets a number of its own."""
     for n in (1, 2, 3):
         store.append(workspace, tables.DROPS, rows(tables.DROPS, n))
     folder = workspace.root / "tables" / "drops"
     next(folder.glob("000001-*.json")).unlink()
+    next(folder.glob("000001-*.parquet")).write_bytes(b"damaged")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 4))
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
-    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 3, 2))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2, 3, 4))
 
 
 def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Callable[[str, int], None]) -> None:
