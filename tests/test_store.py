@@ -62,6 +62,12 @@ def either(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterat
     engine.dispose()
 
 
+def test_every_table_is_listed() -> None:
+    """docs/data-format.md and `status` know a table by this list alone."""
+    made = [value for value in vars(tables).values() if isinstance(value, tables.Table)]
+    assert {table.name: table for table in made} == tables.TABLES
+
+
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
 def test_what_goes_in_comes_out_once(either: store.Workspace, table: tables.Table) -> None:
     assert store.read(either, table).equals(table.empty)
