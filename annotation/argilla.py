@@ -5,6 +5,7 @@ said_of     record with responses -> what each person said of it
 Server      the few calls that are needed, through Argilla's library
 """
 
+import html
 import json
 import warnings
 from collections.abc import Iterable, Iterator
@@ -62,14 +63,23 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
         openly += [trait] * (form == "explicit")
         spans += [_outward(span, text, places, trait, sheet) for span in found]
     facts = {"asked": sheet.asked, "places": places, "guideline": guideline, "taxonomy": taxonomy.digest}
-    facts["shown"] = {trait: found for trait, (_, _, found) in sheet.suggested.items()}
+    facts |= {"shown": {trait: found for trait, (_, _, found) in sheet.suggested.items()}, "escaped": True}
     suggestions = {"evidence": spans, "present": present, "unsure": unsure, "openly": openly}
     return {
         "external_id": sheet.key,
-        "fields": {"ask": "\n".join(part for part in (sheet.head, sheet.ask) if part), "dialogue": text},
+        "fields": {
+            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask) if part)),
+            "dialogue": _escaped(text),
+        },
         "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},
         "suggestions": {name: value for name, value in suggestions.items() if value},
     }
+
+
+def _escaped(text: str) -> str:
+    """Its page takes a text for HTML and runs what stands in it; in HTML's spelling it shows the very text, letter by
+    letter, and the places that a browser counts are those in the text."""
+    return html.escape(text, quote=False).replace("\r", "&#13;")
 
 
 def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) -> dict[str, Any]:
@@ -94,6 +104,7 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
     shown = facts.get("shown") if isinstance(facts.get("shown"), dict) else {}
     places = [place for place in list_of(facts.get("places")) if _is_place(place)]
     text = record["fields"].get("dialogue") or ""
+    text = html.unescape(text) if facts.get("escaped") is True else text  # not so before Argilla's page was tried
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
             continue

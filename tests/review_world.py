@@ -1,6 +1,7 @@
 """Four conversations and two proposals, for every test of a review tool; and what a person does in each tool."""
 
 import csv
+import html
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -237,11 +238,14 @@ class Argilla:
     def rest(self, key: str, method: str, path: str, body: Any = None) -> Any:
         return rest(self.server.url, {"X-Argilla-Api-Key": key}, method, path, body)
 
-    def _records(self, who: str) -> list[dict[str, Any]]:
+    def projects(self, who: str) -> list[sync.Project]:
         from saferec_builder.cli.servers import _mark
 
-        found = self.server.projects(_mark(self.ws, who))
-        return list(self.server.records(found[0].id)) if found else []
+        return self.server.projects(_mark(self.ws, who))
+
+    def _records(self, who: str) -> list[dict[str, Any]]:
+        found = self.projects(who)
+        return list(self.server.records(found[-1].id)) if found else []  # the newest, if traits were added meanwhile
 
     def tasks(self, who: str) -> dict[str, list[str]]:
         return {
@@ -256,7 +260,8 @@ class Argilla:
             verdict = person(subject, json.loads(record["metadata"]["saferec"])["asked"])
             if verdict is None:
                 continue
-            body = {"values": self.values(record["fields"]["dialogue"], verdict), "status": "submitted"}
+            shown = html.unescape(record["fields"]["dialogue"])  # the page takes it for HTML
+            body = {"values": self.values(shown, verdict), "status": "submitted"}
             mine = record.get("responses") or []
             if mine:
                 self.rest(self.keys[who], "PUT", f"/api/v1/responses/{mine[0]['id']}", body)

@@ -1,5 +1,5 @@
-"""Nothing that strangers wrote runs in a reviewer's browser: every payload as a turn, two as a trait's wording, in real
-Chromium before a real Label Studio."""
+"""Nothing that strangers wrote runs in a reviewer's browser: every payload as a turn and in a title, two as a trait's
+wording, in real Chromium before a real Label Studio and a real Argilla."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder import catalog, store, tables
 from tests import review_world
 from tests.test_report_xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
-FIRST = "A quiet film, please."
+FIRST, TITLE = "A quiet film, please.", "The Quiet Film"
+ASKED = ("Does this person let us see", "Would this item break")  # of the conversation, of the item
 HOVER = """() => { for (const node of document.querySelectorAll("body *"))
   for (const kind of ["mouseover", "mouseenter", "focus", "toggle"])
     node.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true})); }"""
@@ -47,32 +48,48 @@ def page() -> Iterator[Any]:
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """One conversation whose turns are the payloads, and a taxonomy that would like to run too."""
+    """Payloads as the turns of a conversation, all in a film's title, and a taxonomy that would like to run too."""
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
     turns = [{"role": "seeker", "text": FIRST, "items": []}, *turns]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
     row |= {"source": "messages", "source_id": "c1"}
     store.append(workspace, tables.CONVERSATIONS, pl.DataFrame([row], schema=tables.CONVERSATIONS.schema))
+    film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
+    film |= {"title": " ".join([TITLE, *PAYLOADS]), "plot": PAYLOADS[0]}
+    films = pl.DataFrame([film], schema=tables.CATALOG_ROWS.schema)
+    store.append(workspace, tables.CATALOG_ROWS, films)
+    claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
+    claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore", "digest": "d", "spans": []}
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
     (workspace.root / "traits.toml").write_text(TRAIT)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
     return store.open_workspace(workspace.root)
 
 
+def blank(text: str) -> str:
+    """What a page does to blanks is no matter here."""
+    return "".join(text.split())
+
+
 def nothing_ran(page: Any) -> None:
+    """Every payload is there to be read, letter by letter, and none has run; one that is planted is seen to run."""
     page.wait_for_timeout(2_000)
     page.evaluate(HOVER)
     page.wait_for_timeout(500)
-    assert "pwned()" in page.inner_text("body")  # it is there to be read
+    shown = blank(page.evaluate("document.body.textContent"))
+    assert not [text for text in PAYLOADS if blank(text) not in shown]
     assert page.evaluate("window.hits") == 0
     page.evaluate(PLANTED)
     page.wait_for_timeout(1_000)
     assert page.evaluate("window.hits") == 1  # it would have been seen
 
 
+@pytest.mark.slow
 def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any, page: Any, cli: Any) -> None:
     from annotation import managed
 
+    assert len(set(PAYLOADS)) >= 50
     home, facts = label_studio
     (ws.root / "label-studio").symlink_to(home)
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root).code == 0
@@ -83,11 +100,36 @@ def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any,
     page.click("button[type=submit]")
     page.wait_for_url(lambda url: "login" not in url)
     studio = review_world.LabelStudio(ws, home, facts)
-    project, (task,) = studio.project("ann"), studio._tasks("ann")
+    project, tasks = studio.project("ann"), studio._tasks("ann")
     assert project is not None
     page.goto(f"{facts['url']}/projects/{project.id}/data")  # the list shows texts too
-    page.get_by_text("Does this person").first.wait_for()
+    page.get_by_text(ASKED[0]).first.wait_for()
     assert page.evaluate("window.hits") == 0
-    page.goto(f"{facts['url']}/projects/{project.id}/data?task={task['id']}")
-    page.get_by_text(FIRST).first.wait_for()
-    nothing_ran(page)
+    for asked in ASKED:
+        (task,) = [task for task in tasks if asked in task["data"]["ask"]]
+        page.goto(f"{facts['url']}/projects/{project.id}/data?task={task['id']}")
+        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        nothing_ran(page)
+
+
+@pytest.mark.slow
+def test_no_payload_runs_in_argilla(ws: store.Workspace, argilla_server: Any, page: Any, cli: Any) -> None:
+    tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
+    words = ("--reviewer", "ann", "--reviewer", "bo", "--all", *tool.push_words, "-C", ws.root)
+    assert cli("review", "push", *words).code == 0
+    page.goto(argilla_server.url + "/sign-in")
+    page.fill("input[type=text]", "ann")
+    page.fill("input[type=password]", "password-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "sign-in" not in url)
+    (project,) = tool.projects("ann")
+    seen = set()
+    for number in (1, 2):
+        page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
+        page.get_by_text("Conversation", exact=True).wait_for()
+        page.get_by_text(ASKED[0]).or_(page.get_by_text(ASKED[1])).first.wait_for()
+        (asked,) = [text for text in ASKED if page.get_by_text(text).count()]
+        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        nothing_ran(page)
+        seen.add(asked)
+    assert seen == set(ASKED)

@@ -1,5 +1,6 @@
 """Tasks as servers show them and answers as servers give them: offsets, verdicts, faults; no server needed."""
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,31 @@ def test_a_dialogue_maps_back_to_its_turns(texts):
     whole, places = argilla.dialogue(turns)
     assert [whole[begin : begin + length] for _, begin, length in places] == texts
     assert len(whole) >= units16(whole.rstrip(" "), len(whole.rstrip(" ")))  # no span of a browser ends beyond it
+
+
+@given(st.text() | st.text("&<>;#13ltamp\r\n", max_size=20))
+def test_argillas_page_gets_no_markup_and_shows_the_very_text(text):
+    sent = argilla._escaped(text)
+    assert not set(sent) & set("<>\r")
+    assert html.unescape(sent) == text
+
+
+def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
+    text = "<b>Tom & Jerry</b>: no blood"
+    at = text.index("blood")
+    span = {"turn": 0, "start": at, "end": at + 5, "quote": "blood"}
+    unit = sheet().units[0] | {"spans": [span]}
+    made = argilla.record_of(replace(sheet(), turns=[{"role": "seeker", "text": text}], units=[unit]), "g", TAXONOMY)
+    assert made["fields"]["dialogue"].startswith("seeker: &lt;b&gt;Tom &amp; Jerry")
+    values = {name: {"value": value} for name, value in made["suggestions"].items()}
+    row = {"status": "submitted", "values": values, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
+    sent = made | {"id": "r1", "responses": [row]}
+    facts = json.loads(made["metadata"]["saferec"])
+    facts.pop("escaped")
+    before = sent | {"fields": {"dialogue": f"seeker: {text}"}, "metadata": {"saferec": json.dumps(facts)}}
+    for record in (sent, before):
+        (said,) = argilla.said_of(record, {}, "x")
+        assert said.spans == {"gore": [span]}
 
 
 def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Said:
