@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import HubError, ReleaseError, UsageError
+from saferec_builder.errors import HubError, ReleaseError, UsageError, whole_object
 
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
@@ -230,11 +230,8 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
             told = api.hf_hub_download(repo, WITHDRAWN, repo_type=KIND, revision="main", local_dir=folder.parent)
         except EntryNotFoundError:
             return None
-    try:
-        reasons = json.loads(Path(told).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        reasons = None
-    if not isinstance(reasons, dict):  # nobody can tell what was withdrawn
+    reasons = whole_object(Path(told).read_bytes())
+    if reasons is None:  # nobody can tell what was withdrawn
         raise HubError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it")
     return str(reasons[version]) if version in reasons else None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exports.hub import KIND, WITHDRAWN, client, explained
-from saferec_builder.errors import HubError
+from saferec_builder.errors import HubError, whole_object
 
 CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
@@ -32,14 +32,13 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
 
 def _marked(api: Any, repo: str) -> dict[str, str]:
     text = _read(api, repo, WITHDRAWN)
-    try:
-        found: dict[str, str] = dict(json.loads(text)) if text else {}
-    except (ValueError, TypeError, RecursionError):  # nobody can tell what was withdrawn before
-        raise HubError(f"{repo}: {WITHDRAWN} is damaged: put an earlier commit of it back first") from None
+    found = whole_object(text) if text else {}
+    if found is None:  # nobody can tell what was withdrawn before
+        raise HubError(f"{repo}: {WITHDRAWN} is damaged: put an earlier commit of it back first")
     return found
 
 
-def _read(api: Any, repo: str, path: str) -> str | None:
+def _read(api: Any, repo: str, path: str) -> bytes | None:
     import tempfile
 
     from huggingface_hub.errors import EntryNotFoundError
@@ -49,7 +48,7 @@ def _read(api: Any, repo: str, path: str) -> str | None:
             got = api.hf_hub_download(repo, path, repo_type=KIND, revision="main", local_dir=folder)
         except EntryNotFoundError:
             return None
-        return Path(got).read_text(encoding="utf-8")
+        return Path(got).read_bytes()
 
 
 def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool:
@@ -59,11 +58,15 @@ def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool
     head = api.repo_info(repo, repo_type=KIND, revision="main")
     known = _marked(api, repo)
     manifest = _read(api, repo, "manifest.json")
-    holds = manifest is not None and json.loads(manifest)["version"] == version
+    facts = whole_object(manifest) if manifest else {}
+    if facts is None:  # nobody can tell what is to be erased
+        raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
+    holds = facts.get("version") == version
     if known.get(version) == reason and not (erase and holds):
         return False
     marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"
-    card = bannered(_read(api, repo, CARD) or "", version, reason, bare=erase and holds)
+    card = (_read(api, repo, CARD) or b"").decode("utf-8", "replace")
+    card = bannered(card, version, reason, bare=erase and holds)
     operations: list[Any] = [CommitOperationAdd(WITHDRAWN, marks.encode()), CommitOperationAdd(CARD, card.encode())]
     if erase and holds:
         kept = {WITHDRAWN, CARD, ".gitattributes"}

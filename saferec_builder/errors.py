@@ -11,7 +11,9 @@ SafeRecError
 +- TrainingError   a release, model or answer file that training cannot use
 """
 
+import json
 import unicodedata
+from typing import Any
 
 MOST = 1_500  # characters of a line
 
@@ -57,6 +59,15 @@ class HubError(SafeRecError):
 
 class TrainingError(SafeRecError):
     pass
+
+
+def whole_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that a small file or answer holds; None where it holds none, however it is damaged."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, brackets without end
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def plain(text: str) -> str:

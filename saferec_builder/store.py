@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder import config, tables
-from saferec_builder.errors import StoreError
+from saferec_builder.errors import StoreError, whole_object
 from saferec_builder.locks import held
 from saferec_builder.tables import digest
 
@@ -99,11 +99,10 @@ def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:
     """The shard beside its manifest, byte for byte as it was written, or an error that says what brings it back."""
     again = f"delete {manifest.name} there, then {_REMADE[table.name]}"
     shard = manifest.with_suffix(".parquet")
-    try:
-        facts = json.loads(manifest.read_text())
-        schema, size, rows, told = facts["schema"], facts["bytes"], facts["rows"], facts.get("sha256")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreError(f"{manifest}: not a manifest: {again}") from None
+    facts = whole_object(manifest.read_bytes()) or {}
+    if not {"schema", "bytes", "rows"} <= facts.keys():
+        raise StoreError(f"{manifest}: not a manifest: {again}")
+    schema, size, rows, told = facts["schema"], facts["bytes"], facts["rows"], facts.get("sha256")
     if schema != tables.SCHEMA_VERSION:
         raise StoreError(f"{manifest}: schema {schema}, this program reads {tables.SCHEMA_VERSION}: update it")
     if not shard.exists() or shard.stat().st_size != size:

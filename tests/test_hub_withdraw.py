@@ -6,8 +6,10 @@ import pytest
 
 from exports import hub as stage
 from exports import withdraw
+from saferec_builder.errors import HubError
 from tests.hub_world import REPO, held, quick, tree, two_releases
 from tests.servers.hub import WRITER, Hub
+from tests.servers.hub_repo import Blob
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 
@@ -105,6 +107,17 @@ def test_erasing_what_main_holds_takes_its_files_away(published, releases):
     assert set(published.at("main").tree) == {".gitattributes", "README.md", "WITHDRAWN.json"}
     assert held(published, "v1.0.0") == tree(releases[0]) and list(published.tags) == ["v1.0.0"]
     stage.publish(releases[0], REPO)  # what stays can be published on
+
+
+@pytest.mark.parametrize(
+    ("path", "harm"),
+    [("WITHDRAWN.json", b"{"), ("WITHDRAWN.json", b'{"1.0.0": "\xff"}'), ("manifest.json", b"[" * 200_000)],
+)
+def test_what_is_damaged_on_the_hub_is_named(published, path, harm):
+    tree = published.at("main").tree
+    published.add("harm", "", {**tree, path: Blob(harm, False)})
+    with pytest.raises(HubError, match=f"{path} is damaged"):
+        withdraw.on_hub(REPO, "1.1.0", "wrong", erase=True)
 
 
 def test_a_version_that_is_not_there(published, cli, releases):

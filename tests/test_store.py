@@ -206,7 +206,7 @@ def _adjudicate(ws: store.Workspace) -> str:
         return "done"
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "rows", "schema"])
+@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "without end", "rows", "schema"])
 def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
     folder = workspace.root / "tables" / "drops"
@@ -217,6 +217,8 @@ def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
         shard.unlink()
     elif harm == "manifest":
         manifest.write_text("{")
+    elif harm == "without end":
+        manifest.write_text("[" * 200_000)
     elif harm == "rows":
         manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2}))
     else:

@@ -51,15 +51,13 @@ def _place(ws: "Workspace") -> Path:
 
 
 def _read(ws: "Workspace") -> dict[str, list[str]]:
-    from saferec_builder.errors import StoreError
+    from saferec_builder.errors import StoreError, whole_object
 
     path = _place(ws)
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-    except (ValueError, TypeError, RecursionError):
-        raise StoreError(
-            f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again"
-        ) from None
+    found = whole_object(path.read_bytes()) if path.exists() else {}
+    if found is None:
+        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again")
+    return found
 
 
 def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:

@@ -48,13 +48,12 @@ def withdraw(
 
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
-    from saferec_builder.errors import StoreError
+    from saferec_builder.errors import StoreError, whole_object
 
     path = releases / FILE
-    try:
-        found = dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-    except (ValueError, TypeError, RecursionError):
-        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again") from None
+    found = whole_object(path.read_bytes()) if path.exists() else {}
+    if found is None:
+        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again")
     return {str(version): str(reason) for version, reason in found.items()}
 
 

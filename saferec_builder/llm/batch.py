@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from saferec_builder.errors import ProposerError
+from saferec_builder.errors import ProposerError, whole_object
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.money import Purse
 from saferec_builder.llm.server import Reply, Server, read_body, refusal
@@ -187,11 +187,8 @@ def reply_of(line: str, server: Server) -> Reply | None:
 
     It was paid for: of any line that names its request something is kept, whatever shape the rest has.
     """
-    try:
-        told = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(told, dict) or not isinstance(request := told.get("custom_id"), str):
+    told = whole_object(line)
+    if told is None or not isinstance(request := told.get("custom_id"), str):
         return None
     response, error = told.get("response"), told.get("error")
     if not isinstance(response, dict) or (response.get("status_code") is None and response.get("body") is None):

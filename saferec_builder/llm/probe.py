@@ -1,10 +1,9 @@
 """Before the first text is sent: does this server keep to a schema? One that does not is known by its first answer."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
-from saferec_builder.errors import ProposerError
+from saferec_builder.errors import ProposerError, whole_object
 from saferec_builder.llm.server import Reply, Server, read_body
 from saferec_builder.llm.wire import Wire
 
@@ -46,18 +45,10 @@ async def probed(wire: Wire, server: Server) -> Server:
         reply = await post(wire, server, "probe", server.payload(_PROBE))
     if reply.error:
         raise ProposerError(f"{server.base_url}, model {server.model}: {reply.error}: check the address, model and key")
-    if _word(reply.content or "") != _WORD:
+    if (whole_object(reply.content or "") or {}).get("word") != _WORD:
         found = " ".join((reply.content or "").split())[:60]
         raise ProposerError(
             f"{server.base_url}, model {server.model}: ignores response_format json_schema (found {found!r}, wanted "
             "JSON of the schema): use a server that enforces it, such as llama.cpp, vLLM, SGLang or OpenAI"
         )
     return server
-
-
-def _word(content: str) -> Any:
-    try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    return answer.get("word") if isinstance(answer, dict) else None
