@@ -119,7 +119,7 @@ def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> l
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
         found.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
-    tests = [*_by_reviewer(pairs, loud, reviews), *_by_trait(pairs, loud)]
+    tests = [*_by_reviewer(pairs, reviews), *_by_trait(pairs, loud)]
     for rank, (p, kind, name, many, of) in enumerate(sorted(tests)):
         if p * (len(tests) - rank) > ALPHA:
             break
@@ -130,7 +130,7 @@ def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> l
 Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
 
 
-def _by_reviewer(pairs: pl.DataFrame, loud: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
+def _by_reviewer(pairs: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
     """Of a reviewer's new reviews on labels that were decided before, how many say what the label then became."""
     again = reviews.filter(pl.col("role") == "reviewer").join(
         pairs, left_on=["subject", "trait"], right_on=_UNIT, how="inner", suffix="_was"

@@ -25,7 +25,7 @@ SCHEMA = {
 }
 
 
-def alphas(votes: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+def alphas(votes: pl.DataFrame) -> pl.DataFrame:
     """One row per kind and trait; `units` have two votes or more, the others say nothing about agreement.
 
     alpha is null with one value only or fewer than two such units; low and high are the 95 % percentile interval
@@ -39,14 +39,14 @@ def alphas(votes: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
     # units with the same counts are alike: a resample of units is a multinomial draw over the few patterns
     patterns = units.group_by("kind", "trait", *names).agg(pl.len().alias("times")).sort("kind", "trait", *names)
     rows = [
-        (str(kind), str(trait), *alpha(part.select(names).to_numpy(), part["times"].to_numpy(), seed))
+        (str(kind), str(trait), *alpha(part.select(names).to_numpy(), part["times"].to_numpy()))
         for (kind, trait), part in patterns.group_by("kind", "trait", maintain_order=True)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 def alpha(
-    counts: NDArray[np.int64], times: NDArray[np.integer], seed: int = 0
+    counts: NDArray[np.int64], times: NDArray[np.integer]
 ) -> tuple[int, float | None, float | None, float | None]:
     """(units, alpha, low, high) of patterns x values: how many votes each value got, and how many units look so."""
     paired = counts.sum(axis=1) >= 2
@@ -55,7 +55,7 @@ def alpha(
     if units < 2 or (counts.sum(axis=0) > 0).sum() < 2:
         return units, None, None, None
     point = float(_alpha(counts, alike[None, :])[0])
-    drawn = _alpha(counts, np.random.default_rng(seed).multinomial(units, alike / units, size=DRAWS))
+    drawn = _alpha(counts, np.random.default_rng(0).multinomial(units, alike / units, size=DRAWS))
     told = drawn[~np.isnan(drawn)]
     if len(told) < DRAWS / 2:
         return units, point, None, None

@@ -23,8 +23,8 @@ SECOND = 4  # one request in four gets two sensitivities
 Banks = Mapping[str, Mapping[str, Sequence[str]]]  # trait -> split -> sentences
 
 
-def banks(path: Path = BANKS) -> Banks:
-    found: Banks = tomllib.loads(path.read_text(encoding="utf-8"))
+def banks() -> Banks:
+    found: Banks = tomllib.loads(BANKS.read_text(encoding="utf-8"))
     return found
 
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from saferec_builder import titles
 from saferec_builder.errors import UsageError
-from saferec_builder.traits import GUIDE, Trait
+from saferec_builder.traits import Trait
 
 VERDICTS = ("unknown", "clear", "violated")
 UNKNOWN, CLEAR, VIOLATED = range(3)
@@ -256,8 +256,3 @@ def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:
     broken = (codes == VIOLATED).any(axis=-1)
     unsure = (codes == UNKNOWN).any(axis=-1)
     return np.where(broken, VIOLATED, np.where(unsure, UNKNOWN, CLEAR)).astype(np.int8)
-
-
-def severities(guide: Mapping[str, int]) -> NDArray[np.float64]:
-    """One row of five severities from {category: 0..3}; a category that is not rated is NaN."""
-    return np.array([[guide.get(c, np.nan) for c in GUIDE]], float)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from saferec_builder import titles, traits, violations
 from saferec_builder.errors import UsageError
-from saferec_builder.traits import GUIDE, Trait
+from saferec_builder.traits import Trait
 from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Rule
 
 NAN = float("nan")
@@ -317,9 +317,3 @@ def test_no_trait_is_ever_cleared_without_a_source(p, severity):
             weighed = [s for s, w in zip(severity, one.guide, strict=True) if w > 0]
             guided = one.guide_applies == "strong" and not np.isnan(weighed).any()
             assert set(one.core) <= answered or guided
-
-
-def test_severities_take_the_guides_order():
-    row = violations.severities({"violence": 3, "sex": 0})
-    assert row[0, GUIDE.index("violence")] == 3 and np.isnan(row[0, GUIDE.index("drugs")])
-    assert violations.severities(dict.fromkeys(GUIDE, 1)).dtype == float
