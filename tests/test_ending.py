@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from saferec_builder.cli import ending
+from saferec_builder.cli import ending, start
 from saferec_builder.errors import UsageError
 
 
@@ -104,3 +104,10 @@ def test_who_was_started_deaf_stays_deaf() -> None:
 def test_a_line_without_end_keeps_where_it_was_and_what_to_do() -> None:
     told = str(UsageError(f"traits.toml: {'9' * 9_000}: wanted a text"))
     assert told.startswith("traits.toml: 999") and told.endswith("99: wanted a text") and len(told) < 1_600
+
+
+def test_ctrl_c_while_the_commands_are_made_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typer.main.get_command", lambda app: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == ending.INTERRUPTED

@@ -1,4 +1,4 @@
-"""Where `saferec-build` begins: Ctrl-C is quiet from the first moment, while the commands are loaded too."""
+"""Where `saferec-build` begins: Ctrl-C is quiet from the first moment, while the commands are loaded and made too."""
 
 import sys
 
@@ -6,6 +6,7 @@ import sys
 def main() -> None:
     try:
         from saferec_builder.cli.app import main as run
+
+        run()
     except KeyboardInterrupt:
-        sys.exit(130)  # as ending.INTERRUPTED, which is not loaded yet
-    run()
+        sys.exit(130)  # as ending.INTERRUPTED, which may not be loaded yet
