@@ -15,7 +15,8 @@ def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str
 
 
 def asked_id(task: str, asked: list[str]) -> str:
-    """An adjudicator's task is also about its traits: asked about others later, they get another task."""
+    """On a server a task is also about what is asked: the taxonomy as it stands, an adjudicator's its traits too. Asked
+    about others later, people get another task, since what they said spoke for the former only."""
     return f"{task}-{digest(*sorted(asked))}"
 
 

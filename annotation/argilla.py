@@ -23,6 +23,7 @@ from saferec_builder.traits import Taxonomy
 if TYPE_CHECKING:
     from argilla import Argilla
     from argilla._api._client import ArgillaAPI
+    from argilla._models import QuestionModel
 
 TOOL = "argilla"
 BETWEEN = "\n\n"
@@ -207,17 +208,38 @@ class Server:
         return [sync.Project(s.id, s.name, rooms[s.workspace_id], s.workspace_id) for s in ours]
 
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
-        """The reviewer's data set, made where there is none, in a workspace that they can enter."""
+        """The reviewer's data set for these traits, made where there is none, in a workspace that they can enter."""
         with self._asked("list the users") as api:
             people = [user.id for user in api.users.list() if user.username == account]
         if not people:
             hint = "make one, or name theirs under [review] accounts in saferec.toml"
             raise ReviewError(f"{self.url} has no user {account!r} for reviewer {name}: {hint}")
-        found = sync.project(self.projects, lambda word: self._make(_slug(word), taxonomy), mark)
+        found = sync.project(
+            lambda word: [made for made in self.projects(word) if self._fits(made.id, taxonomy)],
+            lambda word: self._make(_slug(word), taxonomy),
+            mark,
+        )
         with self._asked(f"let {account} into their workspace") as api:
             if people[0] not in [user.id for user in api.users.list_by_workspace_id(found.setup)]:
                 api.users.add_to_workspace(found.setup, people[0])
         return found
+
+    def _fits(self, project: UUID, taxonomy: Taxonomy) -> bool:
+        """Whether it asks about these traits; the server lets nobody add an option, or take one away, once a data set
+        is published. What stands beside an option it lets one change: that is put right here."""
+        from argilla._models import QuestionModel
+
+        wanted = {question["name"]: QuestionModel(**question) for question in questions(taxonomy)}
+        with self._asked(f"list the questions of data set {project}") as api:
+            there = {question.name: question for question in api.questions.list(project)}
+        if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in wanted.items()):
+            return False
+        for name, question in wanted.items():
+            if _options(there[name]) != _options(question):
+                there[name].settings.options = question.settings.options
+                with self._asked(f"put the options of data set {project} right") as api:
+                    api.questions.update(there[name])
+        return True
 
     def _make(self, place: str, taxonomy: Taxonomy) -> sync.Project:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
@@ -304,6 +326,12 @@ def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[s
         user: wanted[known] if known in wanted else f"user-{user[:8]}" if known in names else known
         for user, known in people.items()
     }
+
+
+def _options(question: "QuestionModel | None") -> dict[str, tuple[str | None, ...]]:
+    """value -> what stands beside it; none where there is no such question, or nothing to choose."""
+    options = getattr(question.settings, "options", []) if question else []
+    return {option["value"]: (option.get("text"), option.get("description")) for option in options}
 
 
 def _slug(mark: str) -> str:

@@ -104,13 +104,14 @@ def sheets(
         told = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
         shown = [{"role": t["role"], "text": t["text"]} for t in turns] or [{"role": "plot", "text": "(no plot)"}]
         ask = _ask(task, asked, taxonomy, told)
-        made.append(Sheet(_key(task, asked), task, rows[0]["why"], head or "", ask, shown, asked))
+        made.append(Sheet(_key(task, asked, taxonomy), task, rows[0]["why"], head or "", ask, shown, asked))
     return made
 
 
-def _key(task: Task, asked: list[dict[str, Any]]) -> str:
+def _key(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy) -> str:
     base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
-    return asked_id(base, [unit["trait"] for unit in asked]) if task.role == "adjudicator" else base
+    ruling = task.role == "adjudicator"
+    return asked_id(base, [taxonomy.digest, *(unit["trait"] for unit in asked if ruling)])
 
 
 def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:

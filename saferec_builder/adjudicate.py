@@ -30,16 +30,19 @@ SET_ASIDE = "set aside"
 def record(answers: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
 
+    The same `*` under another taxonomy is new: it speaks for other traits.
     The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
     file pulled twice is the same rows.
     """
     key = [*UNIT, *WHO]
-    said = ["digest", "verdict", "form", "spans", "note", "seconds"]
+    said = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     known = reviews.group_by(key).agg(pl.len().alias("times"), *(pl.col(c).last().alias(f"last_{c}") for c in said))
+    other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
+    other["taxonomy"] &= pl.col("trait") == "*"
     new = (
         last(answers, *key)
         .join(known, on=key, how="left", maintain_order="left")
-        .filter(pl.col("times").is_null() | pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said))
+        .filter(pl.col("times").is_null() | pl.any_horizontal(other.values()))
         .with_columns(pl.col("times").fill_null(0))
     )
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]

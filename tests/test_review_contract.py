@@ -1,5 +1,6 @@
 """One contract for every review tool: files, a real Label Studio, a real Argilla."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -169,12 +170,62 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
     assert reviews.select(pl.col("simulated").all()).item()
 
 
-def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
+def taxonomy(ws: store.Workspace, **definitions: str) -> None:
+    """The workspace's taxonomy is these traits from now on."""
+    name = f"{len(list(ws.root.glob('traits-*.toml')))}"
+    rows = [
+        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
+        for slug, words in definitions.items()
+    ]
+    (ws.root / f"traits-{name}.toml").write_text("\n".join(rows))
     toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "one.toml"\n'))
-    (ws.root / "one.toml").write_text(
-        '[[trait]]\nslug = "gore"\nname = "Gore"\ndefinition = "Blood and wounds."\ntopics = ["gore"]\n'
-    )
+    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{name}.toml"\n', toml.read_text())
+    toml.write_text(text)
+
+
+def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):
+    """Who had read a conversation is asked once more, and what they have said by then speaks for the new trait too."""
+    two = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+    taxonomy(ws, **two)
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says({"c1": YES["c1"]}))  # bo has answered nothing yet
+    review("pull")
+    taxonomy(ws, **two, needles="Injections.")
+    sent = review("push", *TWO, "--audit", 0)
+    assert tool.name == "files" or {n["added"] for n in sent["sent"].values()} == {2}, sent
+    assert tool.name == "files" or sent["sent"]["bo"]["taken_back"] == 2  # nobody finds a task twice
+    more = {"c1": {"gore": "blood", "needles": "I faint"}}
+    for name in ("ann", "bo"):
+        tool.answer(name, says(YES | more))
+    review("pull")
+    got = rows(ws)
+    assert got["ann", "c1", "needles"] == got["bo", "c1", "needles"] == ("present", ["I faint"])
+    told = cli("adjudicate", "-C", ws.root, "--json").json
+    assert (told["agreed"], told["reviews_left_out"]) == (6, {})  # two conversations, three traits each
+    again = review("pull")
+    assert again["added"] == 0
+    sent = review("push", *TWO, "--audit", 0)
+    if tool.name == "files":  # nothing is open any more
+        assert sent["rows"] == {"ann": 0, "bo": 0}
+    else:
+        assert {(n["added"], n["skipped"]) for n in sent["sent"].values()} == {(0, 0)}
+
+
+def test_other_words_for_a_trait_are_shown(ws, tool, review):
+    taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.")
+    review("push", *TWO, "--audit", 0)
+    taxonomy(ws, gore="Blood and wounds.", accidents_disasters="Crashes.")
+    review("push", *TWO, "--audit", 0)
+    if tool.name == "argilla":
+        (project,) = tool.projects("ann")
+        page = str(tool.rest(tool.server.token, "GET", f"/api/v1/datasets/{project.id}/questions"))
+    else:
+        page = str(tool.project("ann").setup if tool.name == "label-studio" else tool._rows("ann"))
+    assert "Blood and wounds." in page
+
+
+def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
+    taxonomy(ws, gore="Blood and wounds.")
     shard = ws.root / "tables" / "proposals"
     for file in shard.iterdir():  # the other trait is none here
         file.unlink()

@@ -77,8 +77,13 @@ def push(
         ledger = _ledger(desk.ws, server.tool, project.place)
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
-        old = {key for key in ledger.there if key not in tasks and hidden(key)}
+        asked = {answers.base_id(key) for key in tasks}  # in other words before, if the taxonomy was another one
+        old = {key for key in ledger.there if key not in tasks and (hidden(key) or answers.base_id(key) in asked)}
         done.taken_back = sync.withdraw(server, project.id, old, ledger)
+        for left in server.projects(_mark(desk.ws, name)):
+            if left.id != project.id:  # made for other traits, in a tool that cannot change what it asks about
+                before = _ledger(desk.ws, server.tool, left.place)
+                done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     return told
 
@@ -154,14 +159,14 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     tasks, before = _pushed(desk), _before(desk)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
-    for project in projects:
-        for said in server.said(project, people):
-            task = tasks.get(base_id(said.key))
-            if task is None:
-                pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
-                continue
-            traits = before.get((task.kind, task.subject, said.who, task.role), set())
-            sheets.take(pulled, said, task, traits, stamp, desk.taxonomy)
+    told = [said for project in projects for said in server.said(project, people)]
+    for said in sorted(told, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
+        task = tasks.get(base_id(said.key))
+        if task is None:
+            pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
+            continue
+        traits = before.get((task.kind, task.subject, said.who, task.role), set())
+        sheets.take(pulled, said, task, traits, stamp, desk.taxonomy)
     return pulled
 
 
