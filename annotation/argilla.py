@@ -301,7 +301,7 @@ class Server:
     def keys(self, project: UUID) -> list[tuple[str, str, bool]]:
         return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project)]
 
-    def delete(self, project: UUID, task: str) -> None:
+    def delete(self, task: str) -> None:
         with self._asked(f"delete record {task}") as api:
             api.records.delete(UUID(task))
 

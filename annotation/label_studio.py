@@ -286,13 +286,11 @@ class Server:
         self._given(made.id)
         return _project(made)
 
-    def mend(self, project: sync.Project, config: str) -> bool:
-        """Puts our interface back where somebody edited it; says whether it was needed."""
-        if str(project.setup or "").strip() == config.strip():
-            return False
-        with self._asked(f"put the interface of project {project.id} back") as client:
-            client.projects.update(project.id, label_config=config)
-        return True
+    def mend(self, project: sync.Project, config: str) -> None:
+        """Puts our interface there where somebody edited it, or the taxonomy changed."""
+        if str(project.setup or "").strip() != config.strip():
+            with self._asked(f"put the interface of project {project.id} back") as client:
+                client.projects.update(project.id, label_config=config)
 
     def count(self, project: int) -> int:
         with self._asked(f"count the tasks of project {project}") as client:
@@ -311,7 +309,7 @@ class Server:
             rows: list[Any] = list(pages)
         return [(str((row.data or {}).get("key")), str(row.id), bool(row.total_annotations)) for row in rows]
 
-    def delete(self, project: int, task: str) -> None:
+    def delete(self, task: str) -> None:
         with self._asked(f"delete task {task}") as client:
             client.tasks.delete(task)
 

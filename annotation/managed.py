@@ -20,6 +20,7 @@ from saferec_builder.locks import held
 VERSION = "1.23.2"
 PINS = Path(__file__).with_name("label-studio.txt")
 START = 300.0  # seconds that a first start may take on a slow machine
+STOP = 15.0  # seconds until a server that was asked to stop is killed
 Say = Callable[[str], None]
 
 _ENV = {
@@ -102,13 +103,13 @@ def _alone(home: Path) -> Iterator[None]:
         yield
 
 
-def up(home: Path, say: Say, port: int | None = None) -> tuple[dict[str, Any], bool]:
+def up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
     """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
     with _alone(home):
-        return _up(home, say, port)
+        return _up(home, say)
 
 
-def _up(home: Path, say: Say, port: int | None) -> tuple[dict[str, Any], bool]:
+def _up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
     facts = state(home)
     if facts and alive(home, facts) and healthy(facts["url"]):
         return facts, False
@@ -117,7 +118,7 @@ def _up(home: Path, say: Say, port: int | None) -> tuple[dict[str, Any], bool]:
     home.chmod(0o700)
     first = {"email": "owner@saferec.local", "password": secrets.token_urlsafe(18), "token": secrets.token_hex(20)}
     facts = {**first, "accounts": {}, **(facts or {})}
-    port = port or _free_port(facts.get("port"))
+    port = _free_port(facts.get("port"))
     facts |= {"url": f"http://127.0.0.1:{port}", "port": port}
     save(home, facts)  # before the start: the password must survive whatever happens next
     _from_template(home)
@@ -220,20 +221,20 @@ def alive(home: Path, facts: dict[str, Any]) -> bool:
     return str(home / "data") in ran.stdout
 
 
-def down(home: Path, wait: float = 15.0) -> bool:
+def down(home: Path) -> bool:
     """Stops the workspace's server; False where none was running."""
     if state(home) is None:
         return False
     with _alone(home):
-        return _down(home, wait)
+        return _down(home)
 
 
-def _down(home: Path, wait: float) -> bool:
+def _down(home: Path) -> bool:
     facts = state(home)
     if not facts or not alive(home, facts):
         return False
     os.kill(facts["pid"], signal.SIGTERM)
-    end = time.monotonic() + wait
+    end = time.monotonic() + STOP
     while alive(home, facts) and time.monotonic() < end:
         _reap(facts["pid"])
         time.sleep(0.1)

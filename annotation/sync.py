@@ -24,7 +24,7 @@ class Remote(Protocol):
     def count(self, project: Any) -> int: ...
     def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]: ...
     def keys(self, project: Any) -> list[tuple[str, str, bool]]: ...
-    def delete(self, project: Any, task: str) -> None: ...
+    def delete(self, task: str) -> None: ...
 
 
 @dataclass
@@ -133,7 +133,7 @@ def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
         keep = next((remote for answered, remote in found if answered), found[0][1])
         for answered, remote in found:
             if remote != keep and not answered:
-                server.delete(project, remote)
+                server.delete(remote)
                 done.twins += 1
         if ledger.there.get(key) != keep:
             done.found += key not in ledger.sending
@@ -152,7 +152,7 @@ def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger) -> in
         return 0
     gone = [(key, remote) for key, remote, answered in server.keys(project) if key in wanted and not answered]
     for key, remote in gone:
-        server.delete(project, remote)
+        server.delete(remote)
         ledger.write([(key, remote, "gone")])
     return len(gone)
 

@@ -1,12 +1,12 @@
 """Two commands at once are one installation, one server and everybody's account."""
 
 import json
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -50,13 +50,13 @@ def both(what: Callable[[int], Any]) -> list[Any]:
 def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
-    def slow(words: list[str], **how: Any) -> CompletedProcess[str]:
+    def slow(words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
         ran.append(words)
         cache.mkdir(exist_ok=True)
         time.sleep(0.3)  # the other one would begin meanwhile
-        return CompletedProcess(words, 0, "", "")
+        return subprocess.CompletedProcess(words, 0, "", "")
 
-    monkeypatch.setattr(managed.subprocess, "run", slow)
+    monkeypatch.setattr(subprocess, "run", slow)
     assert both(lambda n: managed.install(lambda line: None)) == [cache, cache]
     assert len(ran) == 2  # an environment, and what goes into it
 

@@ -42,7 +42,7 @@ class Fake:
         self._arrive()
         return [(key, remote, False) for key, remote in self.held]
 
-    def delete(self, project: Any, task: str) -> None:
+    def delete(self, task: str) -> None:
         self.held = [row for row in self.held if row[1] != task]
 
     def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_task_that_somebody_deleted_is_sent_again_and_said():
     server, rows = Fake(random.Random(0), []), []
     tasks = {key: {"key": key} for key in "abc"}
     sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
-    server.delete(1, "2")
+    server.delete("2")
     done = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
     assert (done.gone, done.added, done.skipped) == (1, 1, 2)
 
