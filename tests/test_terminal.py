@@ -84,10 +84,18 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
     assert (ran.code, ran.err.count("\n"), "withdrawn.json: damaged" in ran.err) == (1, 1, True)
 
 
-@pytest.mark.parametrize("path", [".opt-outs.json", "label-studio/server.json", "saferec.toml"])
-def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path):
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".opt-outs.json", "{"),
+        (".opt-outs.json", '{"ann": 5}'),
+        ("label-studio/server.json", "{"),
+        ("saferec.toml", "{"),
+    ],
+)
+def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path, text):
     (workspace.root / path).parent.mkdir(exist_ok=True)
-    (workspace.root / path).write_text("{")
+    (workspace.root / path).write_text(text)
     words = ("review", "opt-out", "ann", "gore") if path == ".opt-outs.json" else ("doctor",)
     ran = cli(*words, "-C", workspace.root)
     assert (ran.code, Path(path).name in ran.out + ran.err) == (1, True), ran.err
