@@ -226,7 +226,8 @@ def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dic
     """(titles of one item: unknown bits, violated bits and the year in one number; titles of several items).
 
     A title stands there in its normal form and as sources spell it, in lower case. One of several items is 0 in the
-    first; one that needs more than the nearest year is not in the second: `titles.find` knows it.
+    first; one that needs more than the nearest year is not in the second: `titles.find` knows it. So is one in normal
+    form that is asked under another ("a team" is "The A-Team", and who says "A Team" means "team").
     """
     if oracle.codes.shape[1] > 32:
         return dict.fromkeys(chain(index.by_title, index.spelt), 0), {}
@@ -235,7 +236,9 @@ def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dic
     several: dict[str, list[int]] = {}
     for title, rows in chain(index.by_title.items(), index.spelt.items()):
         packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
-        if len(packed) == len(rows) == 1:
+        if title.startswith(("the ", "an ", "a ")) and title in index.by_title:
+            dated[title] = 0
+        elif len(packed) == len(rows) == 1:
             dated[title] = packed[0]
         else:
             dated[title] = 0

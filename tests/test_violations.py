@@ -239,6 +239,19 @@ def test_remakes_asked_one_by_one_are_the_items_that_titles_find():
     assert set(want) == set(violations.VERDICTS)
 
 
+def test_a_normal_form_that_begins_with_an_article_is_no_title_as_people_say_it():
+    """ "a team" is the normal form of "The A-Team", while "A Team" in somebody's mouth is "team"."""
+    names = ("The A-Team", "Team", "A Star", "The A Star!", "A.I. Minds")
+    rows = [(name, name, 2010, "film", ()) for name in names]
+    known = violations.oracle(names, ["x"], np.array([[2], [1], [2], [1], [1]], np.int8))
+    shelf = titles.index(rows)
+    check = violations.checker(known, shelf)
+    asked = ("A Team", "THE A-TEAM", "the a team", "A Star", "The A Star", "The 'A' Star", "A I Minds", "A.I. Minds")
+    want = [violations.verdict(known, titles.find(shelf, title, 2010).item, ["x"]) for title in asked]
+    assert [check(title, 2010, ("x",)) for title in asked] == want
+    assert want == ["clear", "violated", "violated", "violated", "clear", "clear", "unknown", "clear"]
+
+
 def test_most_questions_need_no_search(monkeypatch):
     """Titles with years, remakes too, are looked up: the search through titles is for the rest, and asked once."""
     searched = []
