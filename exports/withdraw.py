@@ -32,7 +32,7 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
 
 def _marked(api: Any, repo: str) -> dict[str, str]:
     text = _read(api, repo, WITHDRAWN)
-    found = whole_object(text) if text else {}
+    found = {} if text is None else whole_object(text)
     if found is None:  # nobody can tell what was withdrawn before
         raise HubError(f"{repo}: {WITHDRAWN} is damaged: put an earlier commit of it back first")
     return found
@@ -58,10 +58,10 @@ def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool
     head = api.repo_info(repo, repo_type=KIND, revision="main")
     known = _marked(api, repo)
     manifest = _read(api, repo, "manifest.json")
-    facts = whole_object(manifest) if manifest else {}
-    if facts is None:  # nobody can tell what is to be erased
+    facts = {"version": ""} if manifest is None else whole_object(manifest)
+    if facts is None or "version" not in facts:  # nobody can tell what is to be erased
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
-    holds = facts.get("version") == version
+    holds = facts["version"] == version
     if known.get(version) == reason and not (erase and holds):
         return False
     marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"

@@ -111,7 +111,10 @@ def test_erasing_what_main_holds_takes_its_files_away(published, releases):
 
 @pytest.mark.parametrize(
     ("path", "harm"),
-    [("WITHDRAWN.json", b"{"), ("WITHDRAWN.json", b'{"1.0.0": "\xff"}'), ("manifest.json", b"[" * 200_000)],
+    [
+        *[("WITHDRAWN.json", harm) for harm in (b"", b"{", b'{"1.0.0": "\xff"}')],
+        *[("manifest.json", harm) for harm in (b"", b"{}", b"[" * 200_000)],
+    ],
 )
 def test_what_is_damaged_on_the_hub_is_named(published, path, harm):
     tree = published.at("main").tree

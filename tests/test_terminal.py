@@ -89,6 +89,7 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
     [
         (".opt-outs.json", "{"),
         (".opt-outs.json", '{"ann": 5}'),
+        (".opt-outs.json", '{"ann": [5]}'),
         ("label-studio/server.json", "{"),
         ("saferec.toml", "{"),
     ],
