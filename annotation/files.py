@@ -204,7 +204,8 @@ def pull(
     guideline: str,
     locate: Locate,
 ) -> Pulled:
-    """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts.
+    """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
+    files of an earlier taxonomy come first, whatever their names.
 
     `guideline` is stamped where a file does not name its own; `locate` (annotation.locate) finds a quote in turns.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, or wrote
@@ -216,9 +217,10 @@ def pull(
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled = Pulled()
-    for path in paths:
+    read = [sorted(lines(path), key=lambda line: line.is_rest) for path in paths]
+    for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
-        for line in sorted(lines(path), key=lambda line: line.is_rest):
+        for line in rows:
             try:
                 task = _task(line, tasks, taxonomy, unfinished)
                 answers = []
@@ -241,6 +243,10 @@ def _shown(line: Line) -> dict[str, str]:
     """The guideline and taxonomy that the file was written with, where its column survived."""
     found = re.fullmatch(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)", line.cell("shown"))
     return {"guideline": found[1], "taxonomy": found[2]} if found else {}
+
+
+def _older(line: Line, taxonomy: Taxonomy) -> bool:
+    return _shown(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
 def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:

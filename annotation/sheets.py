@@ -171,7 +171,9 @@ def _faults(said: Said, task: Task, asked: set[str], taxonomy: Taxonomy) -> dict
     faults = {}
     for trait in sorted({*ticked, *said.spans, *said.lost}):
         if trait not in taxonomy.slugs:
-            faults[trait] = ("unknown trait", "the labels of the interface were edited: push again to mend it")
+            edited = said.taxonomy in (None, taxonomy.digest)
+            why = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
+            faults[trait] = ("unknown trait", why)
         elif trait in said.present and trait in said.unsure:
             faults[trait] = ("two verdicts", "present and unsure: wanted one of them")
         elif trait in said.lost:

@@ -27,10 +27,11 @@ SET_ASIDE = "set aside"
 # ---- reviews: what is new, what still stands
 
 
-def record(answers: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
+def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = None) -> pl.DataFrame:
     """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
 
-    The same `*` under another taxonomy is new: it speaks for other traits.
+    `taxonomy` is the digest of the one in force: under it the same `*` is new, since it speaks for other traits, and
+    no `*` of an earlier one, in a file that is pulled again, takes its place.
     The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
     file pulled twice is the same rows.
     """
@@ -38,11 +39,15 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     said = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     known = reviews.group_by(key).agg(pl.len().alias("times"), *(pl.col(c).last().alias(f"last_{c}") for c in said))
     other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
-    other["taxonomy"] &= pl.col("trait") == "*"
+    star, in_force = pl.col("trait") == "*", pl.lit(taxonomy, pl.String)
+    other["taxonomy"] &= star & (pl.col("taxonomy") == in_force)
+    outlived = star & (pl.col("taxonomy") != in_force) & (pl.col("last_taxonomy") == in_force)
+    outlived &= pl.col("last_verdict").is_not_null()  # but for work that was set aside
     new = (
         last(answers, *key)
         .join(known, on=key, how="left", maintain_order="left")
         .filter(pl.col("times").is_null() | pl.any_horizontal(other.values()))
+        .filter(~outlived.fill_null(False))
         .with_columns(pl.col("times").fill_null(0))
     )
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]

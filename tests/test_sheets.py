@@ -163,6 +163,15 @@ def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
     assert verdicts(said, {"torture"}, cy) == ({"gore": "unsure"}, ["not asked"])
 
 
+def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
+    for taxonomy, why in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
+        pulled, said = Pulled(), exported([control("present", choices=["snow"]), DONE])
+        said.taxonomy = taxonomy
+        take(pulled, said, TASK, set(), STAMP, TAXONOMY)
+        ((*_, reason, detail),) = pulled.drops
+        assert reason == "unknown trait" and why in detail
+
+
 def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
     said = exported([DONE])

@@ -260,12 +260,16 @@ def _check_people(who: People, assignments: "pl.DataFrame") -> None:
 
 def _check_pulled(desk: Desk, paths: list[Path]) -> None:
     """A file is not overwritten while it holds an answer that the workspace has never had."""
+    import polars as pl
+
     from annotation.answers import SAID_AGAIN
     from saferec_builder.errors import ReviewError
 
     pulled = incoming.of_files(desk, paths)
     said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
-    never = incoming.new(desk, pulled).join(desk.reviews, on=said, how="anti")
+    spoken_for = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is another answer
+    new, known = (rows.select(*said, of=spoken_for) for rows in (incoming.new(desk, pulled), desk.reviews))
+    never = new.join(known, on=new.columns, how="anti", nulls_equal=True)
     waiting = never.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
     if waiting:
         names = " ".join(str(path) for path in paths)

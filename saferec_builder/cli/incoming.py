@@ -35,4 +35,5 @@ def new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
     schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
     answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
     # in a demo workspace nobody real answers, whatever the tool
-    return adjudicate.record(answers.with_columns(simulated=pl.lit(desk.ws.config.demo)), desk.reviews)
+    answers = answers.with_columns(simulated=pl.lit(desk.ws.config.demo))
+    return adjudicate.record(answers, desk.reviews, desk.taxonomy.digest)

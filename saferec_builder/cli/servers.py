@@ -1,5 +1,6 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -77,7 +78,9 @@ def push(
         ledger = _ledger(desk.ws, server.tool, project.place)
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
-        asked = {answers.base_id(key) for key in tasks}  # in other words before, if the taxonomy was another one
+        # in other words before, if the taxonomy was another one; or answered in other words since
+        asked = {answers.base_id(key) for key in tasks}
+        asked |= {base for base, times in Counter(map(answers.base_id, ledger.there)).items() if times > 1}
         old = {key for key in ledger.there if key not in tasks and (hidden(key) or answers.base_id(key) in asked)}
         done.taken_back = sync.withdraw(server, project.id, old, ledger)
         for left in server.projects(_mark(desk.ws, name)):
@@ -165,8 +168,13 @@ def pull(desk: Desk, server: Any) -> "Pulled":
         if task is None:
             pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
             continue
-        traits = before.get((task.kind, task.subject, said.who, task.role), set())
-        sheets.take(pulled, said, task, traits, stamp, desk.taxonomy)
+        traits = before.get((task.kind, task.subject, said.who, task.role), {})
+        if said.taxonomy not in (
+            None,
+            desk.taxonomy.digest,
+        ):  # a later list's traits were not there to be left unticked
+            traits = {trait: lists for trait, lists in traits.items() if said.taxonomy in lists}
+        sheets.take(pulled, said, task, set(traits), stamp, desk.taxonomy)
     return pulled
 
 
@@ -189,11 +197,14 @@ def _pushed(desk: Desk) -> dict[str, Any]:
     return {task_id(*row): Task(*row) for row in rows}
 
 
-def _before(desk: Desk) -> dict[tuple[str, str, str, str], set[str]]:
-    found: dict[tuple[str, str, str, str], set[str]] = {}
-    for row in desk.reviews.select("kind", "subject", "reviewer", "role", "trait").iter_rows():
-        if row[4] != "*":
-            found.setdefault(row[:4], set()).add(row[4])
+def _before(desk: Desk) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
+    """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
+    found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+    for *who, trait, taxonomy in desk.reviews.select(
+        "kind", "subject", "reviewer", "role", "trait", "taxonomy"
+    ).iter_rows():
+        if trait != "*":
+            found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
     return found
 
 
