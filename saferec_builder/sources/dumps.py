@@ -1,7 +1,7 @@
 """Blocks of whole lines out of a large dump, plain or .zst (windows up to 2 GiB), nearly as fast as it unpacks.
 
-Unpacking runs some blocks ahead in a thread of its own. A line that is too long is passed over and told; a frame that
-cannot be unpacked ends the file, and what came before it counts.
+Unpacking takes longest, so it runs some blocks ahead in a thread of its own that does little else. A line that is too
+long is passed over and told; a frame that cannot be unpacked ends the file, and what came before it counts.
 """
 
 from collections import deque
@@ -18,6 +18,7 @@ _BLOCK = 1 << 20  # larger ones fall out of the caches and of the heap
 _AHEAD = 8  # blocks: on a busy machine each wait for the other thread is a turn lost
 _FEED = 16 << 10  # packed bytes at a time: bounds what a hostile frame can unpack to
 LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 characters
+_TOO_LONG = b""  # stands for a line that is too long
 _NONE = np.empty(0, np.int64)
 
 
@@ -39,12 +40,21 @@ class Block:
 
 def blocks(path: Path) -> Iterator[Block]:
     """Every line once, in order. The last block tells why the file could not be read to its end, if so."""
-    source = _blocks(path)
+    number, broken = 1, list[str]()
+    source = _chunks(path, broken)
     with ThreadPoolExecutor(1) as ahead:
         coming = deque(ahead.submit(next, source, None) for _ in range(_AHEAD))
-        while (block := coming.popleft().result()) is not None:
+        while (chunk := coming.popleft().result()) is not None:
             coming.append(ahead.submit(next, source, None))
-            yield block
+            if not chunk:
+                yield Block(number, faults=[(number, "line too long", f"more than {LONGEST:,} bytes")])
+                number += 1
+                continue
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            yield Block(number, chunk, ends)
+            number += ends.size
+    for detail in broken:
+        yield Block(number, faults=[(number, "unreadable from here on", detail)])
 
 
 def odd_lines(block: Block) -> list[int]:
@@ -64,45 +74,33 @@ def _is_object(line: bytes) -> bool:
     return not line or (line.startswith(b"{") and line.endswith(b"}"))
 
 
-def _blocks(path: Path) -> Iterator[Block]:
-    number, parts, size, skipping = 1, [b""], 0, False
-    broken: list[tuple[int, str, str]] = []
+def _chunks(path: Path, broken: list[str]) -> Iterator[bytes]:
+    """About _BLOCK bytes of whole lines at a time, the start of the next behind them; _TOO_LONG for a line that is."""
+    parts, size, skipping = [b""], 0, False
     for part in _parts(path, broken):
         if skipping:  # inside a line that is too long
             at = part.find(b"\n")
             if at < 0:
                 continue
-            yield _too_long(number)
-            number, part, skipping = number + 1, part[at + 1 :], False
+            yield _TOO_LONG
+            part, skipping = part[at + 1 :], False
         parts.append(part)
         size += len(part)
         if size < _BLOCK:
             continue
-        block = _block(number, b"".join(parts))
-        number += block.ends.size
-        rest = block.data[block.ends[-1] + 1 :] if block.ends.size else block.data
+        chunk = b"".join(parts)
+        rest = chunk[chunk.rfind(b"\n") + 1 :]
         skipping = len(rest) > LONGEST
         parts, size = [b"" if skipping else rest], 0
-        if block.ends.size:
-            yield block
+        if len(rest) < len(chunk):
+            yield chunk
     if skipping:
-        yield _too_long(number)
-        number += 1
-    last = b"".join(parts)
-    block = _block(number, last if last.endswith(b"\n") or not last else last + b"\n")
-    block.faults = [(number + block.ends.size, reason, detail) for _, reason, detail in broken]
-    yield block
+        yield _TOO_LONG
+    if last := b"".join(parts):
+        yield last if last.endswith(b"\n") else last + b"\n"
 
 
-def _too_long(number: int) -> Block:
-    return Block(number, faults=[(number, "line too long", f"more than {LONGEST:,} bytes")])
-
-
-def _block(number: int, data: bytes) -> Block:
-    return Block(number, data, np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")))
-
-
-def _parts(path: Path, broken: list[tuple[int, str, str]]) -> Iterator[bytes]:
+def _parts(path: Path, broken: list[str]) -> Iterator[bytes]:
     """The bytes of a file, unpacked; where it cannot be read to its end, `broken` gets the reason."""
     import zstandard
 
@@ -114,7 +112,7 @@ def _parts(path: Path, broken: list[tuple[int, str, str]]) -> Iterator[bytes]:
                 while part := file.read(_BLOCK // 4):
                     yield part
     except (OSError, zstandard.ZstdError) as fault:
-        broken.append((0, "unreadable from here on", f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}"))
+        broken.append(f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}")
 
 
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:

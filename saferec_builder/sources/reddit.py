@@ -7,6 +7,7 @@ the place of their line. A line that is no JSON object, or whose fields are not 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,22 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
     needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
     batch, drops, size = _Batch(path), [], 0
-    for block in dumps.blocks(path):
-        tally.lines += block.ends.size
-        odd = dumps.odd_lines(block)
-        drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in odd]
-        drops += [_drop(path, *fault) for fault in block.faults]
-        size += batch.add(block, _matching(block, needles, odd))
-        if size > _ENOUGH or len(drops) > 10_000:
-            yield _posts(batch, drops, wanted, tally)
-            batch, drops, size = _Batch(path), [], 0
-    yield _posts(batch, drops, wanted, tally)
+    with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
+        due: Future[tuple[pl.DataFrame, Rows]] | None = None
+        for block in dumps.blocks(path):
+            tally.lines += block.ends.size
+            odd = dumps.odd_lines(block)
+            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in odd]
+            drops += [_drop(path, *fault) for fault in block.faults]
+            size += batch.add(block, _matching(block, needles, odd))
+            if size > _ENOUGH or len(drops) > 10_000:
+                if due:
+                    yield due.result()
+                due = parsing.submit(_posts, batch, drops, wanted, tally)
+                batch, drops, size = _Batch(path), [], 0
+        if due:
+            yield due.result()
+        yield _posts(batch, drops, wanted, tally)
 
 
 _ENOUGH = 4 << 20  # bytes of passing lines that are parsed at once
