@@ -7,6 +7,7 @@ with its year and the two years around it, then without a year; each trait's ris
 import random
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,23 +31,25 @@ def main() -> None:
     world = World(ITEMS)
     reference = Reference(world)
     asked = world.asked(ASKED)
-    slow = min(cpu(lambda: [reference.check(*one) for one in asked]) for _ in range(3)) / len(asked)
-    cold = []
-    for _ in range(3):
+    slow, cold = [], []
+    for _ in range(7):  # in turns, for what the machine does in a second changes while this runs
+        slow.append(cpu(lambda: [reference.check(*one) for one in asked]) / len(asked))
         check = violations.checker(world.oracle, world.index)
         # new strings, as answers of a model are: no hash of theirs is known yet
         new = [(title[:1] + title[1:], year, wanted) for title, year, wanted in asked]
         cold.append(cpu(lambda check=check, new=new: [check(*one) for one in new]) / len(asked))
+    first = statistics.median(a / b for a, b in zip(slow, cold, strict=True))
+    usual = statistics.median(slow)
     warm = min(cpu(lambda: [check(*one) for one in asked]) for _ in range(3)) / len(asked)
     far = sorted(ratio_of_far(world, reference, check) for _ in range(5))[2]
     rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
     mask = world.oracle.mask(asked[0][2])
     resolved = min(cpu(lambda: chunks(world.oracle, rows, mask)) for _ in range(3)) / len(rows)
-    figure("oracle.reference_calls", 1 / slow, "per CPU-s", "none")
-    figure("oracle.single_warm_ratio", slow / warm, "ratio", ">= 10")
-    figure("oracle.single_cold_ratio", slow / min(cold), "ratio", ">= 3")
+    figure("oracle.reference_calls", 1 / usual, "per CPU-s", "none")
+    figure("oracle.single_warm_ratio", usual / warm, "ratio", ">= 10")
+    figure("oracle.single_cold_ratio", first, "ratio", ">= 3")
     figure("oracle.single_far_ratio", far, "ratio", "none")
-    figure("oracle.resolved_ratio", slow / resolved, "ratio", ">= 800")
+    figure("oracle.resolved_ratio", usual / resolved, "ratio", ">= 800")
     figure("oracle.load_250k_peak", peak, "MB", "< 1000")
     figure("oracle.load_250k", seconds, "CPU-s", "none")
 
