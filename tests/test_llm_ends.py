@@ -21,8 +21,10 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
     """A reader that fails (no room for its rows) must not cost the answers that came meanwhile."""
     kept: dict[str, str] = {}
 
+    def put(reply: llm.Reply) -> None:
+        kept[reply.request] = reply.body
+
     async def reader() -> None:
-        put = lambda reply: kept.update({reply.request: reply.body})  # noqa: E731
         asked = [body("one"), body("two"), body("three")]
         how = {"get": kept.get, "put": put, "check": lambda _: None}
         async with aclosing(llm.replies(llm.Server("m", stub.url), asked, **how)) as stream, asyncio.timeout(20):

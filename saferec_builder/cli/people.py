@@ -55,9 +55,7 @@ def _read(ws: "Workspace") -> dict[str, list[str]]:
 
     path = _place(ws)
     found = whole_object(path.read_bytes()) if path.exists() else {}
-    if found is None or not all(
-        isinstance(part, list) and all(isinstance(s, str) for s in part) for part in found.values()
-    ):
+    if found is None or not all(isinstance(s, list) and all(isinstance(t, str) for t in s) for s in found.values()):
         raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again")
     return found
 

@@ -169,10 +169,7 @@ def pull(desk: Desk, server: Any) -> "Pulled":
             pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
             continue
         traits = before.get((task.kind, task.subject, said.who, task.role), {})
-        if said.taxonomy not in (
-            None,
-            desk.taxonomy.digest,
-        ):  # a later list's traits were not there to be left unticked
+        if said.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
             traits = {trait: lists for trait, lists in traits.items() if said.taxonomy in lists}
         sheets.take(pulled, said, task, set(traits), stamp, desk.taxonomy)
     return pulled
@@ -200,9 +197,8 @@ def _pushed(desk: Desk) -> dict[str, Any]:
 def _before(desk: Desk) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
     """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
     found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-    for *who, trait, taxonomy in desk.reviews.select(
-        "kind", "subject", "reviewer", "role", "trait", "taxonomy"
-    ).iter_rows():
+    rows = desk.reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
+    for *who, trait, taxonomy in rows.iter_rows():
         if trait != "*":
             found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
     return found
