@@ -102,7 +102,7 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
         # a fresh interpreter each: threads of polars do not survive a fork
         with ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn")) as pool:
             try:
-                with _deaf():
+                with _deaf(), _sharing(workers):
                     begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
                 for done in as_completed(begun):
                     done.result()
@@ -138,6 +138,20 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _sharing(workers: int) -> Iterator[None]:
+    """Processes that start here divide the cores: polars takes all for each, unless it was told otherwise."""
+    name = "POLARS_MAX_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(max(1, (os.cpu_count() or 1) // workers))
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
     try:
         import ray
@@ -146,7 +160,8 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
     probe = _temporary(next(iter(shards)), os.urandom(8).hex())
     (folder / probe).touch()
     cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its own
-    ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+    with _sharing(cpus or 1):  # nodes of a cluster have theirs from who started them
+        ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:
         task = ray.remote(max_retries=_TRIES, num_cpus=1)(_shard)
         waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]

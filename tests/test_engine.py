@@ -79,6 +79,12 @@ def files(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+def threads(work, folder):
+    import polars
+
+    return {"threads": polars.thread_pool_size()}
+
+
 def shards(n):
     return {f"s{k}": k for k in range(n)}
 
@@ -113,6 +119,17 @@ def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_p
     other.mkdir()
     engine.map_shards(square, shards(2), folder, ONE)
     assert other.exists() and len(list(folder.glob(".*"))) == 1
+
+
+def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
+    """Four workers of eight cores: two threads each; what the user set for polars stays, and the environment too."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    four = engine.How(workers=4)
+    facts = engine.map_shards(threads, shards(2), tmp_path / "own", four)
+    assert facts["s0"] == facts["s1"] == {"threads": 2} and "POLARS_MAX_THREADS" not in os.environ
+    monkeypatch.setenv("POLARS_MAX_THREADS", "3")
+    assert engine.map_shards(threads, shards(2), tmp_path / "told", four)["s0"] == {"threads": 3}
+    assert os.environ["POLARS_MAX_THREADS"] == "3"
 
 
 def test_a_fault_in_a_shard_is_told_and_the_others_stay(tmp_path):

@@ -22,7 +22,8 @@ ROUNDS = 3
 MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "2200"))
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 READ = """
-import sys
+import os, sys
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as engine.py starts one worker a core
 from pathlib import Path
 from saferec_builder.sources import reddit
 tally = reddit.Tally()
