@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def inspired(found: catalog.Finder, items: pl.DataFrame, folder: Path) -> None:
-    """INSPIRED against its own gold, and against the gold without the faults that a reader found in it."""
+    """INSPIRED against its own gold, and against the gold without the faults that a reader of all of it found."""
     known = {row["item"]: _forms(row["title"], row["aliases"]) for row in items.iter_rows(named=True)}
     as_it_is, mended = (False, (gold.TUNED, gold.REPORTED)), (True, (gold.REPORTED,))
     for name, (corrected, halves) in (("inspired", as_it_is), ("inspired_corrected", mended)):
