@@ -52,7 +52,11 @@ def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("marks", "told"),
-    [(b'{"1.0.0": "a person asked"}', "was withdrawn .a person asked."), (b'{"1.0.', "WITHDRAWN.json is damaged")],
+    [
+        (b'{"1.0.0": "a person asked"}', "was withdrawn .a person asked."),
+        (b'{"1.0.', "WITHDRAWN.json is damaged"),
+        (b"[" * 200_000, "WITHDRAWN.json is damaged"),  # brackets without end
+    ],
 )
 def test_a_withdrawn_version_is_not_trained_on(hub: Hub, marks: bytes, told: str) -> None:
     repo = hub.repos[REPO]
@@ -67,6 +71,10 @@ def test_other_bytes_than_the_manifest_says_are_refused(hub: Hub) -> None:
     repo.tags["v1.0.1"] = repo.add("by hand", "", tree).oid
     with pytest.raises(TrainingError, match=r"grpo/train\.parquet is not what the manifest says"):
         folder(f"{REPO}@1.0.1")
+    tree = {**repo.commits[-1].tree, "manifest.json": Blob(b"[" * 200_000, False)}
+    repo.tags["v1.0.2"] = repo.add("by hand", "", tree).oid
+    with pytest.raises(TrainingError, match="no manifest of a release"):
+        folder(f"{REPO}@1.0.2")
 
 
 def test_who_may_not_read_it_is_told(hub: Hub) -> None:

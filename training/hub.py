@@ -1,14 +1,13 @@
 """A release by its name on the Hub: NAMESPACE/NAME@VERSION becomes a folder, checked against its own manifest."""
 
 import hashlib
-import json
 import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.errors import TrainingError, whole_object
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
 WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn
@@ -52,11 +51,8 @@ def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
             raise
         except EntryNotFoundError:
             return {}
-        try:
-            found = json.loads(Path(path).read_text("utf-8"))
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):  # nobody can tell what was withdrawn
+        found = whole_object(Path(path).read_bytes())
+        if found is None:  # nobody can tell what was withdrawn
             raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
         return found
 
@@ -86,7 +82,7 @@ def _asked(repo: str, version: str, ask: Any) -> Any:
 
 def _check(found: Path, release: str) -> None:
     try:
-        files = json.loads((found / "manifest.json").read_bytes())["files"]
+        files = (whole_object((found / "manifest.json").read_bytes()) or {})["files"]
         wanted = {path: fact["sha256"] for path, fact in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise TrainingError(f"{release}: no manifest of a release: wanted what `saferec-build publish` made") from None

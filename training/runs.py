@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import whole_object
 from training.data import Gold, Release, asked, rows
 from training.settings import key
 
@@ -103,10 +104,9 @@ def alone(work: Callable[[], None]) -> None:
 def read_card(folder: Path, name: str = CARD) -> dict[str, Any]:
     """The card of a finished stage; nothing where there is none, or where it is not whole."""
     try:
-        found = json.loads((folder / name).read_text("utf-8"))
-    except (OSError, ValueError):
+        return whole_object((folder / name).read_bytes()) or {}
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def write(path: Path, found: Any) -> None:
