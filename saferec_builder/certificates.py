@@ -238,7 +238,7 @@ def false_share(
     n, x = len(outcomes), sum(outcomes)
     facts = (zone - x + waiting + right, n, x - waiting)
     if zone + right == 0 or (zone and not n):
-        return FalseShare(None, *facts, _rechecks(zone, outcomes, right, alpha) if zone else None)
+        return FalseShare(None, *facts, _rechecks(zone, outcomes, right, alpha))
     share = (most_wrong(zone, outcomes) + waiting) / max(facts[0], 1)
     return FalseShare(share, *facts, 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha))
 
@@ -256,8 +256,7 @@ def _rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) ->
 
     def enough(more: int) -> bool:
         wrong = x + ceil(x / n * more - 1e-9) if n else 0
-        audit = Audit(zone, zone, (0,) * (n + more - wrong) + (1,) * wrong)
-        return upper(audit, n + more, wrong) - wrong <= alpha * (zone - wrong + right)
+        return upper(Audit(zone, zone, ()), n + more, wrong) - wrong <= alpha * (zone - wrong + right)
 
     low, high = 1, zone - n
     if high < 1 or not enough(high):
@@ -309,6 +308,6 @@ def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
     low, high = wrong / units, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
-        told = marginal - (wrong * log(middle) if wrong else 0.0) - right * log(1 - middle)
+        told = marginal - wrong * log(middle) - right * log(1 - middle)
         low, high = (middle, high) if told < log(1 / delta) else (low, middle)
     return high

@@ -24,6 +24,7 @@ FILES = {
 }
 COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
+PATIENCE = 5  # a fault with which the tests take so many times their time lets them run for ever, and is seen
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -68,6 +69,7 @@ def _copy(name: str) -> Path:
         "source_paths": ["saferec_builder", "training"],
         "also_copy": ["annotation", "exports"],
         "only_mutate": [FILES[name]],
+        "timeout_multiplier": [str(PATIENCE / 2)],  # mutmut doubles it
         "pytest_add_cli_args": CALM,
         "pytest_add_cli_args_test_selection": [f"tests/test_{name}.py"],
     }

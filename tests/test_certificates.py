@@ -123,6 +123,7 @@ def test_needed_at_the_ends():
     assert c.needed(c.Audit(60, 2, (1,))) == 0  # one more of 62 may be missed
     assert c.needed(c.Audit(2, 50, (1, 1) + (0,) * 48)) == 0  # four positives are enough to tell a share
     assert c.needed(c.Audit(2, 50, (1,) + (0,) * 49)) is None
+    assert c.needed(c.Audit(2, 50, ())) is None  # without an audit no further positive is hoped for
 
 
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
@@ -133,15 +134,24 @@ def test_the_bound_is_the_best_of_a_hundred_looks(alpha, delta):
     assert told.log_e == c._evidence(audit, np.array([1_200]), np.array([3]), alpha)[0] != 0
     assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
     assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
+    # what was reached stays reached: misses that come later ask for no further audits
+    late = c.Audit(400, 8_000, (0,) * 1_200 + (1,) * 20)
+    assert c.bound(late).more == 0 != c.needed(late)
+    # up to 200 audits every one is looked at: here the best look is at the 99th, an odd one
+    few = c.Audit(400, 8_000, (0,) * 99 + (1,) * 30)
+    assert c.bound(few, alpha, delta).share == c.shares(few, alpha, delta)[98] < c.shares(few, alpha, delta)[97]
 
 
 def test_bounds_before_the_first_audit_and_with_few_positives():
     told = c.bound(c.Audit(500, 5_000, ()))
     assert (told.share, told.log_e, told.more) == (1.0, 0.0, c.needed(c.Audit(500, 5_000, ())))
     assert c.bound(c.Audit(5, 5, ())).share == 1.0
+    assert c.bound(c.Audit(1_000, 5, ())).log_e == 0.0  # no evidence before the first audit, however small the zone
     assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
     few = c.Audit(2, 1_000, (1,) + (0,) * 49)
     assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None
+    assert c.bound(few, 0.2, 0.3).more == c.needed(few, 0.2, 0.3) < c.needed(few)
+    assert c.bound(c.Audit(2, 1_000, (1,) + (0,) * 49, open=7)).open == 7
     assert c.bound(c.Audit(3, 1_000, (1,) + (0,) * 50)).share is not None  # the fourth
     assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: there is nothing to tell
 
@@ -205,6 +215,15 @@ def test_a_recheck_without_an_answer_stands_and_counts_as_wrong():
     assert (everything.share, everything.more) == (1, None)
     assert c.false_share(10, (0,) * 10, right=10).share == 0
     assert c.most_wrong(5, ()) == 5
+    # 20 labels stand and 1 of them waits: 5 % is within 5 %
+    border = c.false_share(20, (1,) + (0,) * 19, waiting=1)
+    assert (border.share, border.certified, border.more) == (0.05, True, 0)
+
+
+@pytest.mark.parametrize(("outcomes", "best"), [((0,) * 5 + (1,) * 4, 5), ((0,) * 27 + (1,) * 33, 27)])
+def test_labels_that_are_wrong_are_bounded_at_twenty_looks(outcomes, best):
+    # of 9 rechecks every one is looked at, of 60 every third: the best look is the last before the mistakes begin
+    assert c.most_wrong(1_000, outcomes) == c.upper(c.Audit(1_000, 1_000, ()), best, 0) - sum(outcomes)
 
 
 @pytest.mark.parametrize("right", [0, 300])
@@ -278,16 +297,18 @@ def test_the_plan_reads_by_score_only_where_scores_tell_something():
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.2)])
 @pytest.mark.parametrize("found", [0, 150, 400])
 def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
-    odds = [0.4 * 0.97**n for n in range(400)]
+    slow = [0.4 * 0.97**n for n in range(400)]
+    likely = [0.9] * 40 + [0.0] * 60
+    for odds in (slow, likely, likely[:45], [0.2] * 5, [0.9], []):
 
-    def cost(read):
-        left = max(sum(odds[read:]), 1e-3)
-        limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
-        gain = limit - left - left * log(limit / left) if limit > left else 0  # log E of auditing all that is left
-        price = (log(1 / delta) + 1.2) / gain if gain else 1
-        return read + min(price, 1) * (400 - read)
+        def cost(read, odds=odds):
+            left = max(sum(odds[read:]), 1e-3)
+            limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
+            gain = limit - left - left * log(limit / left) if limit > left else 0  # log E of auditing all that is left
+            price = (log(1 / delta) + 1.2) / gain if gain else 1
+            return read + min(price, 1) * (len(odds) - read)
 
-    assert c.plan(found, odds, alpha, delta) == min(range(401), key=cost)
+        assert c.plan(found, odds, alpha, delta) == min(range(len(odds) + 1), key=cost)
 
 
 def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
