@@ -81,6 +81,16 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, .
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
+def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "sft"
+    model.mkdir()
+    (model / "run.json").write_text('{"key": "of another run"}')
+    (model / "model.safetensors").write_text("weights")
+    ran = command("gdpo", "--release", folder / "release", "--model", model, "--output", model)
+    assert ran.returncode == 1 and "holds the model to start from" in ran.stderr
+    assert (model / "model.safetensors").exists()
+
+
 def test_help_needs_no_torch() -> None:
     code = "import sys, runpy; sys.argv = ['x', '--help']; sys.modules['torch'] = sys.modules['trl'] = None\n"
     code += "runpy.run_module('training.safecrs', run_name='__main__')"

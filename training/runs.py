@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import whole_object
+from saferec_builder.errors import TrainingError, whole_object
 from training.data import Gold, Release, asked, rows
 from training.settings import key
 
@@ -72,11 +72,32 @@ class Run:
 
 
 def begin(folder: Path, mark: str) -> None:
-    """An empty folder for a stage, or what a stage of the same key left when it was broken off."""
-    if read_card(folder, BEGUN).get("key") != mark:
-        shutil.rmtree(folder, ignore_errors=True)
+    """An empty folder for a stage, or what a stage of the same key left when it was broken off.
+
+    Only what a stage wrote is cleared away: a folder with anything else in it is refused.
+    """
+    if read_card(folder, BEGUN).get("key") == mark:
+        return
+    if folder.exists() and not _is_ours(folder):
+        raise TrainingError(
+            f"{folder}: holds what no training wrote, so it was left as it is: name a new or empty folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
+    write(folder / BEGUN, {"key": ""})  # whoever is killed in the next lines leaves a folder that is still known
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != BEGUN:
+            path.unlink()
     write(folder / BEGUN, {"key": mark})
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a stage was finished or begun here, or nothing but a card half written."""
+    if not folder.is_dir():
+        return False
+    cards = (read_card(folder), read_card(folder, BEGUN))
+    return any("key" in card for card in cards) or all(path.suffix == ".half" for path in folder.iterdir())
 
 
 def end(folder: Path, card: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
     verbs = whole.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run")
     where = "folder that `saferec-build release` wrote, or a version of it on the Hub"
+    beside = "; what an untrained model with item tokens needs is made beside it, in `start`"
+    output = ("folder for models and report.json", f"new folder for the model, or one to go on with{beside}")
     for verb, what in (
         ("sft", "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up"),
         ("gdpo", "go on from a Safe-SFT model with three rewards: relevance, safety, count"),
@@ -25,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         one = verbs.add_parser(verb, help=what, description=what)
         one.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=where)
-        one.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for models and report.json")
+        one.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
         one.add_argument("--model", metavar="tiny|NAME|PATH", help="`tiny` is made from the release and needs no GPU")
         one.add_argument("--seed", type=int, default=0)
         _settings(one, verb)
@@ -91,20 +93,13 @@ def quiet(model: str | None, release: str) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def _sft(given: argparse.Namespace) -> None:
+def _one(given: argparse.Namespace) -> None:
     from training import line, settings
 
     run = _run(given)
     found = settings.read(given.config, [*given.changes, *_said(given)])
-    line.train_sft(run, given.output.name, line.start(run, _model(given), found), found)
-
-
-def _gdpo(given: argparse.Namespace) -> None:
-    from training import line, settings
-
-    run = _run(given)
-    found = settings.read(given.config, [*given.changes, *_said(given)])
-    line.train_gdpo(run, given.output.name, line.start(run, _model(given), found), found)
+    train = line.train_sft if given.verb == "sft" else line.train_gdpo
+    train(run, given.output.resolve().name, line.start(run, _model(given), found), found)
 
 
 def _said(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:
@@ -179,7 +174,7 @@ def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     release = open_release(folder(given.release))
     gold = read_gold(given.gold, release) if getattr(given, "gold", None) else None
     _calm(given.model)
-    output = given.output if given.verb in ("run", "evaluate") else given.output.parent
+    output = given.output if given.verb in ("run", "evaluate") else given.output.resolve().parent
     return Run(release, output, given.seed, gold)
 
 
@@ -198,10 +193,15 @@ def _calm(model: str | None) -> None:
 def _model(given: argparse.Namespace) -> str:
     if given.model is None:
         raise TrainingError(f"{given.verb}: --model is missing: wanted tiny, a folder or a name")
+    whole, model = given.output.resolve(), Path(given.model).resolve()
+    if given.verb in ("sft", "gdpo") and model.exists() and whole in (model, *model.parents):
+        raise TrainingError(
+            f"--output {given.output}: holds the model to start from, and is cleared first: name another"
+        )
     return str(given.model)
 
 
-VERBS = {"sft": _sft, "gdpo": _gdpo, "run": _whole, "evaluate": _evaluate}
+VERBS = {"sft": _one, "gdpo": _one, "run": _whole, "evaluate": _evaluate}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,48 @@
+"""The folder of a training stage: what it may clear away, and what it leaves alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.errors import TrainingError
+from training import runs
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "run.json").write_text('{"safe_sft": {"key": "of a stage in it"}}')  # what `run` writes for all stages
+    with pytest.raises(TrainingError, match="left as it is"):
+        runs.begin(tmp_path, "new")
+    with pytest.raises(TrainingError, match="left as it is"):
+        runs.begin(tmp_path / "thesis.tex", "new")
+    assert names(tmp_path) == {"thesis.tex", "run.json"}
+
+
+def test_an_empty_folder_becomes_a_stage_and_one_of_the_same_key_goes_on(tmp_path: Path) -> None:
+    runs.begin(tmp_path, "new")
+    (tmp_path / "checkpoint").write_text("half way")
+    runs.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json", "checkpoint"}
+
+
+@pytest.mark.parametrize(
+    "card", [{"run.json": {"key": "old"}}, {".begun.json": {"key": "old"}}, {".begun.json": {"key": ""}}]
+)
+def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tmp_path: Path, card) -> None:
+    for name, found in card.items():
+        (tmp_path / name).write_text(json.dumps(found))
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "weights").write_text("old")
+    runs.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json"} and runs.read_card(tmp_path, ".begun.json") == {"key": "new"}
+
+
+def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "..begun.json.half").write_text('{"ke')
+    runs.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json"}
