@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.tables import digest
 
@@ -54,7 +55,10 @@ class Server:
 
     def payload(self, body: dict[str, Any]) -> bytes:
         whole = {"model": self.model, **dict(self.sampling), **body}
-        return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        try:
+            return to_json(whole)
+        except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
+            return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
