@@ -5,6 +5,7 @@ Name, length and check of every request are in the figure, the database is not.
 """
 
 import asyncio
+import statistics
 import subprocess
 import sys
 import time
@@ -115,14 +116,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main() -> None:
+    walls, mine, ratios = [], [], []
     with stub() as url:
         llm.run(ours(url, 200, 64))  # warm
-        wall, _ = spent(ours(url, 6_000, 64))
-        figure("propose.stub_64_of_ideal", 6_000 / wall / (64 / LATENCY), "ratio", ">= 0.7")
-        _, mine = spent(ours(url, 6_000, 512))
-        _, theirs = spent(create(url, 1_000, 512))
-    figure("propose.cpu_ms_a_request", mine / 6_000 * 1_000, "ms", "none")
-    figure("propose.stub_512_over_create", (theirs / 1_000) / (mine / 6_000), "ratio", ">= 3")
+        for _ in range(5):  # in turns, for what the machine does in a second changes while this runs
+            walls.append(spent(ours(url, 6_000, 64))[0] / 6_000)
+            mine.append(spent(ours(url, 2_000, 512))[1] / 2_000)
+            ratios.append(spent(create(url, 2_000, 512))[1] / 2_000 / mine[-1])
+    figure("propose.stub_64_of_ideal", LATENCY / 64 / statistics.median(walls), "ratio", ">= 0.7")
+    figure("propose.cpu_ms_a_request", statistics.median(mine) * 1_000, "ms", "none")
+    figure("propose.stub_512_over_create", statistics.median(ratios), "ratio", ">= 3")
     small, large = memory(20_000), memory(200_000)
     figure("propose.memory_200k_requests", large, "MB", "< 400")
     figure("propose.memory_200k_over_20k", large / small, "ratio", "flat: about 1")
