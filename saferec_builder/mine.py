@@ -167,7 +167,7 @@ def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.Da
 
 
 def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.Series:
-    """Ids of mined conversations whose current text holds what removals.csv at `path` names: no release may hold them.
+    """Ids of mined conversations whose current text holds what removals.csv at `path` names: nobody is given them.
 
     `conversations` and `origin` are the whole tables CONVERSATIONS and ORIGINS.
     """

@@ -85,7 +85,7 @@ MARKS = Table(
         "digest": (pl.String, "of the revision"),
         "language": (pl.String, "ISO 639 code of what the seeker writes; null where there is too little text to tell"),
         "language_score": (pl.Float64, "0..1, of the language model"),
-        "crisis": (pl.Boolean, "the seeker speaks of harming or killing themselves now; releases leave it out"),
+        "crisis": (pl.Boolean, "the seeker speaks of harming or killing themselves now: read by nobody, in no release"),
         "replaced": (pl.Int32, "pieces of personal data that placeholders stand for"),
     },
     "What mining noticed about a conversation's text.",

@@ -116,11 +116,22 @@ class Desk:
     gold: "pl.DataFrame"
     decoys: "pl.DataFrame"
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
+    withheld: dict[str, str]  # conversations that nobody is given, and why
 
     @property
     def texts(self) -> "pl.DataFrame":
         """TEXTS with all that was said: read when it is asked for first, then held."""
         return self.whole()
+
+    @property
+    def given(self) -> "pl.DataFrame":
+        """TEXTS that may be handed out."""
+        return self.without_withheld(self.texts)
+
+    def without_withheld(self, rows: "pl.DataFrame") -> "pl.DataFrame":
+        import polars as pl
+
+        return rows.filter((pl.col("kind") != "sensitivity") | ~pl.col("subject").is_in(list(self.withheld)))
 
 
 def gather(folder: Path) -> Desk:
@@ -128,6 +139,7 @@ def gather(folder: Path) -> Desk:
 
     from saferec_builder import adjudicate as stage
     from saferec_builder import precision, route, store, tables, traits
+    from saferec_builder.cli import spilled, withheld
 
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
@@ -136,7 +148,8 @@ def gather(folder: Path) -> Desk:
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )
     items = _items(ws, [store.read(ws, tables.READINGS), proposals, assignments, reviews])
-    known = _known(ws, items)
+    mined = spilled.narrow(ws)
+    known = route.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
     known = _with_turns(ws, known, moved)  # where the text is still the one that was judged, its digest says enough
     standing, left_out = stage.standing(reviews, known, taxonomy)
@@ -150,19 +163,8 @@ def gather(folder: Path) -> Desk:
         judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, known))
     told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: route.texts(store.read(ws, tables.CONVERSATIONS), items))
-    return Desk(ws, taxonomy, known, whole, *told, store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS), auto)
-
-
-def _known(ws: "Workspace", items: "pl.DataFrame | None") -> "pl.DataFrame":
-    """TEXTS of every revision by its digest alone, and of the items with their plots."""
-    import polars as pl
-
-    from saferec_builder import route, store, tables
-
-    columns = ["conversation", "digest"]
-    parts = [tables.CONVERSATIONS.empty.select(columns), *store.parts(ws, tables.CONVERSATIONS, *columns)]
-    said = pl.lit(None, tables.CONVERSATIONS.schema["turns"])
-    return route.texts(pl.concat(parts).with_columns(turns=said), items)
+    probed = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
+    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, withheld.reasons(ws, mined))
 
 
 def _with_turns(ws: "Workspace", known: "pl.DataFrame", subjects: "pl.Series") -> "pl.DataFrame":
@@ -193,7 +195,7 @@ def told_bounds(desk: Desk) -> "Told":
     from saferec_builder import bounds, precision
 
     slugs = desk.taxonomy.slugs
-    told = bounds.bounds(desk.known, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
+    told = bounds.bounds(desk.without_withheld(desk.known), desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(told, false=false, false_pooled=pooled)
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from exports import rows
 from saferec_builder import store, tables
-from saferec_builder.cli import spilled
+from saferec_builder.cli import spilled, withheld
 from saferec_builder.store import Workspace
 from saferec_builder.traits import Taxonomy
 
@@ -142,7 +142,7 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
     }
     provenance = telling.provenance(ws, conversations, catalog_rows, reviews)
     conversations = conversations.join(split, on="conversation", maintain_order="left")
-    out = _out(ws, conversations)
+    out = withheld.reasons(ws, conversations)
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = release.current(labels, conversations, voiced).drop("kind", "label", "digest")
     item_labels = labels.filter(kind="item_flag")
@@ -169,20 +169,6 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     found = tables.last(history, "conversation")
     return found.join(clusters, on="conversation", how="left", maintain_order="left"), reviews
-
-
-def _out(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
-    """Conversations that nobody may be given: a crisis, or a removal that was asked for."""
-    from saferec_builder import mine, release
-
-    marks = tables.last(store.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
-    crisis = conversations.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
-    out = dict.fromkeys(crisis, release.CRISIS)
-    asked = ws.root / "removals.csv"
-    if asked.exists():
-        gone = mine.gone(asked, conversations, store.read(ws, tables.ORIGINS), ws.secret)
-        out |= dict.fromkeys(gone, release.REMOVED)
-    return out
 
 
 def _missed(ws: Workspace, labels: pl.DataFrame, withheld: list[str]) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """review push: who gets which tasks now, in steps; each reads like a line of docs/review-guide.md."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +59,8 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
 
     The caller is alone at it since before it read the desk: from an older one a task would go to two more people.
     """
+    import polars as pl
+
     from saferec_builder import route, store, tables
 
     _check_people(who, desk.assignments)
@@ -67,14 +70,16 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     due = queue(desk, wish.recheck)
     plan = _plan(desk, who, wish, due)
     back = route.void(desk.assignments, desk.proposals, due, desk.standing, plan.avoid)
-    new = route.route(desk.texts, desk.proposals, desk.assignments, due, plan, back)
+    new = route.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     added = store.append(desk.ws, tables.ASSIGNMENTS, new)
     given = store.read(desk.ws, tables.ASSIGNMENTS)
     _plant(desk, given, wish.decoys, plan.avoid)
-    said = send(_open(desk, given, due, plan.avoid), back)
+    held = given.filter((pl.col("kind") == "sensitivity") & pl.col("subject").is_in(list(desk.withheld)))
+    said = send(_open(desk, given, due, plan.avoid), pl.concat([back, held.select(back.columns)]).unique())
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
-    return Counts("review push", added, had, figures={"new": why} | said)
+    withheld = dict(Counter(desk.withheld.values()))
+    return Counts("review push", added, had, figures={"new": why} | ({"withheld": withheld} if withheld else {}) | said)
 
 
 # ---- what to hand out
@@ -165,7 +170,7 @@ def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozens
             desk.reviews, on=["kind", "subject"], how="anti"
         )
         claims = route.claims(desk.proposals)
-        planted = probes.decoys(fresh, desk.texts, claims, desk.gold, desk.taxonomy, share, avoid)
+        planted = probes.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
         store.append(desk.ws, tables.DECOYS, planted)
 
 
@@ -179,7 +184,7 @@ def _open(
     back = route.void(assignments, desk.proposals, due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
     planted = probes.shown(store.read(desk.ws, tables.DECOYS))
-    return route.units(given, desk.texts, desk.proposals, desk.standing, said, planted)
+    return route.units(given, desk.given, desk.proposals, desk.standing, said, planted)
 
 
 # ---- where to

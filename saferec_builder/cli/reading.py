@@ -26,11 +26,13 @@ class World:
     subjects: list[Any]
     frame: Any  # rows of conversations or items, in the same order
     unknown: dict[str, frozenset[str]] = field(default_factory=dict)  # item -> traits without a verdict
+    withheld: int = 0  # conversations that nobody is given
 
 
 def world(ws: Any, items: bool) -> World:
     from saferec_builder import propose as stage
     from saferec_builder import store, tables, traits
+    from saferec_builder.cli import withheld
 
     path, prompt = ws.config.taxonomy.path, ws.config.propose.prompt
     taxonomy = traits.load(ws.root / path if path else None)
@@ -39,7 +41,11 @@ def world(ws: Any, items: bool) -> World:
         frame, unknown = _unknown_items(ws, taxonomy)
         return World(ws, taxonomy, "item_flag", asked, list(stage.item_subjects(frame)), frame, unknown)
     frame = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
-    return World(ws, taxonomy, "sensitivity", asked, list(stage.conversation_subjects(frame)), frame)
+    held = withheld.reasons(ws, frame)
+    frame = frame.filter(~frame["conversation"].is_in(list(held)))
+    return World(
+        ws, taxonomy, "sensitivity", asked, list(stage.conversation_subjects(frame)), frame, withheld=len(held)
+    )
 
 
 def _unknown_items(ws: Any, taxonomy: Any) -> tuple[Any, dict[str, frozenset[str]]]:
@@ -92,6 +98,7 @@ class Job:
         figures |= {"usd": round(self.purse.spent - self.before, 6)} if self.purse and self.purse.price else {}
         figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}
         figures |= {"not_read_yet": self.left} if self.left else {}
+        figures |= {"withheld": self.world.withheld} if self.world.withheld else {}
         return Counts("propose", self.added, self.skipped, dict(self.dropped), figures)
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ def _people(desk: Desk) -> dict[str, dict[str, Any]]:
     from saferec_builder import adjudicate, probes, ranking, route
 
     said = adjudicate.opinions(desk.votes, queue(desk))
-    units = route.units(desk.assignments, desk.texts, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
+    units = route.units(desk.assignments, desk.given, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())

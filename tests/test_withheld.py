@@ -1,0 +1,76 @@
+"""Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
+
+import csv
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.cli.adjudicate import gather, told_bounds
+from tests import release_world as world
+
+PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+
+
+@pytest.fixture
+def crisis(workspace: store.Workspace) -> store.Workspace:
+    """Ten conversations, c005 marked by mining."""
+    rows, _ = world.requests(10)
+    ws = world.fill(workspace, rows, [])
+    mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
+    store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
+    return ws
+
+
+def tasks(path: Path) -> set[str]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return {row["task"] for row in csv.DictReader(file)}
+
+
+def remove(ws: store.Workspace, source_id: str) -> None:
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{source_id},\n")
+
+
+def test_no_reviewer_is_given_them_and_what_was_handed_out_is_taken_back(crisis, cli) -> None:
+    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert ran.code == 0 and ran.json["withheld"] == {"crisis": 1}
+    given = store.read(crisis, tables.ASSIGNMENTS)["subject"].unique()
+    assert "c005" not in given and given.len() == 9
+    sheet = crisis.root / "review" / "ann.csv"
+    assert len(tasks(sheet)) == 9
+    remove(crisis, "c007")  # it lies with ann and bo already
+    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert ran.json["withheld"] == {"crisis": 1, "removed on request": 1} and len(tasks(sheet)) == 8
+    assert "c007" not in sheet.read_text(encoding="utf-8-sig")
+    assert cli("review", "status", "-C", crisis.root, "--json").json["reviewers"]["ann"]["open"] == 8
+
+
+def test_an_answer_that_was_given_before_the_removal_is_still_taken(crisis, cli) -> None:
+    """Else the file could neither be pulled whole nor be replaced."""
+    cli("review", "push", *PEOPLE, "-C", crisis.root)
+    sheet = crisis.root / "review" / "ann.csv"
+    with open(sheet, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(sheet, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, rows[0])
+        out.writeheader()
+        out.writerows(row | {"verdict": "none"} for row in rows)
+    remove(crisis, "c007")
+    ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
+    assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
+    assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
+
+
+def test_no_model_reads_them(crisis, cli) -> None:
+    remove(crisis, "c007")
+    ran = cli("propose", "-C", crisis.root, "--json")
+    assert (ran.json["added"], ran.json["withheld"]) == (8, 2)
+    assert not {"c005", "c007"} & set(store.read(crisis, tables.READINGS)["subject"])
+
+
+def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
+    """Nine conversations of ten are unread, one more is withheld: eight."""
+    assert told_bounds(gather(crisis.root)).pooled.zone == 9
+    remove(crisis, "c007")
+    assert told_bounds(gather(crisis.root)).pooled.zone == 8
