@@ -73,6 +73,7 @@ def ids(text: str) -> list[str | None]:
         "Try Alien, Saw and Hostel.",
         'I suggest "Alien", "Saw" or "Hostel".',
         "<think>Up (2009)? no.</think>1. Alien (1979)\n2. Saw (2004)\n3. Hostel (2005)",
+        "1. Up (2009)? Too sad.\n</think>\n\n1. Alien (1979)\n2. Saw (2004)\n3. Hostel (2005)",  # opened by the prompt
     ],
 )
 def test_every_way_of_listing_gives_the_same_three_items(text):

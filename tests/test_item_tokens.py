@@ -1,6 +1,7 @@
 """A model of words is given a token for each item: it starts from the name's words, is learnt, and is held to."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,44 @@ def test_the_line_runs_with_the_tokens_of_another_model(
         moved = (before != after).any(dim=1).nonzero().squeeze(1).tolist()
         named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
         assert moved and set(moved) <= named  # beside the adapter only the rows that are new
+
+
+def test_item_tokens_of_another_release_are_refused(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = data.open_release(world / "release")
+    item_tokens.add(str(world / "tied"), tmp_path / "model", release)
+    facts = json.loads((tmp_path / "model" / "items.json").read_text())
+    facts["tokens"]["z"] = facts["tokens"].pop("a")
+    (tmp_path / "model" / "items.json").write_text(json.dumps(facts))
+    words = ["evaluate", "--release", world / "release", "--model", tmp_path / "model", "--output", tmp_path / "out"]
+    assert safecrs.main([str(word) for word in words]) == 1
+    assert "its item tokens are of another release" in capsys.readouterr().err
+
+
+def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path) -> None:
+    """A base model's own end is that of a text, which SFT on turns never teaches."""
+    shutil.copytree(world / "tied", tmp_path / "base")
+    facts = json.loads((tmp_path / "base" / "tokenizer_config.json").read_text())
+    (tmp_path / "base" / "tokenizer_config.json").write_text(json.dumps(facts | {"eos_token": "<|pad|>"}))
+    base, chat = generate.load(str(tmp_path / "base")), generate.load(str(world / "tied"))
+    assert base.tokenizer.eos_token == chat.tokenizer.eos_token == "<|end|>"
+    assert base.tokenizer.eos_token_id in base.model.generation_config.eos_token_id
+    assert chat.model.generation_config.eos_token_id == chat.tokenizer.eos_token_id  # nothing to be mended
+
+
+def test_what_comes_with_a_model_for_chatting_changes_no_answer(world: Path) -> None:
+    rows = data.rows(data.open_release(world / "release").folder, "grpo", "test")
+    speaker = generate.load(str(world / "tied"), new_tokens=12)
+    ids = generate.prompt_tokens(speaker.tokenizer, rows)
+
+    def drawn() -> list[list[list[int]]]:
+        torch.manual_seed(0)
+        free = generate.draw(speaker, ids, None, do_sample=True, temperature=1.0, top_k=0)
+        return [free, generate.draw(speaker, ids, None)]
+
+    plain = drawn()
+    advice = {"top_p": 0.05, "repetition_penalty": 5.0, "min_p": 0.9, "no_repeat_ngram_size": 1}
+    for name, value in advice.items():
+        setattr(speaker.model.generation_config, name, value)
+    assert drawn() == plain

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from saferec_builder.errors import TrainingError
-from training import runs
+from training import runs, settings
 
 
 def names(folder: Path) -> set[str]:
@@ -40,6 +41,26 @@ def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tm
     (tmp_path / "trainer" / "weights").write_text("old")
     runs.begin(tmp_path, "new")
     assert names(tmp_path) == {".begun.json"} and runs.read_card(tmp_path, ".begun.json") == {"key": "new"}
+
+
+def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
+    release = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    model, done = tmp_path / "sft", []
+    model.mkdir()
+    for key in ("first", "first", "second"):
+        (model / "run.json").write_text(json.dumps({"key": key}))
+        run = runs.Run(release, tmp_path, say=lambda _: None)  # type: ignore[arg-type]
+        run.stage("gdpo", {}, lambda _, key=key: done.append(key) or {}, str(model))  # type: ignore[misc, func-returns-value]
+    assert done == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "said", ["saferec.lora=x", "saferec.hold=1", "saferec.mode=true", "saferec.thin=[1]", "saferec.batch=1.5"]
+)
+def test_a_setting_of_another_kind_is_said(said: str) -> None:
+    with pytest.raises(TrainingError, match="wanted"):
+        settings.read("sft", [said])
+    assert settings.read("sft", ["saferec.lam=2"])["saferec"]["lam"] == 2
 
 
 def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:

@@ -66,8 +66,9 @@ class Answer:
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     """The ranked items of a completion; every text gives an Answer, none an error."""
     tidy = text if _PLAIN.fullmatch(text) else text.translate(_TIDY)
-    if "<think>" in tidy:
+    if "think>" in tidy:
         tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
+        tidy = tidy.rpartition("</think>")[2]  # some templates open it in the prompt
     tidy = tidy[:LONG]
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)

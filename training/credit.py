@@ -10,6 +10,7 @@ own, made in the same way from the shares of that rank, and the answer's own to 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from saferec_builder.errors import TrainingError
@@ -81,16 +82,18 @@ def places_of_lines(tokenizer: Any, last: rewards.Batch) -> Places:
     def places(ids: Any) -> Any:
         import torch
 
-        entries = last[0][1].entries
-        rows = [_lines([tokenizer.decode([i]) for i in row], n) for row, n in zip(ids.tolist(), entries, strict=True)]
+        entries, marks = last[0][1].entries, set(tokenizer.all_special_ids)
+        written = [["" if i in marks else tokenizer.decode([i]) for i in row] for row in ids.tolist()]
+        rows = [_lines(pieces, n) for pieces, n in zip(written, entries, strict=True)]
         return torch.tensor(rows, device=ids.device)
 
     return places
 
 
 def _lines(pieces: Sequence[str], entries: int) -> list[int]:
-    breaks = [piece.count("\n") for piece in pieces]
-    found = [sum(breaks[:n]) for n in range(len(pieces))]
+    """The end of an answer and what pads it (empty) stand on no line: whether to stop is the whole answer's matter."""
+    before = accumulate((piece.count("\n") for piece in pieces), initial=0)
+    found = [line if piece else NOWHERE for line, piece in zip(before, pieces, strict=False)]
     written = "".join(pieces).strip("\n").split("\n")
     whole = len(written) == entries and all(line.strip() for line in written)
     return found if whole else [NOWHERE] * len(found)

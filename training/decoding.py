@@ -120,7 +120,7 @@ def permitted_along(catalogue: Catalogue, closed: Any, completions: Any) -> Any:
 def log_probabilities(catalogue: Catalogue, closed: Any, completions: Any, logits: Any) -> tuple[Any, Any]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
     ok = permitted_along(catalogue, closed, completions)
-    logs = logits.masked_fill(~ok, float("-inf")).log_softmax(dim=-1)
+    logs = logits.float().masked_fill(~ok, float("-inf")).log_softmax(dim=-1)
     chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
     entropy = -(logs.exp() * logs.masked_fill(~ok, 0.0)).sum(dim=-1)
     return chosen.masked_fill(chosen.isinf(), 0.0), entropy

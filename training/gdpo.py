@@ -16,7 +16,6 @@ from training.best import Score
 from training.data import Release, Row
 from training.fit import fit, item_rows, lora
 from training.generate import Speaker, draw, prompt_tokens
-from training.runs import first
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
@@ -43,9 +42,7 @@ def train(
 
     ours = settings["saferec"]
     how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
-    _refuse(speaker, settings)
-    if speaker.catalogue is None and first() and settings.get("max_completion_length", 256) < 8 * release.k:
-        print("  lists of text are longer than max_completion_length: wanted --set gdpo.max_completion_length=256")
+    _refuse(speaker, settings, release.k)
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
@@ -72,15 +69,17 @@ def train(
     return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
 
 
-def _held(speaker: Speaker) -> bool:
-    return speaker.trie is not None or (speaker.catalogue is not None and speaker.masked)
-
-
-def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
+def _refuse(speaker: Speaker, settings: dict[str, Any], k: int) -> None:
     """Settings that do not go together."""
+    room = settings.get("max_completion_length", 256)
+    if speaker.catalogue is None and speaker.trie is None and room < 8 * k:
+        raise TrainingError(
+            f"max_completion_length = {room}: {k} titles as text do not fit: wanted --set max_completion_length=256"
+            " (in `run`: --set gdpo.max_completion_length=256)"
+        )
     if settings["saferec"]["credit"] == "rank" and speaker.catalogue and not speaker.masked:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
-    if settings.get("use_vllm") and _held(speaker):
+    if settings.get("use_vllm") and speaker.held:
         raise TrainingError("use_vllm: vLLM knows no masks: wanted --items text, or saferec.mask=false for item tokens")
 
 
@@ -105,7 +104,7 @@ def _trainer(speaker: Speaker, table: Sequence[Row]) -> type:
     """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-    if not _held(speaker):
+    if not speaker.held:
         return GRPOTrainer
     shut = _shut(speaker, table)
 

@@ -21,16 +21,24 @@ class Speaker:
     masked: bool = True  # whether item tokens are drawn under the masks of training/decoding.py
     trie: Trie | None = None  # of a model whose items are text: the lists that it may write
 
+    @property
+    def held(self) -> bool:
+        """Whether it can answer only with what the catalogue has."""
+        return self.trie is not None or (self.catalogue is not None and self.masked)
 
-def load(name: str, **settings: Any) -> Speaker:
-    """The model in a folder or of a name that transformers knows; item tokens are found beside its weights."""
+
+def load(name: str, dtype: str = "auto", **settings: Any) -> Speaker:
+    """The model in a folder or of a name that transformers knows; item tokens are found beside its weights.
+
+    dtype `auto` is that of the weights. To train all of them takes float32: an update of 1e-6 is lost on bfloat16.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from saferec_builder.errors import TrainingError
 
     try:
         words = AutoTokenizer.from_pretrained(name, padding_side="left")
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
     except (OSError, ValueError) as fault:
         first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
@@ -40,7 +48,22 @@ def load(name: str, **settings: Any) -> Speaker:
         raise TrainingError(f"model {name}: its tokenizer has no chat template: wanted a chat (instruct) model")
     if words.pad_token is None:
         words.pad_token = words.eos_token
+    _end_with_the_turn(model, words)
     return Speaker(model, words, decoding.load(name), **settings)
+
+
+def _end_with_the_turn(model: Any, words: Any) -> None:
+    """What a base model takes for the end of a text is not what its template ends an answer with, and SFT teaches."""
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    whole, prompt = (
+        words.apply_chat_template(part, tokenize=True, return_dict=True, add_generation_prompt=begun)["input_ids"]
+        for part, begun in ((said, False), (said[:1], True))
+    )
+    marks = [i for i in whole[len(prompt) :] if i in words.get_added_vocab().values()]
+    if whole[: len(prompt)] != prompt or not marks or marks[-1] == words.eos_token_id:
+        return
+    words.eos_token = words.convert_ids_to_tokens(marks[-1])
+    model.generation_config.eos_token_id = sorted({marks[-1], *_ends(model, words)} - {None})
 
 
 def items(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -82,6 +105,8 @@ def draw(
     attention = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in ids], device=model.device)
     # trainers switch the cache off in the model's settings, where it is of no use to them
     extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens, "use_cache": True}
+    # what comes with a model for chatting would draw from another distribution than the one that is trained
+    extra |= {"top_p": 1.0, "min_p": None, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
     if shut is not None:
         extra |= _held(speaker, shut, width)
     if not sampling:

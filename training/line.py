@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import TrainingError
 from training import compat, evaluate, gdpo, generate, item_tokens, sft, tiny, trie
 from training.baselines import blind
 from training.data import labels_of, repeated, unfilled
@@ -39,7 +40,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
 
     def work(folder: Path) -> dict[str, Any]:
-        speaker = _to_say(_speaker(run, model, settings), settings["saferec"]["says"])
+        speaker = _to_say(_speaker(run, model, settings, _dtype(settings)), settings["saferec"]["says"])
         heard = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table = run.rows(settings["saferec"]["rows"], "train")
         table = [{**row, "traits": heard[row["conversation"]]} for row in table]
@@ -55,7 +56,7 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
 
     def work(folder: Path) -> dict[str, Any]:
-        speaker, table = _speaker(run, model, settings), run.rows("grpo", "train")
+        speaker, table = _speaker(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
         score = _score(run, speaker, settings)
         return gdpo.train(speaker, table, run.release, settings, folder, score, seed=run.seed)
 
@@ -80,6 +81,8 @@ def report(
     """Test-split figures of the models and the baselines: the first model behind a filter that knows all, the first
     model when nobody tells it of a sensitivity, and what needs no model. All are compared with the first model.
     """
+    import torch
+
     if not first():  # of the processes that trained together one is enough
         return {}
     release, table = run.release, run.rows("grpo", "test")
@@ -87,11 +90,12 @@ def report(
     filtered = None
     for name, model in models.items():
         speaker = _speaker(run, model, settings)
+        if torch.cuda.is_available():
+            speaker.model.to("cuda")  # only trainers move a model by themselves
         named[name] = answers(speaker, table)
         save_answers(run.output / name / "answers-test.jsonl", named[name], run)
         if len(named) == 1:
-            held = speaker.catalogue or speaker.trie
-            filtered = answers(speaker, table, unsafe(release, table)) if held else None
+            filtered = answers(speaker, table, unsafe(release, table)) if speaker.held else None
             deaf = answers(speaker, blind(table, labels_of(release.folder, "test")))
     made = evaluate.compare(release, table, named | {"blind": deaf}, run.gold, filtered=filtered)
     if published:
@@ -123,12 +127,20 @@ def save_answers(path: Path, given: Answers, run: Run) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _speaker(run: Run, model: str, settings: Settings) -> Speaker:
+def _speaker(run: Run, model: str, settings: Settings, dtype: str = "auto") -> Speaker:
     ours = settings["saferec"]
-    speaker = generate.load(model, batch=ours["batch"], new_tokens=ours["new_tokens"], masked=ours["mask"])
+    speaker = generate.load(model, dtype, batch=ours["batch"], new_tokens=ours["new_tokens"], masked=ours["mask"])
+    known = speaker.catalogue
+    if known and (known.k != run.release.k or set(known.tokens) != set(run.release.items)):
+        raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")
     if speaker.catalogue is None and ours["items"] == "trie":
         return replace(speaker, trie=trie.over(run.release, speaker.tokenizer))
     return speaker
+
+
+def _dtype(settings: Settings) -> str:
+    """An adapter is in float32 by itself, beside weights as they came."""
+    return "auto" if settings["saferec"]["lora"] else "float32"
 
 
 def _to_say(speaker: Speaker, says: int | None) -> Speaker:

@@ -6,9 +6,11 @@ its trainer's last checkpoint where it wrote any (save_strategy) under the same 
 Several processes (torchrun, accelerate launch) work on a stage together; the first of them writes.
 """
 
+import gc
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,7 +42,7 @@ class Run:
         before = the stages or models that this one starts from: when one of them changes, so does the key.
         """
         folder = self.output / name
-        mark = key(self.release.digest, settings, self.seed, [self.cards.get(b, {}).get("key", b) for b in before])
+        mark = key(self.release.digest, settings, self.seed, [self._origin(b) for b in before])
         if read_card(folder).get("key") == mark:
             self.tell(f"{name}: finished before ({folder})")
         else:
@@ -48,6 +50,7 @@ class Run:
             alone(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
+            _let_go()
             took = {
                 "seconds": round(time.perf_counter() - start, 1),
                 "cpu_seconds": round(time.process_time() - cpu, 1),
@@ -56,6 +59,11 @@ class Run:
             alone(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
+
+    def _origin(self, model: str) -> str:
+        """What names the stage or model that another starts from: its key, where it was trained by us."""
+        card = self.cards.get(model) or read_card(Path(model))
+        return str(card.get("key", model))
 
     def tell(self, text: str) -> None:
         if first():
@@ -104,6 +112,13 @@ def end(folder: Path, card: dict[str, Any]) -> None:
     shutil.rmtree(folder / "trainer", ignore_errors=True)
     write(folder / CARD, card)
     (folder / BEGUN).unlink(missing_ok=True)
+
+
+def _let_go() -> None:
+    """The memory of a trained model, which only cycles hold: the next stage may need all of the GPU."""
+    gc.collect()
+    if torch := sys.modules.get("torch"):
+        torch.cuda.empty_cache()
 
 
 def first() -> bool:

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _settings(one: argparse.ArgumentParser, verb: str) -> None:
-    change = "change one setting, for example learning_rate=1e-4 or saferec.lam=2"
+    change = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
     if verb == "run":
         for stage in ("sft-raw", "sft", "gdpo"):
             one.add_argument(f"--{stage}", default=stage.replace("-", "_"), metavar="CONFIG", help=f"config of {stage}")

@@ -23,7 +23,7 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "repeat": 0,  # how many times more the rows of people with two or more sensitivities are learnt: they are few
     "says": None,  # with how many traits that it heard a model with item tokens begins; None: as it was taught before
     "lora": 0,  # rank of an adapter (LoRA) to train instead of all weights; 0: none
-    "lam": 1.0,  # rewards.Weights
+    "lam": 1.0,  # rewards.Weights; mode gdpo divides it out again: there `reward_weights` weighs safety
     "rho": 1.0,
     "floor": 0.0,  # in mode conditioned: the safety below which relevance does not count
     "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see training/credit.py
@@ -56,9 +56,18 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     strange = [key for key in found["saferec"] if key not in OURS]
     if strange:
         raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
+    for key, value in found["saferec"].items():
+        wanted = _kind(OURS[key])
+        if value is not None and not (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
+            raise TrainingError(f"saferec.{key} = {value!r}: wanted a value like {OURS[key]!r}")
     if found["saferec"]["items"] not in ITEMS:
         raise TrainingError(f"saferec.items = {found['saferec']['items']!r}: wanted one of {', '.join(ITEMS)}")
     return found
+
+
+def _kind(default: Any) -> Any:
+    """A whole number will do where another number is the default."""
+    return (int, float) if isinstance(default, float) else int if default is None else type(default)
 
 
 def change(settings: dict[str, Any], said: str) -> None:

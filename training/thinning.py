@@ -33,8 +33,8 @@ def hold(speaker: Speaker) -> None:
     if speaker.catalogue is None:
         return
     table = speaker.model.get_input_embeddings().weight
-    moves = (~words_of(speaker)).unsqueeze(1).to(table.device)
-    table.register_hook(lambda slope: slope * moves)
+    moves = (~words_of(speaker)).unsqueeze(1)
+    table.register_hook(lambda slope: slope * moves.to(slope.device))  # a trainer may move the model after this
 
 
 def batches(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
