@@ -1,7 +1,7 @@
 """Openai's client to a model server, with its own retries: one pool of connections, and every end has a name.
 
 That client makes the first request of a path, and whatever is tried again. All others are copies of the first with
-other bytes, sent by the same pool: to make each anew is half the CPU of a request (make bench ONLY=propose).
+other bytes, sent by the same pool: to make each anew took as much CPU as all else that a request costs.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ def _pool(server: Server, pace: Pace) -> "httpx2.AsyncClient":
 
     class Pool(openai.DefaultAioHttpClient):
         async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
-            if came := _CAME.get():
+            if (came := _CAME.get()) is not None:
                 _CAME.set(None)
                 if isinstance(came, Exception):
                     raise came
