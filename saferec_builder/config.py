@@ -187,7 +187,7 @@ name = "{name}"
 [mine]
 # languages = ["en"]         # keep only what is written in these; default: all
 
-[reddit]                     # docs/mining.md
+[reddit]                     # docs/mining.md; the first four lines are examples, the defaults are wider
 # subreddits = {{ MovieSuggestions = "film", gamingsuggestions = "game" }}  # as Reddit spells them
 # flair = "(?i)request"      # flair or title and text that make a submission a request: regular expressions
 # other_flair = "(?i)^suggesting|discussion"
