@@ -63,6 +63,15 @@ def test_the_line_runs_with_the_tokens_of_another_model(
         assert moved and set(moved) <= named  # beside the adapter only the rows that are new
 
 
+def test_several_gpus_want_several_processes(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    words = ["sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out"]
+    assert safecrs.main([str(word) for word in words]) == 1
+    assert "torchrun --nproc_per_node 8" in capsys.readouterr().err
+
+
 def test_item_tokens_of_another_release_are_refused(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,11 +171,24 @@ def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     from training.data import open_release, read_gold
     from training.runs import Run
 
+    _one_process_a_gpu(given.verb)
     release = open_release(folder(given.release))
     gold = read_gold(given.gold, release) if getattr(given, "gold", None) else None
     _calm(given.model)
     output = given.output if given.verb in ("run", "evaluate") else given.output.resolve().parent
     return Run(release, output, given.seed, gold)
+
+
+def _one_process_a_gpu(verb: str) -> None:
+    """Else the trainer would split each batch over all GPUs in threads, which our losses do not bear."""
+    import torch
+
+    many = torch.cuda.device_count()
+    if verb != "evaluate" and many > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        raise TrainingError(
+            f"{many} GPUs and one process: start with `torchrun --nproc_per_node {many} -m training.safecrs ...`,"
+            " or take one with CUDA_VISIBLE_DEVICES=0"
+        )
 
 
 def _calm(model: str | None) -> None:
