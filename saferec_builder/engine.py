@@ -102,7 +102,7 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
         # a fresh interpreter each: threads of polars do not survive a fork
         with ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn")) as pool:
             try:
-                with _deaf(), _sharing(workers):
+                with _deaf(), _sharing(min(workers, len(left))):
                     begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
                 for done in as_completed(begun):
                     done.result()
@@ -138,6 +138,11 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def _sharing(workers: int) -> Iterator[None]:
     """Processes that start here divide the cores: polars takes all for each, unless it was told otherwise."""
@@ -145,7 +150,7 @@ def _sharing(workers: int) -> Iterator[None]:
     if name in os.environ:
         yield
         return
-    os.environ[name] = str(max(1, (os.cpu_count() or 1) // workers))
+    os.environ[name] = str(max(1, _cores() // workers))
     try:
         yield
     finally:

@@ -122,11 +122,14 @@ def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_p
 
 
 def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
-    """Four workers of eight cores: two threads each; what the user set for polars stays, and the environment too."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    """Two shards on eight cores are two workers with four threads each, whatever --workers permits.
+
+    What the user set for polars stays, and the environment too.
+    """
+    monkeypatch.setattr(engine, "_cores", lambda: 8)
     four = engine.How(workers=4)
     facts = engine.map_shards(threads, shards(2), tmp_path / "own", four)
-    assert facts["s0"] == facts["s1"] == {"threads": 2} and "POLARS_MAX_THREADS" not in os.environ
+    assert facts["s0"] == facts["s1"] == {"threads": 4} and "POLARS_MAX_THREADS" not in os.environ
     monkeypatch.setenv("POLARS_MAX_THREADS", "3")
     assert engine.map_shards(threads, shards(2), tmp_path / "told", four)["s0"] == {"threads": 3}
     assert os.environ["POLARS_MAX_THREADS"] == "3"

@@ -96,6 +96,18 @@ def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path)
     assert chat.model.generation_config.eos_token_id == chat.tokenizer.eos_token_id  # nothing to be mended
 
 
+def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path) -> None:
+    """As Gemma's: its template ends a turn with <end_of_turn> and a line break, both added to the vocabulary."""
+    from transformers import AutoTokenizer
+
+    shutil.copytree(world / "tied", tmp_path / "model")
+    words = AutoTokenizer.from_pretrained(tmp_path / "model")
+    words.add_tokens(["\n"])
+    words.chat_template = chat_model.TEMPLATE.replace("<|end|>", "<|end|>\n")
+    words.save_pretrained(tmp_path / "model")
+    assert generate.load(str(tmp_path / "model")).tokenizer.eos_token == "<|end|>"
+
+
 def test_what_comes_with_a_model_for_chatting_changes_no_answer(world: Path) -> None:
     rows = data.rows(data.open_release(world / "release").folder, "grpo", "test")
     speaker = generate.load(str(world / "tied"), new_tokens=12)

@@ -54,8 +54,30 @@ def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_t
     assert done == ["first", "second"]
 
 
+def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:
+    release = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    model = tmp_path / "runs" / "sft" / "best"
+    model.mkdir(parents=True)
+    (model / "weights").write_text("of days")
+    (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
+    run = runs.Run(release, tmp_path / "runs", say=lambda _: None)  # type: ignore[arg-type]
+    for start in (model, model.parent):
+        with pytest.raises(TrainingError, match="holds the model to start from"):
+            run.stage("sft", {}, lambda _: {}, str(start))
+    run.stage("start", {}, lambda _: {}, "tiny")
+    with pytest.raises(TrainingError, match="holds the model to start from"):
+        run.stage("start", {"other": 1}, lambda _: {}, "start")
+    assert (model / "weights").exists()
+
+
+def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("saferec: {caution: 1e1, says: 2}\n")
+    assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["caution"] == 10.0
+
+
 @pytest.mark.parametrize(
-    "said", ["saferec.lora=x", "saferec.hold=1", "saferec.mode=true", "saferec.thin=[1]", "saferec.batch=1.5"]
+    "said",
+    [f"saferec.{one}" for one in ("batch=null", "lam=", "lora=x", "hold=1", "mode=true", "thin=[1]", "batch=1.5")],
 )
 def test_a_setting_of_another_kind_is_said(said: str) -> None:
     with pytest.raises(TrainingError, match="wanted"):

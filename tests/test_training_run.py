@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import small_release
+from tests import chat_model, small_release
 from training.baselines import NAMES
 
 ROOT = Path(__file__).parent.parent
@@ -81,14 +81,11 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, .
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
-def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(folder: Path, tmp_path: Path) -> None:
-    model = tmp_path / "sft"
-    model.mkdir()
-    (model / "run.json").write_text('{"key": "of another run"}')
-    (model / "model.safetensors").write_text("weights")
-    ran = command("gdpo", "--release", folder / "release", "--model", model, "--output", model)
-    assert ran.returncode == 1 and "holds the model to start from" in ran.stderr
-    assert (model / "model.safetensors").exists()
+def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
+    words = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
+    ran = command("run", "--release", folder / "release", "--model", words, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and "max_completion_length=256" in ran.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_needs_no_torch() -> None:

@@ -46,20 +46,36 @@ def test_no_reviewer_is_given_them_and_what_was_handed_out_is_taken_back(crisis,
     assert cli("review", "status", "-C", crisis.root, "--json").json["reviewers"]["ann"]["open"] == 8
 
 
-def test_an_answer_that_was_given_before_the_removal_is_still_taken(crisis, cli) -> None:
-    """Else the file could neither be pulled whole nor be replaced."""
-    cli("review", "push", *PEOPLE, "-C", crisis.root)
-    sheet = crisis.root / "review" / "ann.csv"
-    with open(sheet, encoding="utf-8-sig", newline="") as file:
+def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
+    said = [row for row in world.requests(10)[1] if row["subject"] in ("c005", "c007")]
+    store.append(crisis, tables.LABELS, world.labels(*said))
+    remove(crisis, "c007")
+    assert cli("report", "-C", crisis.root).code == 0
+    page = (crisis.root / "report.html").read_text(encoding="utf-8")
+    assert "c005" not in page and "faint at the sight of blood" not in page
+
+
+def answer(path: Path) -> None:
+    """`none` on every task."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    with open(sheet, "w", encoding="utf-8", newline="") as file:
+    with open(path, "w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, rows[0])
         out.writeheader()
         out.writerows(row | {"verdict": "none"} for row in rows)
+
+
+def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
+    """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
+    cli("review", "push", *PEOPLE, "-C", crisis.root)
+    sheet = crisis.root / "review" / "ann.csv"
+    answer(sheet)
     remove(crisis, "c007")
     ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
     assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
+    desk = gather(crisis.root)
+    assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
 
 
 def test_no_model_reads_them(crisis, cli) -> None:

@@ -42,7 +42,7 @@ def train(
 
     ours = settings["saferec"]
     how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
-    _refuse(speaker, settings, release.k)
+    _refuse(speaker, settings)
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
@@ -69,14 +69,18 @@ def train(
     return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
 
 
-def _refuse(speaker: Speaker, settings: dict[str, Any], k: int) -> None:
-    """Settings that do not go together."""
+def check_room(settings: dict[str, Any], k: int) -> None:
+    """Whether a list fits into an answer that is written as text."""
     room = settings.get("max_completion_length", 256)
-    if speaker.catalogue is None and speaker.trie is None and room < 8 * k:
+    if isinstance(room, int) and room < 8 * k:
         raise TrainingError(
             f"max_completion_length = {room}: {k} titles as text do not fit: wanted --set max_completion_length=256"
             " (in `run`: --set gdpo.max_completion_length=256)"
         )
+
+
+def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
+    """Settings that do not go together."""
     if settings["saferec"]["credit"] == "rank" and speaker.catalogue and not speaker.masked:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if settings.get("use_vllm") and speaker.held:

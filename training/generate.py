@@ -59,7 +59,8 @@ def _end_with_the_turn(model: Any, words: Any) -> None:
         words.apply_chat_template(part, tokenize=True, return_dict=True, add_generation_prompt=begun)["input_ids"]
         for part, begun in ((said, False), (said[:1], True))
     )
-    marks = [i for i in whole[len(prompt) :] if i in words.get_added_vocab().values()]
+    special = {i for i, token in words.added_tokens_decoder.items() if token.special}
+    marks = [i for i in whole[len(prompt) :] if i in special]
     if whole[: len(prompt)] != prompt or not marks or marks[-1] == words.eos_token_id:
         return
     words.eos_token = words.convert_ids_to_tokens(marks[-1])

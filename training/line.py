@@ -54,6 +54,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
+    _check_room(run, model, settings)
 
     def work(folder: Path) -> dict[str, Any]:
         speaker, table = _speaker(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
@@ -69,6 +70,7 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
     begin = start(run, model, safe_sft)
+    _check_room(run, begin, safe_gdpo)  # before two models are trained
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
     chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))
@@ -104,7 +106,8 @@ def report(
     text = evaluate.show(made, release.k) + (f"\nchosen on validation: {chosen}" if chosen else "")
     run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
-    write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
+    if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
+        write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     seconds = {name: card["seconds"] for name, card in run.cards.items()}
     return evaluate.write_report(
         run.output, evaluate.report(release, made, run.gold is not None, chosen=chosen, seconds=seconds)
@@ -136,6 +139,11 @@ def _speaker(run: Run, model: str, settings: Settings, dtype: str = "auto") -> S
     if speaker.catalogue is None and ours["items"] == "trie":
         return replace(speaker, trie=trie.over(run.release, speaker.tokenizer))
     return speaker
+
+
+def _check_room(run: Run, model: str, settings: Settings) -> None:
+    if settings["saferec"]["items"] != "trie" and not (Path(model) / FILE).is_file():
+        gdpo.check_room(settings, run.release.k)
 
 
 def _dtype(settings: Settings) -> str:

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Run:
             self.tell(f"{name}: finished before ({folder})")
         else:
             self.tell(f"{name}:")
+            self._spare(folder, before)
             alone(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
@@ -59,6 +60,13 @@ class Run:
             alone(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
+
+    def _spare(self, folder: Path, before: Sequence[str]) -> None:
+        """A stage is not done where the model that it starts from lies: its folder is cleared first."""
+        for model in before:
+            there = (self.output / model if model in self.cards else Path(model)).resolve()
+            if there.exists() and folder.resolve() in (there, *there.parents):
+                raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
     def _origin(self, model: str) -> str:
         """What names the stage or model that another starts from: its key, where it was trained by us."""

@@ -206,11 +206,6 @@ def _calm(model: str | None) -> None:
 def _model(given: argparse.Namespace) -> str:
     if given.model is None:
         raise TrainingError(f"{given.verb}: --model is missing: wanted tiny, a folder or a name")
-    whole, model = given.output.resolve(), Path(given.model).resolve()
-    if given.verb in ("sft", "gdpo") and model.exists() and whole in (model, *model.parents):
-        raise TrainingError(
-            f"--output {given.output}: holds the model to start from, and is cleared first: name another"
-        )
     return str(given.model)
 
 

@@ -50,7 +50,7 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(found, dict) or not isinstance(found.get("saferec", {}), dict):
         raise TrainingError(f"{path}: wanted TRL arguments as `name: value`, and ours under `saferec:`")
-    found["saferec"] = {**OURS, **found.get("saferec", {})}
+    found["saferec"] = {**OURS, **{name: _value(value) for name, value in found.get("saferec", {}).items()}}
     for one in changes:
         change(found, one)
     strange = [key for key in found["saferec"] if key not in OURS]
@@ -58,7 +58,8 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
         raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
     for key, value in found["saferec"].items():
         wanted = _kind(OURS[key])
-        if value is not None and not (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
+        fits = isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)
+        if not fits and not value is OURS[key] is None:
             raise TrainingError(f"saferec.{key} = {value!r}: wanted a value like {OURS[key]!r}")
     if found["saferec"]["items"] not in ITEMS:
         raise TrainingError(f"saferec.items = {found['saferec']['items']!r}: wanted one of {', '.join(ITEMS)}")

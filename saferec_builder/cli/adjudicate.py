@@ -126,12 +126,9 @@ class Desk:
     @property
     def given(self) -> "pl.DataFrame":
         """TEXTS that may be handed out."""
-        return self.without_withheld(self.texts)
+        from saferec_builder.cli import withheld
 
-    def without_withheld(self, rows: "pl.DataFrame") -> "pl.DataFrame":
-        import polars as pl
-
-        return rows.filter((pl.col("kind") != "sensitivity") | ~pl.col("subject").is_in(list(self.withheld)))
+        return withheld.without(self.texts, self.withheld)
 
 
 def gather(folder: Path) -> Desk:
@@ -153,18 +150,19 @@ def gather(folder: Path) -> Desk:
     moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
     known = _with_turns(ws, known, moved)  # where the text is still the one that was judged, its digest says enough
     standing, left_out = stage.standing(reviews, known, taxonomy)
-    votes = stage.votes(standing, taxonomy)
+    held = withheld.reasons(ws, mined)
+    votes = withheld.without(stage.votes(standing, taxonomy), held)
     judged = stage.adjudicate(votes, labels)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
-        sure = precision.sure(proposals, least)
+        sure = withheld.without(precision.sure(proposals, least), held)
         auto = precision.carried(sure, votes, judged)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, known))
     told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: route.texts(store.read(ws, tables.CONVERSATIONS), items))
     probed = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
-    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, withheld.reasons(ws, mined))
+    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, held)
 
 
 def _with_turns(ws: "Workspace", known: "pl.DataFrame", subjects: "pl.Series") -> "pl.DataFrame":
@@ -193,9 +191,10 @@ def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
 def told_bounds(desk: Desk) -> "Told":
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
     from saferec_builder import bounds, precision
+    from saferec_builder.cli import withheld
 
-    slugs = desk.taxonomy.slugs
-    told = bounds.bounds(desk.without_withheld(desk.known), desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
+    slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known, desk.withheld)
+    told = bounds.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(told, false=false, false_pooled=pooled)
 

@@ -64,6 +64,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     desk = desk_of.gather(folder)
     ws, taxonomy = desk.ws, desk.taxonomy
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
+    conversations = conversations.filter(~conversations["conversation"].is_in(list(desk.withheld)))
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
     every = tables.last(desk.labels, "kind", "subject", "trait")
     labels = stage.current(every, conversations)

@@ -20,3 +20,8 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
         gone = mine.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
         out |= dict.fromkeys(gone, release.REMOVED)
     return out
+
+
+def without(rows: pl.DataFrame, withheld: dict[str, str]) -> pl.DataFrame:
+    """Rows with kind and subject, but those of these conversations."""
+    return rows.filter((pl.col("kind") != "sensitivity") | ~pl.col("subject").is_in(list(withheld)))

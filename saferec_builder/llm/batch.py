@@ -134,11 +134,15 @@ class _Desk:
         return entry
 
     async def settle(self, entries: list[Entry], poll: float) -> None:
-        """Waits for these batches and takes what is in them; one that was uploaded only is looked for, or started."""
+        """Waits for these batches and takes what is in them. One that was uploaded only is looked for; if it was never
+        submitted, it is not now: of what it asks, somebody may have asked to be removed since."""
         for entry in entries:
             if entry.state == "uploaded":
                 found: Entry | None = await self._said("list", self._found(entry), "")
-                entry = self._noted(found) if found else await self._start(entry)
+                if found is None:
+                    self.note(replace(entry, state="done"))
+                    continue
+                entry = self._noted(found)
             while True:
                 told = await self._said("ask for", self.client.batches.retrieve(entry.remote))
                 if told.status in OVER:
