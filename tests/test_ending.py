@@ -2,11 +2,14 @@
 
 import errno
 import logging
+import resource
 import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from saferec_builder.cli import ending, start
@@ -27,6 +30,21 @@ from saferec_builder.errors import UsageError
 def test_a_refusal_says_what_to_do(fault: Exception, told: str) -> None:
     said = ending.line(fault)
     assert said and told in said and len(said) < 200
+
+
+def test_no_room_is_told_wherever_in_a_shard_it_ends(tmp_path: Path) -> None:
+    """Polars says why only up to the shard's footer, which names every column."""
+    wide = pl.DataFrame({f"column {n}": [n] for n in range(200)})
+    wide.write_parquet(tmp_path / "whole.parquet")
+    size, most = (tmp_path / "whole.parquet").stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in range(0, size, size // 10):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most[1]))
+        try:
+            with pytest.raises((OSError, pl.exceptions.PolarsError)) as fault:
+                wide.write_parquet(tmp_path / "cut.parquet")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        assert "run " in str(ending.line(fault.value)), (room, fault.value)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +93,21 @@ def test_ctrl_c_in_a_destructor_comes_a_little_later() -> None:
         for _ in range(1_000):
             time.sleep(0.01)
     assert pressed()
+
+
+@pytest.mark.parametrize("pressed", [True, False])
+def test_what_ctrl_c_did_to_a_librarys_thread_is_not_told(pressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As to the one that ends when a loop ends, and finds the loop closed; a thread that fails by itself is told."""
+    told = list[object]()
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    with ending.listening():
+        if pressed:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        thread = threading.Thread(target=lambda: [][0])
+        thread.start()
+        thread.join()
+    assert len(told) == (not pressed)
 
 
 def test_a_thread_that_is_not_the_first_hears_nothing() -> None:

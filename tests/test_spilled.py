@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import resource
 
 import polars as pl
+import pytest
 
 from saferec_builder import store, tables
 from saferec_builder.cli import spilled
@@ -26,6 +28,22 @@ def test_rows_come_back_by_place_from_any_shards(workspace, monkeypatch):
     assert said.turns(some).to_list() == kept["turns"].gather(some).to_list()
     assert refs == [ref(x) for x in "ABC"]
     assert not [name for name in os.listdir(workspace.root) if name.startswith("tmp")]
+
+
+def test_without_room_it_says_so_once(workspace):
+    """The rest that waits to be written finds no room again when the file is closed: nobody misses it."""
+    rows = conversations(*(conversation(f"c{n}", random.Random(n).randbytes(2_000).hex()) for n in range(9)))
+    said, most = spilled.Spilled(workspace.root), resource.getrlimit(resource.RLIMIT_FSIZE)
+    file = said._file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            said.add(rows.select(*spilled.SAID).with_row_index("place"))
+            file.flush()
+        spilled._close(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert file.closed
 
 
 def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace):

@@ -33,13 +33,15 @@ WHAT_NEXT = {
 }
 # a number that stands in words only: of libraries in other languages, and of many faults told as one
 WORDS = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
+# what Python makes of a disk without room for four bytes, and polars of one without room for the end of a shard
+NAMELESS = ("No usable temporary directory", "Invalid thrift: transport error")
 
 
 def line(fault: Exception) -> str | None:
     """What the machine refused and what to do next; None where it is no refusal but a bug."""
     told = WORDS.search(str(fault))
     number = getattr(fault, "errno", None) or (int(told[1]) if told else None)
-    if "No usable temporary directory" in str(fault):  # what Python makes of a disk without room for four bytes
+    if any(words in str(fault) for words in NAMELESS):
         number = errno.ENOSPC
     if number not in WHAT_NEXT:
         return None
@@ -71,7 +73,13 @@ def listening() -> Iterator[Callable[[], bool]]:
     if not asked or threading.current_thread() is not threading.main_thread():  # only the main one hears of it
         yield lambda: False
         return
+
+    def in_thread(told: Any) -> None:  # of a library whose loop it closed
+        if not presses:
+            thread_hook(told)
+
     before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
+    thread_hook, threading.excepthook = threading.excepthook, in_thread
     vars(signal)["default_int_handler"] = press  # only before this one does asyncio end its tasks in order
     sys.unraisablehook = swallowed
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nothing is left to be tidied up
@@ -82,3 +90,4 @@ def listening() -> Iterator[Callable[[], bool]]:
         logging.disable(logging.NOTSET)
         vars(signal)["default_int_handler"] = raises
         sys.unraisablehook = hook
+        threading.excepthook = thread_hook

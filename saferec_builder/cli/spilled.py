@@ -3,7 +3,9 @@
 import io
 import tempfile
 import weakref
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
@@ -19,7 +21,7 @@ class Spilled:
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 closed with this
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, _close, self._file)
         self._pieces: dict[int, list[tuple[int, int]]] = {}  # block -> start and length of its pieces
 
     def add(self, rows: pl.DataFrame) -> None:
@@ -48,6 +50,12 @@ class Spilled:
             parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or SAID)]))
         # two runs at once may have mined one revision twice
         return pl.concat(parts).unique("place", keep="first").sort("place").drop("place")
+
+
+def _close(file: IO[bytes]) -> None:
+    """What found no room before finds none now, and nobody misses it."""
+    with suppress(OSError):
+        file.close()
 
 
 def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
