@@ -1,6 +1,7 @@
 """No request ends unheard: what was paid for is kept at once, and a fault of ours ends the run, it hangs nothing."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from contextlib import aclosing
 
@@ -35,6 +36,24 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
 
     with pytest.raises(OSError, match="no room"):
         llm.run(reader())
+
+
+def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(
+    stub: Stub, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reaches the task at the next await, where requests are waited for: the client is closed all the same."""
+
+    async def reader() -> None:
+        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
+        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **how)) as stream:
+            async for _ in stream:
+                task = asyncio.current_task()
+                assert task and task.cancel()  # as asyncio does for Ctrl-C
+
+    with pytest.raises(asyncio.CancelledError):
+        llm.run(reader())
+    gc.collect()
+    assert not [told.getMessage() for told in caplog.records if "Unclosed" in told.getMessage()]
 
 
 @pytest.mark.parametrize("where", ["check", "put"])

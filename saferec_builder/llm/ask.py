@@ -107,8 +107,10 @@ class _Talk:
     async def __aexit__(self, *_: object) -> None:
         for task in self.flying:
             task.cancel()
-        await asyncio.gather(*self.flying, return_exceptions=True)
-        await self.wire.__aexit__()
+        try:
+            await asyncio.gather(*self.flying, return_exceptions=True)
+        finally:
+            await self.wire.__aexit__()
 
     def start(self, request: str, body: dict[str, Any], *, alone: bool) -> bool:
         """False where the purse cannot pay now, and may once those in flight are settled; `alone`: none is."""
