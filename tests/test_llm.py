@@ -356,11 +356,14 @@ def test_requests_that_come_again_wait_for_a_place_too(stub: Stub) -> None:
 
 
 def test_an_overloaded_server_gets_every_answer_out(stub: Stub) -> None:
-    pause = random.Random(7)
+    pause, crowd = random.Random(7), threading.Event()
 
     def crowded(h: Handler) -> None:
         # more than 6 at once is too many for this server, those that it is about to refuse included
         too_many = stub.now > 6
+        if too_many:
+            crowd.set()
+        crowd.wait(30)  # where requests leave slowly, none is answered before the crowd is there
         time.sleep(0.03 + 0.05 * pause.random())
         (BUSY if too_many else says("fine"))(h)
 
