@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -44,23 +45,29 @@ def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tm
 
 
 def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
-    release = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
-    model, done = tmp_path / "sft", []
+    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    model = tmp_path / "sft"
     model.mkdir()
+    done: list[str] = []
     for key in ("first", "first", "second"):
         (model / "run.json").write_text(json.dumps({"key": key}))
-        run = runs.Run(release, tmp_path, say=lambda _: None)  # type: ignore[arg-type]
-        run.stage("gdpo", {}, lambda _, key=key: done.append(key) or {}, str(model))  # type: ignore[misc, func-returns-value]
+        run = runs.Run(release, tmp_path, say=lambda _: None)
+
+        def train(_: Path, key: str = key) -> dict[str, Any]:
+            done.append(key)
+            return {}
+
+        run.stage("gdpo", {}, train, str(model))
     assert done == ["first", "second"]
 
 
 def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:
-    release = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
     model = tmp_path / "runs" / "sft" / "best"
     model.mkdir(parents=True)
     (model / "weights").write_text("of days")
     (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
-    run = runs.Run(release, tmp_path / "runs", say=lambda _: None)  # type: ignore[arg-type]
+    run = runs.Run(release, tmp_path / "runs", say=lambda _: None)
     for start in (model, model.parent):
         with pytest.raises(TrainingError, match="holds the model to start from"):
             run.stage("sft", {}, lambda _: {}, str(start))

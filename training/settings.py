@@ -59,7 +59,7 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     for key, value in found["saferec"].items():
         wanted = _kind(OURS[key])
         fits = isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)
-        if not fits and not value is OURS[key] is None:
+        if not fits and not (value is None and OURS[key] is None):
             raise TrainingError(f"saferec.{key} = {value!r}: wanted a value like {OURS[key]!r}")
     if found["saferec"]["items"] not in ITEMS:
         raise TrainingError(f"saferec.items = {found['saferec']['items']!r}: wanted one of {', '.join(ITEMS)}")
