@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -114,19 +115,17 @@ def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[st
     counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
     digests: dict[tuple[str, str], RowDigest] = {}
     writers: dict[tuple[str, str], Any] = {}
-    try:
+    with ExitStack() as closing:  # each, though one finds no room: else its destructor does, and prints what it meets
         for config, split, table in parts:
             if not table.num_rows:
                 continue
             if (config, split) not in writers:
-                writers[config, split] = _writer(draft / data_file(config, split), table.schema)
+                writer = _writer(draft / data_file(config, split), table.schema)
+                writers[config, split] = closing.enter_context(writer)
                 digests[config, split] = RowDigest()
             writers[config, split].write_table(table, row_group_size=GROUP)
             digests[config, split].add(table)
             counts[config][split] += table.num_rows
-    finally:
-        for writer in writers.values():
-            writer.close()
     named: dict[str, dict[str, str]] = {}
     for (config, split), digest in sorted(digests.items()):
         named.setdefault(config, {})[split] = digest.hex()

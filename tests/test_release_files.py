@@ -1,12 +1,15 @@
 """What stands beside the rows: Croissant that machines can read, provenance, digests, reviews of who agreed."""
 
+import gc
 import json
+import resource
+import sys
 import warnings
 
 import polars as pl
 import pytest
 
-from exports import proof, rows
+from exports import proof, rows, write
 from exports.digests import RowDigest
 from saferec_builder import store, tables
 from tests import release_world as world
@@ -147,3 +150,20 @@ def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
     ran = cli("verify", home)
     assert ran.code == 1 and "data/labels/test.parquet: its rows are not those" in ran.err
     assert pq.read_metadata(home / "data/labels/test.parquet").num_rows == 4
+
+
+def test_a_build_without_room_says_so_once(tmp_path, monkeypatch):
+    """Every file lacks room for its last byte; none is left for a destructor to close, which could only print."""
+    told, most = [], resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    splits = ("train", "validation", "test")
+    parts = [("labels", split, pl.DataFrame({"id": range(9)}).to_arrow()) for split in splits]
+    size = next(iter(write.tables(tmp_path / "whole", parts, {"labels": splits}).files.values()))["bytes"]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, most[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write.tables(tmp_path / "cut", parts, {"labels": splits})
+        gc.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert told == []
