@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import polars as pl
 import pytest
 
 from saferec_builder import store, tables
@@ -123,6 +124,29 @@ def test_a_kill_at_any_step_submits_nothing_twice(
     assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5
     fill(workspace, *TEXTS, "one more")  # its price is guessed by the bills so far, which a kill leaves whole
     assert 0 < ask("--dry-run", "--budget-usd", "1").json["estimated_tokens_in"] < 10_000
+
+
+def test_what_was_uploaded_only_is_never_submitted(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a kill after the upload and the next run a conversation was marked that no model may read."""
+    fill(workspace, *TEXTS)
+
+    def dying(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(stage._Desk, "_start", dying)
+        ask()
+    (file,) = double.files.values()
+    assert TEXTS[2].encode() in file and not double.batches
+    mark = {"conversation": "c2", "digest": tables.digest(TEXTS[2]), "language": "en", "language_score": 1.0}
+    marks = pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema)
+    store.append(workspace, tables.MARKS, marks)
+    assert ask().json["added"] == len(TEXTS) - 1
+    (batch,) = double.batches.values()
+    file = double.files[batch["input_file_id"]]
+    assert TEXTS[2].encode() not in file and TEXTS[0].encode() in file
 
 
 def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(
