@@ -7,7 +7,7 @@ holds a lock.
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -145,12 +145,13 @@ def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
     ledger.write(rows)
 
 
-def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger) -> int:
-    """Deletes those tasks that nobody has answered yet; an answer is never deleted."""
+def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
+    """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`."""
     wanted = keys & ledger.there.keys()
     if not wanted:
         return 0
-    gone = [(key, remote) for key, remote, answered in server.keys(project) if key in wanted and not answered]
+    there = server.keys(project)
+    gone = [(key, remote) for key, remote, answered in there if key in wanted and (not answered or key in erased)]
     for key, remote in gone:
         server.delete(remote)
         ledger.write([(key, remote, "gone")])

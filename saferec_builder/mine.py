@@ -171,17 +171,22 @@ def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: 
 
     `conversations` and `origin` are the whole tables CONVERSATIONS and ORIGINS.
     """
+    newest = tables.last(conversations, "conversation")
+    return removed(path, newest, origin, secret)["conversation"].sort()
+
+
+def removed(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+    """Columns conversation and digest: every revision given whose text holds what removals.csv at `path` names."""
     removals = read_removals(path)
-    told = tables.last(conversations, "conversation").select("conversation", "digest", "source", "source_id", "seeker")
+    told = conversations.select("conversation", "digest", "source", "source_id", "seeker")
     posts = origin.join(told.select("conversation", "digest", "source"), ["conversation", "digest"])
-    columns = ["conversation", "source", "source_id", "seeker"]
-    said = pl.concat([told.select(columns), posts.rename({"author": "seeker"}).select(columns)])
+    said = pl.concat([told, posts.rename({"author": "seeker"}).select(told.columns)])
     found = [said.clear()]
     for source in said["source"].unique().sort():
         people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]
         wish = pl.col("source_id").is_in(list(removals.of(removals.ids, source))) | pl.col("seeker").is_in(people)
         found.append(said.filter((pl.col("source") == source) & wish))
-    return pl.concat(found)["conversation"].unique().sort()
+    return pl.concat(found).select("conversation", "digest").unique()
 
 
 # ---- rows

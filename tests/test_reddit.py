@@ -279,6 +279,11 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert told["dropped"]["parent missing"] == 2  # the seeker's thanks to a comment that is not there any more
     assert store.read(workspace, tables.DROPS).filter(reason="removed on request")["detail"].unique().to_list() == [""]
     assert gone() == {of["s3"]}  # the new revisions of the others are without Helper
+    rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
+    old = mine.removed(wishes, rows, origin, workspace.secret)  # the revisions before are not
+    newest = rows.unique("conversation", keep="last").select("conversation", "digest")
+    assert set(old["conversation"]) == {of["s1"], of["s2"], of["s3"]}
+    assert set(old.join(newest, on=newest.columns, how="semi")["conversation"]) == {of["s3"]}
     assert mined(cli, workspace, path)["added"] == 0
 
 

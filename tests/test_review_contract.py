@@ -235,3 +235,27 @@ def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
     tool.answer("ann", says(YES | {"c2": {}}))
     review("pull")
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
+
+
+def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
+    """All four lie with ann and bo, ann has answered. c1 goes whole; of c2 a post, without which it is mined anew.
+    The next push names cy alone."""
+    review("push", *TWO, "--all")
+    tool.answer("ann", says(YES))
+    review("pull")
+    rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c2")
+    turns = [rows["turns"][0][0], {"role": "recommender", "text": "None comes to mind.", "items": []}]
+    later = rows.with_columns(digest=pl.lit("d2-c2"), turns=pl.Series([turns], dtype=rows.schema["turns"]))
+    store.append(ws, tables.CONVERSATIONS, later)
+    post = {"conversation": "c2", "digest": "d-c2", "turn": 1, "source_id": "p9", "author": "b2-0"}
+    store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,p9,\n")
+    if tool.name == "files":  # a file is its reviewer's, who may have it open: it is written anew when they are named
+        review("push", *TWO, "--all")
+        assert "c1" not in tool.tasks("ann") | tool.tasks("bo")
+        return
+    sent = review("push", "--adjudicator", "cy")["sent"]
+    assert {who: n["taken_back"] for who, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
+    assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
+    again = review("push", "--adjudicator", "cy")  # and it stays so
+    assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}

@@ -59,8 +59,6 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
 
     The caller is alone at it since before it read the desk: from an older one a task would go to two more people.
     """
-    import polars as pl
-
     from saferec_builder import route, store, tables
 
     _check_people(who, desk.assignments)
@@ -74,8 +72,7 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     added = store.append(desk.ws, tables.ASSIGNMENTS, new)
     given = store.read(desk.ws, tables.ASSIGNMENTS)
     _plant(desk, given, wish.decoys, plan.avoid)
-    held = given.filter((pl.col("kind") == "sensitivity") & pl.col("subject").is_in(list(desk.withheld)))
-    said = send(_open(desk, given, due, plan.avoid), pl.concat([back, held.select(back.columns)]).unique())
+    said = send(_open(desk, given, due, plan.avoid), back)
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
     withheld = dict(Counter(desk.withheld.values()))

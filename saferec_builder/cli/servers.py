@@ -12,7 +12,7 @@ from saferec_builder.cli.adjudicate import Desk
 if TYPE_CHECKING:
     import polars as pl
 
-    from annotation.answers import Pulled
+    from annotation.answers import Pulled, Task
     from saferec_builder.store import Workspace
 
 
@@ -58,7 +58,7 @@ def push(
 ) -> dict[str, dict[str, int]]:
     """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
 
-    Says per person what was new, there already, found, gone, taken back.
+    Says per person what was new, there already, found, gone, taken back. What is withheld is taken back from everybody.
     """
     from annotation import answers, guideline, sheets, sync
 
@@ -88,6 +88,31 @@ def push(
                 before = _ledger(desk.ws, server.tool, left.place)
                 done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
+    for name, n in _take_withheld(desk, server, pushed).items():
+        told[name] = (said := told.get(name, {})) | {"taken_back": said.get("taken_back", 0) + n}
+    return told
+
+
+def _take_withheld(desk: Desk, server: Any, pushed: dict[str, "Task"]) -> dict[str, int]:
+    """Deletes the tasks about withheld conversations, with their answers where a removal was asked for.
+
+    Gives reviewer -> tasks, of everybody who had one.
+    """
+    from annotation import answers, sync
+    from saferec_builder.cli import withheld
+
+    told: dict[str, int] = {}
+    erased = withheld.erased(desk.ws)
+    removed = {base for base, task in pushed.items() if (task.subject, task.digest) in erased}
+    held = {base for base, task in pushed.items() if task.kind == "sensitivity" and task.subject in desk.withheld}
+    for name in sorted({pushed[base].reviewer for base in removed | held}):
+        for project in server.projects(_mark(desk.ws, name)):
+            ledger = _ledger(desk.ws, server.tool, project.place)
+            there = {key: answers.base_id(key) for key in ledger.there}
+            wanted = {key for key, base in there.items() if base in removed | held}
+            answered = {key for key in wanted if there[key] in removed}
+            if taken := sync.withdraw(server, project.id, wanted, ledger, answered):
+                told[name] = told.get(name, 0) + taken
     return told
 
 
@@ -184,7 +209,7 @@ def _known(ws: "Workspace", server: Any) -> dict[str, str]:
     return dict(ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
 
 
-def _pushed(desk: Desk) -> dict[str, Any]:
+def _pushed(desk: Desk) -> dict[str, "Task"]:
     """key -> task, for every text that a person may have seen."""
     from annotation.answers import Task, task_id
 

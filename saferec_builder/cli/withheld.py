@@ -22,6 +22,17 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     return out
 
 
+def erased(ws: Workspace) -> set[tuple[str, str]]:
+    """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
+    from saferec_builder.cli import spilled
+
+    asked = ws.root / "removals.csv"
+    if not asked.exists():
+        return set()
+    found = mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
+    return set(found.iter_rows())
+
+
 def without(rows: pl.DataFrame, withheld: dict[str, str]) -> pl.DataFrame:
     """Rows with kind and subject, but those of these conversations."""
     return rows.filter((pl.col("kind") != "sensitivity") | ~pl.col("subject").is_in(list(withheld)))
