@@ -72,6 +72,9 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
         (("--release", "RELEASE"), "--model is missing"),
         (("--release", "RELEASE", "--model", "tiny", "--set", "both.no_such_argument=1"), "no_such_argument"),
         (("--release", "RELEASE", "--model", "tiny", "--gold", "nowhere.jsonl"), "cannot be read"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.no_such_argument=1"), "no_such_argument"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.num_generations=1"), "trl.GRPOConfig: "),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.saferec.mode=gdop"), "gdop"),
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
@@ -79,6 +82,23 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, .
     ran = command("run", *given, "--output", tmp_path / "out")
     assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
+    assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
+
+
+def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    given = ("--release", folder / "release", "--model", folder / "runs" / "start")
+    ran = command("sft", *given, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
+    assert ran.returncode == 1 and "no_such_argument" in ran.stderr
+    assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
+def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder: Path, words: tuple[str, str]) -> None:
+    (folder / "answers.jsonl").write_text('{"id": "u7", "text": "Item A (2001)"}\n')
+    given = ("--release", folder / "release", "--predictions", folder / "answers.jsonl")
+    ran = command("evaluate", *given, "--output", folder / "judged", *words)
+    assert ran.returncode == 1 and "about a --model here" in ran.stderr
 
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:

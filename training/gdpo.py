@@ -38,10 +38,8 @@ def train(
     is what is left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
     """
     from datasets import Dataset
-    from trl import GRPOConfig  # type: ignore[attr-defined]
 
-    ours = settings["saferec"]
-    how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
+    ours, args = settings["saferec"], arguments(settings, folder, seed)
     _refuse(speaker, settings)
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
@@ -57,7 +55,7 @@ def train(
         kind = credit.ranked(kind, _places(speaker, last), last, weights)
     trainer = kind(
         model=speaker.model,
-        args=config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed),
+        args=args,
         train_dataset=Dataset.from_list(table),
         processing_class=speaker.tokenizer,
         peft_config=lora(ours["lora"], item_rows(speaker)),
@@ -67,6 +65,15 @@ def train(
     )
     # where it starts from is a candidate too: GDPO must earn its place
     return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
+
+
+def arguments(settings: dict[str, Any], folder: Path, seed: int) -> Any:
+    """The GRPOConfig of a training in `folder`, or what TRL or we have against it, in one line."""
+    from trl import GRPOConfig  # type: ignore[attr-defined]
+
+    ours = settings["saferec"]
+    how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
+    return config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed)
 
 
 def check_room(settings: dict[str, Any], k: int) -> None:

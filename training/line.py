@@ -38,6 +38,7 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
+    sft.arguments(settings, run.output / name, run.seed)  # before a folder is cleared
 
     def work(folder: Path) -> dict[str, Any]:
         speaker = _to_say(_speaker(run, model, settings, _dtype(settings)), settings["saferec"]["says"])
@@ -55,6 +56,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
     _check_room(run, model, settings)
+    gdpo.arguments(settings, run.output / name, run.seed)
 
     def work(folder: Path) -> dict[str, Any]:
         speaker, table = _speaker(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
@@ -69,8 +71,10 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
+    for found, arguments in ((unsafe_sft, sft.arguments), (safe_sft, sft.arguments), (safe_gdpo, gdpo.arguments)):
+        arguments(found, run.output, run.seed)  # before two models are trained
     begin = start(run, model, safe_sft)
-    _check_room(run, begin, safe_gdpo)  # before two models are trained
+    _check_room(run, begin, safe_gdpo)
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
     chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))

@@ -137,6 +137,8 @@ def _evaluate(given: argparse.Namespace) -> None:
     if given.server and given.model is None:
         raise TrainingError("evaluate: --server answers as --model NAME: wanted it instead of --predictions")
     if given.predictions or given.server:
+        if given.changes or given.items or given.config != "sft":
+            raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
         home, compat = folder(given.release), given.compat is not None
         files = given.predictions or [_asked(given, home)]
         evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat)

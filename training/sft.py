@@ -23,9 +23,9 @@ def train(
     anew at each sight: it knows no language yet, and learns sentences by heart.
     """
     from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+    from trl import SFTTrainer  # type: ignore[attr-defined]
 
-    ours, args = settings["saferec"], config.trl(SFTConfig, settings, folder / "trainer", seed)
+    ours, args = settings["saferec"], arguments(settings, folder, seed)
     if args.packing:
         refuse_leaks(speaker.model, args.packing_strategy)
     if ours["hold"]:
@@ -40,6 +40,13 @@ def train(
     if ours["thin"] and thinning.possible(speaker):
         trainer.data_collator = thinning.batches(trainer.data_collator, speaker, ours["thin"])
     return fit(trainer, speaker, folder, score, ours["checks"])
+
+
+def arguments(settings: dict[str, Any], folder: Path, seed: int) -> Any:
+    """The SFTConfig of a training in `folder`, or what TRL has against it, in one line."""
+    from trl import SFTConfig  # type: ignore[attr-defined]
+
+    return config.trl(SFTConfig, settings, folder / "trainer", seed)
 
 
 def examples(speaker: Speaker, rows: Sequence[Row]) -> list[Row]:
