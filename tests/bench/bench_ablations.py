@@ -86,6 +86,7 @@ def ablations(
     masked, free = settings.read("sft"), settings.read("sft", FREE)
     loose = {name: model for name, model in models.items() if FREE[0] in GDPO.get(name, ("", ()))[1]}
     kept = line.report(run, {n: m for n, m in models.items() if n not in loose}, None, masked)
+    loose |= {f"{name}_drawn_free": models[name] for name in ("unsafe", "refilled")}  # trained as above
     freely = line.report(Run(release, output / "free", seed, run.gold), loose, None, free)
     return {**kept, "runs": kept["runs"] + [one for one in freely["runs"] if one["name"] in loose]}
 
