@@ -58,7 +58,7 @@ def push(
 ) -> dict[str, dict[str, int]]:
     """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
 
-    Says per person what was new, there already, found, gone, taken back. What is withheld is taken back from everybody.
+    Says per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
     from annotation import answers, guideline, sheets, sync
 
@@ -66,11 +66,12 @@ def push(
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
     told = {}
     pushed = _pushed(desk)
-    gone = {(row[0], row[1], row[2]) for row in back.iter_rows()}
+    now = set(desk.texts.filter("current").select("kind", "subject", "digest").iter_rows())
 
-    def hidden(key: str) -> bool:  # taken back; or asked of an adjudicator before, and now something else is
+    def hidden(key: str) -> bool:  # in a former text; or asked of an adjudicator before, and now something else is
         task = pushed.get(answers.base_id(key))
-        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.reviewer) in gone)
+        former = task is not None and (task.kind, task.subject, task.digest) not in now
+        return task is not None and (task.role == "adjudicator" or former)
 
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
@@ -88,23 +89,25 @@ def push(
                 before = _ledger(desk.ws, server.tool, left.place)
                 done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
-    for name, n in _take_withheld(desk, server, pushed).items():
+    for name, n in _take_back(desk, server, pushed, back).items():
         told[name] = (said := told.get(name, {})) | {"taken_back": said.get("taken_back", 0) + n}
     return told
 
 
-def _take_withheld(desk: Desk, server: Any, pushed: dict[str, "Task"]) -> dict[str, int]:
-    """Deletes the tasks about withheld conversations, with their answers where a removal was asked for.
+def _take_back(desk: Desk, server: Any, pushed: dict[str, "Task"], back: "pl.DataFrame") -> dict[str, int]:
+    """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
-    Gives reviewer -> tasks, of everybody who had one.
+    Gives reviewer -> tasks, of everybody who had one: a wish counts also where somebody else is named.
     """
     from annotation import answers, sync
     from saferec_builder.cli import withheld
 
     told: dict[str, int] = {}
     erased = withheld.erased(desk.ws)
+    gone = set(back.select("kind", "subject", "reviewer").iter_rows())
     removed = {base for base, task in pushed.items() if (task.subject, task.digest) in erased}
     held = {base for base, task in pushed.items() if task.kind == "sensitivity" and task.subject in desk.withheld}
+    held |= {base for base, task in pushed.items() if (task.kind, task.subject, task.reviewer) in gone}
     for name in sorted({pushed[base].reviewer for base in removed | held}):
         for project in server.projects(_mark(desk.ws, name)):
             ledger = _ledger(desk.ws, server.tool, project.place)

@@ -1,0 +1,60 @@
+"""A reviewing day as its people meet it: wishes that reach everybody, words taken back, no work in vain."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.cli import servers
+from tests import review_world
+from tests.test_other_taxonomy import Memory
+
+ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
+TWO = (*ANN, *BO)
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    def run(verb: str, *words: object) -> dict[str, Any]:
+        ran = cli("review", verb, *words, "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        told: dict[str, Any] = ran.json
+        return told
+
+    return run
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    made = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: made)
+    return made
+
+
+def tasks(server: Memory, name: str) -> list[dict[str, Any]]:
+    return [task for _, task, who in server.held.values() if who == name]
+
+
+def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    review("opt-out", "ann", "gore")
+    sent = review("push", *BO, *DI, "--audit", 0)
+    assert (sent["new"], sent["sent"]["ann"]) == ({"proposed": 1}, {"taken_back": 1})
+    assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
+
+
+def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    before = {task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]}
+    rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
+    store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
+    review("push", *TWO, "--audit", 0)
+    left = [task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]]
+    assert len(left) == 1 and not before & set(left)
