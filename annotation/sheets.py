@@ -136,7 +136,8 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
 def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[str, Any], taxonomy: Taxonomy) -> None:
     """Adds what counts of `said` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
 
-    `before` are the traits that this person answered on the text earlier: leaving one unticked now is `absent`.
+    `before` are the traits that this person answered on the text earlier, besides those in `pulled`: leaving one
+    unticked now is `absent`.
     """
     if said.outcome != READ:
         reason = {RATHER_NOT: "rather not see", "skipped": "skipped"}.get(said.outcome, "not finished")
@@ -154,6 +155,8 @@ def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[s
     faults = _faults(said, task, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
         pulled.drop(said.place, reason, f"{trait}: {detail}")
+    own = {t: pulled.answers.get((task.kind, task.subject, t, said.who, fixed["role"])) for t in taxonomy.slugs}
+    before = before | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
     named = {*said.present, *said.unsure, *asked, *(() if ruling else before)} - faults.keys()
     for trait in sorted(named):
         verdict = "present" if trait in said.present else "unsure" if trait in said.unsure else "absent"

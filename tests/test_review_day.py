@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from annotation.sheets import READ, Said
 from saferec_builder import store, tables
 from saferec_builder.cli import servers
 from tests import review_world
@@ -58,3 +59,19 @@ def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review
     review("push", *TWO, "--audit", 0)
     left = [task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]]
     assert len(left) == 1 and not before & set(left)
+
+
+def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
+    ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needles was nobody's proposal: ann marked it, and in a second answer left it out."""
+    review("push", *TWO, "--audit", 0)
+    task = next(task for task in tasks(server, "ann") if task["asked"] == ["gore"])
+    fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
+    words = {"needles": [review_world.span("c1", "blood")]}
+    both = [Said(place="1", present=["needles"], spans=words, **fixed), Said(place="2", **fixed)]
+    monkeypatch.setattr(server, "said", lambda project, people: both if project.name == "ann" else [])
+    review("pull")
+    reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
+    assert reviews["verdict"].to_list() == ["absent"]
+    assert review("pull")["added"] == 0
