@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,9 +48,8 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
         if dry:
             return _would(api, repo, tag, folder)
         _repository(api, repo, public, gated)
-        there = _tags(api, repo).get(tag)
+        there = _tagged(api, repo, tag, folder)
         if there:
-            _compare(api, repo, there, folder, f"{tag} of {repo} holds other content: choose a higher version")
             return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
         before = api.repo_info(repo, repo_type=KIND, revision="main").sha
         local = _files(folder)
@@ -71,8 +71,8 @@ def _would(api: Any, repo: str, tag: str, folder: Path) -> Published:
     """What `publish` would do."""
     local = _files(folder)
     there = api.repo_exists(repo, repo_type=KIND)
-    if there and tag in _tags(api, repo):
-        return _published(api, repo, tag, _tags(api, repo)[tag], (0, len(local), 0))
+    if there and (commit := _tagged(api, repo, tag, folder)):
+        return _published(api, repo, tag, commit, (0, len(local), 0))
     added, stale = _changes(api, repo, "main", local) if there else (list(local), [])
     return _published(api, repo, tag, "none yet", (len(added), len(local) - len(added), len(stale)))
 
@@ -134,6 +134,16 @@ def _blob(path: Path) -> str:
 
 def _tags(api: Any, repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
+
+
+def _tagged(api: Any, repo: str, tag: str, folder: Path) -> str | None:
+    """The commit that holds this version already; stops where it holds other content, or the version was withdrawn."""
+    if why := withdrawn(api, repo).get(tag.removeprefix("v")):
+        raise HubError(f"{repo}: {tag} was withdrawn there: {why}; publish another version")
+    commit = _tags(api, repo).get(tag)
+    if commit:
+        _compare(api, repo, commit, folder, f"{tag} of {repo} holds other content: choose a higher version")
+    return commit
 
 
 def _compare(api: Any, repo: str, commit: str, folder: Path, otherwise: str) -> None:
@@ -215,25 +225,43 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
 
     By its tag and into a folder: what `load_dataset` finds in its cache can be another version's rows.
     """
-    from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import RevisionNotFoundError
 
     api = client()
     with explained(repo):
+        why = withdrawn(api, repo).get(version)
         try:
             api.snapshot_download(repo, repo_type=KIND, revision=f"v{version}", local_dir=folder)
         except RevisionNotFoundError:
-            raise HubError(f"{repo}: there is no version {version}") from None
-        shutil.rmtree(folder / ".cache", ignore_errors=True)
-        for path in KEPT:
-            (folder / path).unlink(missing_ok=True)
+            erased = f", it was withdrawn: {why}" if why else ""
+            raise HubError(f"{repo}: there is no version {version}{erased}") from None
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+    for path in KEPT:
+        (folder / path).unlink(missing_ok=True)
+    return why
+
+
+def withdrawn(api: Any, repo: str) -> dict[str, str]:
+    """version -> why it was withdrawn."""
+    text = on_main(api, repo, WITHDRAWN)
+    found = {} if text is None else whole_object(text)
+    if found is None:  # nobody can tell what was withdrawn
+        raise HubError(f"{repo}: {WITHDRAWN} is damaged: an earlier commit of it must be put back first")
+    return {str(version): str(reason) for version, reason in found.items()}
+
+
+def on_main(api: Any, repo: str, path: str) -> bytes | None:
+    """What main holds there; None where it holds nothing, which a Hub that did not answer has not said."""
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    with tempfile.TemporaryDirectory() as folder:
         try:
-            told = api.hf_hub_download(repo, WITHDRAWN, repo_type=KIND, revision="main", local_dir=folder.parent)
+            got = api.hf_hub_download(repo, path, repo_type=KIND, revision="main", local_dir=folder)
+            return Path(got).read_bytes()
+        except LocalEntryNotFoundError:  # an EntryNotFoundError, although it only says that nobody could be asked
+            raise
         except EntryNotFoundError:
             return None
-    reasons = whole_object(Path(told).read_bytes())
-    if reasons is None:  # nobody can tell what was withdrawn
-        raise HubError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it")
-    return str(reasons[version]) if version in reasons else None
 
 
 # ---- what can go wrong
@@ -255,7 +283,12 @@ def _broken() -> tuple[type[Exception], ...]:
 @contextmanager
 def explained(repo: str) -> Iterator[None]:
     """The Hub's faults as one line that says what to do; the token is never part of it."""
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        LocalTokenNotFoundError,
+    )
 
     try:
         yield
@@ -265,7 +298,7 @@ def explained(repo: str) -> Iterator[None]:
         raise UsageError(f"--repo {repo!r}: wanted NAMESPACE/NAME, as the Hub spells it") from None
     except HfHubHTTPError as fault:
         raise HubError(_refusal(repo, fault.response.status_code if fault.response is not None else 0)) from None
-    except _network() as fault:
+    except (LocalEntryNotFoundError, *_network()) as fault:
         raise HubError(f"the Hub cannot be reached ({type(fault).__name__}): run it again later") from None
 
 

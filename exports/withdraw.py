@@ -5,10 +5,9 @@ others hold cannot be called back.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
-from exports.hub import KIND, WITHDRAWN, client, explained
+from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
 from saferec_builder.errors import HubError, whole_object
 
 CARD = "README.md"
@@ -21,7 +20,7 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
     done: list[str] = []
     with explained(repo):
         refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
-        if f"v{version}" not in refs and version not in _marked(api, repo):
+        if f"v{version}" not in refs and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
         if _commit(api, repo, version, reason, erase):
             done.append("marked on the card")
@@ -30,34 +29,13 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
     return done
 
 
-def _marked(api: Any, repo: str) -> dict[str, str]:
-    text = _read(api, repo, WITHDRAWN)
-    found = {} if text is None else whole_object(text)
-    if found is None:  # nobody can tell what was withdrawn before
-        raise HubError(f"{repo}: {WITHDRAWN} is damaged: put an earlier commit of it back first")
-    return found
-
-
-def _read(api: Any, repo: str, path: str) -> bytes | None:
-    import tempfile
-
-    from huggingface_hub.errors import EntryNotFoundError
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            got = api.hf_hub_download(repo, path, repo_type=KIND, revision="main", local_dir=folder)
-        except EntryNotFoundError:
-            return None
-        return Path(got).read_bytes()
-
-
 def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool:
     """One commit on main: the mark, the card's banner and, to erase what main holds, its files taken away."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     head = api.repo_info(repo, repo_type=KIND, revision="main")
-    known = _marked(api, repo)
-    manifest = _read(api, repo, "manifest.json")
+    known = withdrawn(api, repo)
+    manifest = on_main(api, repo, "manifest.json")
     facts = {"version": ""} if manifest is None else whole_object(manifest)
     if facts is None or "version" not in facts:  # nobody can tell what is to be erased
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
@@ -65,7 +43,7 @@ def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool
     if known.get(version) == reason and not (erase and holds):
         return False
     marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"
-    card = (_read(api, repo, CARD) or b"").decode("utf-8", "replace")
+    card = (on_main(api, repo, CARD) or b"").decode("utf-8", "replace")
     card = bannered(card, version, reason, bare=erase and holds)
     operations: list[Any] = [CommitOperationAdd(WITHDRAWN, marks.encode()), CommitOperationAdd(CARD, card.encode())]
     if erase and holds:

@@ -36,13 +36,13 @@ def withdraw(
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if not hub and version not in write.versions(ws.releases):
         raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {', '.join(write.versions(ws.releases))}")
-    with store.alone(ws, "withdraw", wait=True):
-        new = _mark(ws.releases, version, reason)
     figures: dict[str, Any] = {"version": version, "reason": reason}
-    if hub and name:
+    if hub and name:  # first: it knows whether there is such a version, and a mark here has no way back
         from exports.withdraw import on_hub
 
         figures["hub"] = on_hub(name, version, reason, erase=erase)
+    with store.alone(ws, "withdraw", wait=True):
+        new = _mark(ws.releases, version, reason)
     say(Counts("withdraw", int(new), int(not new), figures=figures), as_json, "marks")
 
 
