@@ -37,6 +37,7 @@ NEEDED = ("task", "trait", "verdict")
 Turns = list[dict[str, Any]]
 Span = dict[str, Any]
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
+Before = dict[tuple[str, str, str, str], dict[str, set[str]]]  # who on what -> trait -> taxonomies of the answers
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
@@ -203,23 +204,26 @@ def pull(
     taxonomy: Taxonomy,
     guideline: str,
     locate: Locate,
+    before: Before | None = None,
 ) -> Pulled:
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
 
     `guideline` is stamped where a file does not name its own; `locate` (annotation.locate) finds a quote in turns.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, or wrote
-    in a way that could not be read, must not turn into `absent`.
+    in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier (`before`) and
+    leaves out of it now is absent, since an answered trait is not filled from a `*`.
     """
     pushed = assignments.drop("digest").join(texts.select("kind", "subject", "digest"), on=["kind", "subject"])
     names = ("kind", "subject", "digest", "reviewer", "role")
     tasks = {task_id(*row): Task(*row) for row in pushed.select(names).iter_rows()}
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
-    pulled = Pulled()
+    pulled, known = Pulled(), {} if before is None else before
     read = [sorted(lines(path), key=lambda line: line.is_rest) for path in paths]
     for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
+        own = {(line.cell("task"), line.trait) for line in rows}
         for line in rows:
             try:
                 task = _task(line, tasks, taxonomy, unfinished)
@@ -227,13 +231,19 @@ def pull(
                 if task:
                     turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
                     answers = _answers(line, task, partial(_spans, turns=turns, locate=locate), taxonomy)
+                    if line.is_rest and task.kind == "sensitivity":
+                        answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail)
                 answers = []
             else:
                 pulled.empty += not answers
             for answer in answers:
-                pulled.add(line.place, stamp | _shown(line) | answer)
+                full = stamp | _shown(line) | answer
+                pulled.add(line.place, full)
+                if answer["trait"] != "*":
+                    who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
+                    known.setdefault(who, {}).setdefault(answer["trait"], set()).add(full["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
@@ -291,6 +301,22 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
     ]
     return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
+
+
+def _left_out(
+    line: Line, task: Task, answers: list[dict[str, Any]], own: set[tuple[str, str]], known: Before, taxonomy: Taxonomy
+) -> list[dict[str, Any]]:
+    """`absent` for traits of an earlier `*` that neither this one names nor a row of its own."""
+    named = {answer["trait"] for answer in answers}
+    lists = _shown(line).get("taxonomy", taxonomy.digest)
+    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
+    left = [
+        trait
+        for trait, told in earlier.items()
+        if trait in taxonomy.slugs and trait not in named and (line.cell("task"), trait) not in own
+        if lists in (*told, taxonomy.digest)
+    ]
+    return [answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)]
 
 
 def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:

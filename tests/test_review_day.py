@@ -1,5 +1,8 @@
 """A reviewing day as its people meet it: wishes that reach everybody, words taken back, no work in vain."""
 
+import csv
+import shutil
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -75,3 +78,43 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
     assert review("pull")["added"] == 0
+
+
+FILES = ("--tool", "files")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rest(path: Path, verdict: str, quote: str = "") -> None:
+    """What a spreadsheet makes of it: all that is asked is present, and this is the last row of c1."""
+    rows = rows_of(path)
+    for row in rows:
+        row["verdict"] = "present" if row["trait"] != "*" else "none"
+        if row["trait"] == "*" and "blood" in row["text"]:
+            row["verdict"], row["quote"] = verdict, quote
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+
+
+@pytest.mark.parametrize("pulled_between", [True, False])
+def test_what_was_added_to_a_file_can_be_taken_back(
+    ws: store.Workspace, review: Any, tmp_path: Path, pulled_between: bool
+) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    path, older = ws.root / "review" / "ann.csv", tmp_path / "older.csv"
+    rest(path, "needles", "blood")
+    shutil.copy(path, older)
+    if pulled_between:
+        review("pull", *FILES, path)
+    rest(path, "none")
+    review("pull", *FILES, older, path)
+    last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
+    said = {(subject, trait): verdict for subject, trait, verdict in last.select("subject", "trait", "verdict").rows()}
+    assert (said["c1", "needles"], said["c1", "gore"], said["c1", "*"]) == ("absent", "present", "absent")
+    assert ("c2", "needles") not in said
+    assert review("pull", *FILES, older, path)["added"] == 0

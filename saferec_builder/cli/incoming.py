@@ -24,7 +24,17 @@ def leave_out(desk: Desk, pulled: "Pulled") -> None:
 def of_files(desk: Desk, paths: list[Path]) -> "Pulled":
     from annotation import files, guideline, locate
 
-    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate)
+    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, before(desk))
+
+
+def before(desk: Desk) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
+    """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
+    found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+    rows = desk.reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
+    for *who, trait, taxonomy in rows.iter_rows():
+        if trait != "*":
+            found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
+    return found
 
 
 def new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":

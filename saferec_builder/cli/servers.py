@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from saferec_builder.cli import incoming
 from saferec_builder.cli.adjudicate import Desk
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def pull(desk: Desk, server: Any) -> "Pulled":
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
     names = desk.assignments["reviewer"].unique().to_list()
     people = server.names(_known(desk.ws, server), names)
-    tasks, before = _pushed(desk), _before(desk)
+    tasks, before = _pushed(desk), incoming.before(desk)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     told = [said for project in projects for said in server.said(project, people)]
@@ -220,16 +221,6 @@ def _pushed(desk: Desk) -> dict[str, "Task"]:
     pushed = desk.assignments.drop("digest").join(texts, on=["kind", "subject"])
     rows = pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
     return {task_id(*row): Task(*row) for row in rows}
-
-
-def _before(desk: Desk) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
-    """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
-    found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-    rows = desk.reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
-    for *who, trait, taxonomy in rows.iter_rows():
-        if trait != "*":
-            found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
-    return found
 
 
 def up(ws: "Workspace") -> tuple[dict[str, Any], bool]:
