@@ -40,6 +40,7 @@ class Plan:
     gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
     orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
     avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
+    known: frozenset[tuple[str, str, str]] = frozenset()  # what is known of the texts besides claims, as `told` says
     severe: frozenset[str] = frozenset()  # traits with a cap
     severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
     severe_in_a_row: int = 0
@@ -94,7 +95,7 @@ def route(
             waiting.append(wanted)
         while waiting and desk.give(waiting[0]):  # a pause has passed
             waiting.popleft()
-    rows = [*desk.rows, *_disputes(texts, assignments, disputed, plan)]
+    rows = [*desk.rows, *_disputes(texts, assignments, disputed, plan, desk.found)]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
 
 
@@ -104,6 +105,16 @@ def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     for kind, subject, trait in claims(proposals).select(UNIT).iter_rows():
         found.setdefault((kind, subject), set()).add(trait)
     return found
+
+
+def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
+    """UNIT of all that somebody or something found in a text: a wish not to see it holds, whoever found it.
+
+    `reviews` are the last per unit and person, with a column `out`: null where the review still stands.
+    """
+    found = claims(reviews.filter(pl.col("out").is_null() & (pl.col("trait") != "*")))
+    given = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"})
+    return pl.concat([frame.select(UNIT) for frame in (claims(proposals), found, given)]).unique(maintain_order=True)
 
 
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:
@@ -151,6 +162,7 @@ class _Desk:
         self, plan: Plan, assignments: pl.DataFrame, held: pl.DataFrame, traits: dict[tuple[str, str], set[str]]
     ) -> None:
         self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
+        self.found = _found(plan, traits)
         readers = assignments.filter(pl.col("role") == "reviewer")
         self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
         self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
@@ -188,7 +200,7 @@ class _Desk:
         return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
 
     def _may_see(self, name: str, key: tuple[str, str]) -> bool:
-        return not any((name, trait) in self.plan.avoid for trait in self.traits.get(key, set()))
+        return not any((name, trait) in self.plan.avoid for trait in self.found.get(key, set()))
 
     def _full(self, name: str) -> bool:
         return self.today[name] >= self.plan.severe_a_day
@@ -201,6 +213,14 @@ class _Desk:
         self.today[name] += severe and today
 
 
+def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[str, str], set[str]]:
+    """(kind, subject) -> the traits that it is known to hold, shown or not."""
+    found = {key: set(held) for key, held in traits.items()}
+    for kind, subject, trait in plan.known:
+        found.setdefault((kind, subject), set()).add(trait)
+    return found
+
+
 def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for kind, subject, reviewer in assignments.select("kind", "subject", "reviewer").iter_rows():
@@ -210,16 +230,18 @@ def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
 
 def void(
     assignments: pl.DataFrame,
-    proposals: pl.DataFrame,
+    told: pl.DataFrame,
     disputed: pl.DataFrame,
     reviews: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
     """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, or their
-    answers were set aside. A task that was read to its end stays."""
+    answers were set aside. A task that was read to its end stays. `told` are units that are known to be there; an
+    adjudicator reads the whole text too, whatever they rule on."""
     who = ["kind", "subject", "reviewer"]
     shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
-    units = {"reviewer": claims(proposals).select(UNIT), "adjudicator": disputed.select(UNIT)}
+    there = told.select(UNIT)
+    units = {"reviewer": there, "adjudicator": pl.concat([there, disputed.select(UNIT)])}
     parts = [
         assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
         for role, of in units.items()
@@ -230,14 +252,20 @@ def void(
     return back.join(done, on=who, how="anti")
 
 
-def _disputes(texts: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataFrame, plan: Plan) -> Rows:
+def _disputes(
+    texts: pl.DataFrame,
+    assignments: pl.DataFrame,
+    disputed: pl.DataFrame,
+    plan: Plan,
+    found: dict[tuple[str, str], set[str]],
+) -> Rows:
     if plan.adjudicator is None:
         return []
     mine = assignments.filter((pl.col("role") == "adjudicator") & (pl.col("reviewer") == plan.adjudicator))
-    hidden = [trait for name, trait in plan.avoid if name == plan.adjudicator]
+    hidden = {trait for name, trait in plan.avoid if name == plan.adjudicator}
+    apart = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
     tasks = (
-        disputed.filter(~pl.col("trait").is_in(hidden))
-        .select("kind", "subject")
+        disputed.select("kind", "subject")
         .unique(maintain_order=True)
         .join(mine, on=["kind", "subject"], how="anti", maintain_order="left")
         .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
@@ -246,6 +274,7 @@ def _disputes(texts: pl.DataFrame, assignments: pl.DataFrame, disputed: pl.DataF
     return [
         (kind, subject, adjudicator, "adjudicator", text, _why(kind, subject, plan), plan.batch)
         for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
+        if (kind, subject) not in apart and not hidden & found.get((kind, subject), set())
     ]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from annotation.sheets import READ, Said
 from saferec_builder import store, tables
 from saferec_builder.cli import servers
+from saferec_builder.route import Plan, route, texts, told, void
 from tests import review_world
 from tests.test_other_taxonomy import Memory
+from tests.test_route import NO_DISPUTES, conversations, proposals
 
 ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
 TWO = (*ANN, *BO)
@@ -118,3 +121,51 @@ def test_what_was_added_to_a_file_can_be_taken_back(
     assert (said["c1", "needles"], said["c1", "gore"], said["c1", "*"]) == ("absent", "present", "absent")
     assert ("c2", "needles") not in said
     assert review("pull", *FILES, older, path)["added"] == 0
+
+
+def given(ws: store.Workspace, subject: str) -> list[str]:
+    return sorted(store.read(ws, tables.ASSIGNMENTS).filter(subject=subject)["reviewer"])
+
+
+def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
+    review("opt-out", "ann", "needles")
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    assert given(ws, "c3") == ["bo"]
+
+
+def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
+    """Needles is in no proposal: ann finds them in c1. Bo has c1 open; cy would rule on gore there."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    rest(ws.root / "review" / "ann.csv", "needles", "blood")
+    review("pull", *FILES, ws.root / "review" / "ann.csv")
+    review("opt-out", "bo", "needles")
+    assert review("push", *TWO, *DI, "--audit", 0, *FILES)["new"] == {"proposed": 1}
+    assert given(ws, "c1") == ["ann", "bo", "di"]
+    assert not any("blood" in row["text"] for row in rows_of(ws.root / "review" / "bo.csv"))
+
+
+def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> None:
+    """The dispute is about accidents; that gore is there is a proposal, and nobody disputes it."""
+    world = texts(conversations("c1", "c2"))
+    both = ("c1", "gore", "present"), ("c1", "accidents", "present")
+    due = pl.DataFrame([("sensitivity", c, "accidents") for c in ("c1", "c2")], schema=NO_DISPUTES.schema, orient="row")
+    plan, none = Plan(adjudicator="cy", audit=0), tables.ASSIGNMENTS.empty
+    before = route(world, proposals(*both), none, due, plan)
+    assert sorted(before["subject"]) == ["c1", "c2"]
+    avoid = frozenset({("cy", "gore")})
+    assert route(world, proposals(*both), none, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
+    nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
+    back = void(before, told(proposals(*both), nobody, tables.GOLD.empty), due, nobody, avoid)
+    assert back["subject"].to_list() == ["c1"]
+
+
+def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: Any) -> None:
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
+    path = ws.root / "review" / f"{decoy['reviewer']}.csv"
+    assert decoy["trait"] in [row["trait"] for row in rows_of(path)]
+    review("opt-out", decoy["reviewer"], decoy["trait"])
+    review("push", *TWO, "--audit", 0, *FILES)
+    assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]

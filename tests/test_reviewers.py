@@ -11,7 +11,7 @@ from saferec_builder import bounds, store, tables, traits
 from saferec_builder.cli import incoming
 from saferec_builder.probes import decoys
 from saferec_builder.ranking import closest_first, rank
-from saferec_builder.route import Plan, route, texts, void
+from saferec_builder.route import UNIT, Plan, route, texts, void
 from tests import calm
 from tests.test_review_cli import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
@@ -161,7 +161,7 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     rulings = sent.filter(role="adjudicator").join(disputed, on=["kind", "subject"]).select("reviewer", "trait")
     assert not avoid & set(shown.iter_rows())
     # a ruling task may hold a unit that cy avoids beside another: `void` takes the whole task back
-    back = void(sent, props, disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
+    back = void(sent, props.select(UNIT), disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
     left = rulings.with_columns(subject=pl.lit("")).clear() if rulings.is_empty() else sent.filter(role="adjudicator")
     left = left.join(back, on=["kind", "subject", "reviewer"], how="anti").join(disputed, on=["kind", "subject"])
     assert not avoid & set(left.select("reviewer", "trait").iter_rows())

@@ -67,7 +67,7 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     desk = _probe(desk, wish.gold)
     due = queue(desk, wish.recheck)
     plan = _plan(desk, who, wish, due)
-    back = route.void(desk.assignments, desk.proposals, due, desk.standing, plan.avoid)
+    back = route.void(desk.assignments, _told(desk), due, desk.standing, plan.avoid)
     new = route.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     added = store.append(desk.ws, tables.ASSIGNMENTS, new)
     given = store.read(desk.ws, tables.ASSIGNMENTS)
@@ -105,6 +105,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
         gold=frozenset(desk.gold.select("kind", "subject").iter_rows()),
         orders=frozenset(told.select("kind", "subject").iter_rows()),
         avoid=people.avoided(desk.ws),
+        known=frozenset(_told(desk).iter_rows()),
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
         severe_a_day=caps.severe_a_day,
         severe_in_a_row=caps.severe_in_a_row,
@@ -112,6 +113,12 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
         auto=desk.auto,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
+
+
+def _told(desk: Desk) -> "pl.DataFrame":
+    from saferec_builder import route
+
+    return route.told(desk.proposals, desk.standing, desk.gold)
 
 
 def _units(desk: Desk, minutes: float) -> int:
@@ -175,12 +182,16 @@ def _open(
     desk: Desk, assignments: "pl.DataFrame", due: "pl.DataFrame", avoid: frozenset[tuple[str, str]]
 ) -> "pl.DataFrame":
     """What every open task shows now, without the tasks that were taken back."""
+    import polars as pl
+
     from saferec_builder import adjudicate, probes, route, store, tables
 
     said = adjudicate.opinions(desk.votes, due)
-    back = route.void(assignments, desk.proposals, due, desk.standing, avoid)
+    back = route.void(assignments, _told(desk), due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
     planted = probes.shown(store.read(desk.ws, tables.DECOYS))
+    unwanted = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    planted = planted.join(unwanted, on=["reviewer", "trait"], how="anti", maintain_order="left")
     return route.units(given, desk.given, desk.proposals, desk.standing, said, planted)
 
 
