@@ -166,10 +166,10 @@ class _Desk:
         readers = assignments.filter(pl.col("role") == "reviewer")
         self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
         self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
-        self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one
+        self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one, or the last batch
         for kind, subject, reviewer, batch in readers.select("kind", "subject", "reviewer", "batch").iter_rows():
-            if reviewer in self.run:
-                self._count(reviewer, self._severe(kind, subject), batch == plan.batch)
+            if reviewer in self.run and batch == plan.batch:  # a night is a pause too
+                self._count(reviewer, self._severe(kind, subject))
         self.had = _holders(readers)  # who was ever given it cannot be given it again
         self.have = _holders(held.filter(pl.col("role") == "reviewer"))
 
@@ -178,9 +178,9 @@ class _Desk:
         kind, subject, text, why = wanted
         key, plan = (kind, subject), self.plan
         severe = self._severe(kind, subject)
-        goal = len(plan.reviewers) if why == "gold" else PER_TASK
-        missing = goal - len(self.have.get(key, set()))
-        free = [name for name in plan.reviewers if name not in self.had.get(key, set()) and self._may_see(name, key)]
+        had = self.had.get(key, set())
+        missing = len({*plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
+        free = [name for name in plan.reviewers if name not in had and self._may_see(name, key)]
         free = free if not severe else [name for name in free if not plan.severe_a_day or not self._full(name)]
         ready = [name for name in free if not severe or not self._must_pause(name)]
         for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
@@ -189,7 +189,7 @@ class _Desk:
                 return True
             self.spent += cost
             self.load[name] += 1
-            self._count(name, severe, True)
+            self._count(name, severe)
             self.rows.append((kind, subject, name, "reviewer", text, why, plan.batch))
             self.had.setdefault(key, set()).add(name)
             self.have.setdefault(key, set()).add(name)
@@ -208,9 +208,9 @@ class _Desk:
     def _must_pause(self, name: str) -> bool:
         return bool(self.plan.severe_in_a_row) and self.run[name] >= self.plan.severe_in_a_row
 
-    def _count(self, name: str, severe: bool, today: bool) -> None:
+    def _count(self, name: str, severe: bool) -> None:
         self.run[name] = self.run[name] + 1 if severe else 0
-        self.today[name] += severe and today
+        self.today[name] += severe
 
 
 def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[str, str], set[str]]:

@@ -15,7 +15,8 @@ from saferec_builder.cli import servers
 from saferec_builder.route import Plan, route, texts, told, void
 from tests import review_world
 from tests.test_other_taxonomy import Memory
-from tests.test_route import NO_DISPUTES, conversations, proposals
+from tests.test_reviewers import SEVERE
+from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
 
 ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
 TWO = (*ANN, *BO)
@@ -169,3 +170,22 @@ def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: 
     review("opt-out", decoy["reviewer"], decoy["trait"])
     review("push", *TWO, "--audit", 0, *FILES)
     assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
+
+
+def test_who_has_hard_tasks_only_gets_some_every_day() -> None:
+    """Three in a row, and nothing else comes: the next three are for another day; the queue does not stand still."""
+    world, hard = texts(conversations(*MANY[:20])), proposals(*((c, "torture", "present") for c in MANY[:20]))
+    had, told_out = tables.ASSIGNMENTS.empty, []
+    for day in ("mon", "mon", "tue", "wed"):
+        caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}
+        new = route(world, hard, had, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
+        had = pl.concat([had, new])
+        told_out.append(new.height)
+    assert told_out == [6, 0, 6, 6]
+
+
+def test_gold_goes_to_those_who_join_later_too() -> None:
+    world, gold = texts(conversations("c1")), frozenset({("sensitivity", "c1")})
+    first = route(world, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(("ann", "bo"), audit=0, gold=gold))
+    later = route(world, proposals(), first, NO_DISPUTES, Plan(("bo", "di", "el"), audit=0, gold=gold))
+    assert sorted(later["reviewer"]) == ["di", "el"]

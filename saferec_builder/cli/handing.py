@@ -91,7 +91,8 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
 
     caps = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
-    day = date.today().isoformat() if caps.severe_a_day else f"push-{desk.assignments['batch'].n_unique() + 1}"
+    capped = caps.severe_a_day or caps.severe_in_a_row
+    day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
     readings = store.read(desk.ws, tables.READINGS)
     told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
     undisputed = due.join(adjudicate.disputed(desk.judged), on=due.columns, how="anti")
