@@ -189,3 +189,11 @@ def test_gold_goes_to_those_who_join_later_too() -> None:
     first = route(world, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(("ann", "bo"), audit=0, gold=gold))
     later = route(world, proposals(), first, NO_DISPUTES, Plan(("bo", "di", "el"), audit=0, gold=gold))
     assert sorted(later["reviewer"]) == ["di", "el"]
+
+
+def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: Any, review: Any) -> None:
+    review("push", *ANN, "--audit", 0, *FILES)
+    ran = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "ann has tasks" in ran.err) == (1, 1, True)
+    assert "note" not in review("opt-out", "ann", "gore")
+    assert "Ann has no tasks" in review("opt-out", "Ann", "gore")["note"]

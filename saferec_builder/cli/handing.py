@@ -266,7 +266,10 @@ def _check_people(who: People, assignments: "pl.DataFrame") -> None:
     if twice := sorted({name for name in folded if folded.count(name) > 1}):
         raise UsageError(f"{twice[0]!r} is named twice: reviewers and the adjudicator are different people")
     roles = dict(assignments.select("reviewer", "role").iter_rows())
+    known = {name.casefold(): name for name in roles}
     for name in who.names:
+        if name not in roles and name.casefold() in known:
+            raise UsageError(f"{name}: {known[name.casefold()]} has tasks here: one person is never two readers")
         role = "adjudicator" if name == who.adjudicator else "reviewer"
         if roles.get(name, role) != role:
             raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")

@@ -25,7 +25,7 @@ def opt_out(
     as_json: Json = False,
 ) -> None:
     """Keep sensitivities away from a reviewer: no reason asked, in no table, no report; --remove deletes it."""
-    from saferec_builder import store, traits
+    from saferec_builder import store, tables, traits
 
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
@@ -38,6 +38,8 @@ def opt_out(
         _write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
     changed = len(mine ^ new)
     told = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
+    if name not in set(store.read(ws, tables.ASSIGNMENTS)["reviewer"]):
+        told["note"] = f"{name} has no tasks here yet: it holds for exactly this name"
     say(Counts("review opt-out", changed, len(wanted) - changed, figures=told), as_json, "traits")
 
 
