@@ -6,13 +6,16 @@ A row is a row of a table or a drop with its reason; what was read, written to d
 import csv
 import gzip
 import io
+import itertools
 import json
 import random
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import zstandard
@@ -279,6 +282,42 @@ def test_a_frame_that_unpacks_to_a_thousand_times_its_size_is_never_in_memory_at
         faults += block.faults
     assert [reason for _, reason, _ in faults] == ["line too long"] and lines == 1
     assert largest <= 2 * dumps.LONGEST
+
+
+def test_a_dump_that_is_cut_anywhere_but_between_two_frames_is_told(tmp_path: Path) -> None:
+    noise = random.Random(1).randbytes(150).replace(b"\n", b"x")  # is packed as it is, whatever ends in it
+    frames = [
+        zstandard.compress(b"{1}\n" * 90),
+        struct.pack("<II", 0x184D2A50, 5) + b"hello",  # one that readers skip
+        zstandard.ZstdCompressor(write_checksum=True).compress(noise),
+        *map(zstandard.compress, (noise, b"", b"x" * 9_000 + b"\n")),
+    ]
+    data, ends = b"".join(frames), set(itertools.accumulate(map(len, frames), initial=0))
+    path = tmp_path / "cut.zst"
+    for cut in range(len(data) + 1):
+        path.write_bytes(data[:cut])
+        found = list(dumps.blocks(path))
+        told = [reason for block in found for _, reason, _ in block.faults]
+        assert told == ([] if cut in ends else ["unreadable from here on"]), cut
+        assert sum(block.ends.size for block in found) >= 90 * (cut >= len(frames[0])), cut
+
+
+@pytest.mark.parametrize("last", [b"", b"y" * 90, b"z" * 450], ids=["line", "open", "too-long"])
+def test_lines_are_the_same_wherever_the_parts_of_a_dump_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bytes
+) -> None:
+    lines = [b"x" * n for n in (*range(40), 3_000, *range(200, 210))]
+    monkeypatch.setattr(dumps, "LONGEST", 400)
+    monkeypatch.setattr(dumps, "_SPARE", 100)
+    path = tmp_path / "RC.zst"
+    path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in lines) + last))
+    wanted = [line for line in lines if len(line) < 400] + [last] * (0 < len(last) < 400)
+    for size in range(30, 300):
+        monkeypatch.setattr(dumps, "_BLOCK", size)
+        found = list(dumps.blocks(path))
+        assert [bytes(line) for block in found for line in block.lines(np.arange(block.ends.size))] == wanted, size
+        assert sum(len(block.faults) for block in found) == 1 + (len(last) > 400), size
+        assert all(fault[1] == "line too long" for block in found for fault in block.faults), size
 
 
 @CALM

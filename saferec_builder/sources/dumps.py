@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 _BLOCK = 1 << 20  # larger ones fall out of the caches and of the heap
 _AHEAD = 8  # blocks: on a busy machine each wait for the other thread is a turn lost
-_FEED = 16 << 10  # packed bytes at a time: bounds what a hostile frame can unpack to
+_FEED = 64 << 10  # packed bytes at a time: at most what these hold is lost with a frame that breaks
 LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 characters
-_TOO_LONG = b""  # stands for a line that is too long
+_TOO_LONG = bytearray()  # stands for a line that is too long
+_SPARE = 64 << 10  # bytes left free before those that are read, for the line that began before them
+_SEAL = b"whole " * 20  # packed it has not these bytes: a frame that was cut cannot take them in for its own
 _NONE = np.empty(0, np.int64)
 
 
@@ -27,15 +30,15 @@ class Block:
     """Lines number `first` and on: line n of the block ends before data[ends[n]]; what comes after the last is none."""
 
     first: int
-    data: bytes = b""
+    data: bytearray = field(default_factory=bytearray)
     ends: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # (line, reason, detail)
 
     def lines(self, which: NDArray[np.int64]) -> list[bytes]:
         """The lines of these numbers, without their ends."""
-        last, data = self.ends[which].tolist(), self.data
+        last, data = self.ends[which].tolist(), memoryview(self.data)
         first = np.where(which > 0, self.ends[which - 1] + 1, 0).tolist()
-        return [data[a:b] for a, b in zip(first, last, strict=True)]
+        return [bytes(data[a:b]) for a, b in zip(first, last, strict=True)]
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -74,56 +77,70 @@ def _is_object(line: bytes) -> bool:
     return not line or (line.startswith(b"{") and line.endswith(b"}"))
 
 
-def _chunks(path: Path, broken: list[str]) -> Iterator[bytes]:
-    """About _BLOCK bytes of whole lines at a time, the start of the next behind them; _TOO_LONG for a line that is."""
-    parts, size, skipping = [b""], 0, False
-    for part in _parts(path, broken):
+def _chunks(path: Path, broken: list[str]) -> Iterator[bytearray]:
+    """About _BLOCK bytes of whole lines at a time, and _TOO_LONG for a line that is."""
+    rest, skipping = b"", False
+    for chunk in _parts(path, broken):
+        chunk[:_SPARE] = rest
         if skipping:  # inside a line that is too long
-            at = part.find(b"\n")
+            at = chunk.find(b"\n")
             if at < 0:
+                rest = bytes(chunk[-len(_SEAL) :])
                 continue
             yield _TOO_LONG
-            part, skipping = part[at + 1 :], False
-        parts.append(part)
-        size += len(part)
-        if size < _BLOCK:
-            continue
-        chunk = b"".join(parts)
-        rest = chunk[chunk.rfind(b"\n") + 1 :]
+            del chunk[: at + 1]
+        at = chunk.rfind(b"\n") + 1
+        rest = bytes(chunk[at:])
         skipping = len(rest) > LONGEST
-        parts, size = [b"" if skipping else rest], 0
-        if len(rest) < len(chunk):
+        if skipping:
+            rest = rest[-len(_SEAL) :]
+        del chunk[at:]
+        if chunk:
             yield chunk
+    if path.suffix == ".zst" and not broken:
+        if not rest.endswith(_SEAL):
+            broken.append("corrupt zst frame: the file ends inside it")
+        rest = rest.removesuffix(_SEAL)
     if skipping:
         yield _TOO_LONG
-    if last := b"".join(parts):
-        yield last if last.endswith(b"\n") else last + b"\n"
+    elif rest:
+        yield bytearray(rest + b"\n")
 
 
-def _parts(path: Path, broken: list[str]) -> Iterator[bytes]:
-    """The bytes of a file, unpacked; where it cannot be read to its end, `broken` gets the reason."""
+def _parts(path: Path, broken: list[str]) -> Iterator[bytearray]:
+    """The bytes of a file, unpacked, _BLOCK at a time behind _SPARE free ones; the last of a whole .zst are _SEAL.
+
+    Where it cannot be read to its end, `broken` gets the reason.
+    """
     import zstandard
 
     try:
         with open(path, "rb") as file:
-            if path.suffix == ".zst":
-                yield from _unpacked(file)
-            else:
-                while part := file.read(_BLOCK // 4):
-                    yield part
-    except (OSError, zstandard.ZstdError) as fault:
+            source, more = _unpacked(file) if path.suffix == ".zst" else file, True
+            while more and not broken:
+                part, size = bytearray(_SPARE + _BLOCK), _SPARE
+                with memoryview(part) as room:
+                    try:
+                        while size < len(part) and (got := source.readinto1(room[size:])):
+                            size += got
+                    except zstandard.ZstdError as fault:
+                        broken.append(f"corrupt zst frame: {fault}")
+                more = size == len(part)
+                del part[size:]
+                yield part
+    except OSError as fault:
         broken.append(f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}")
 
 
-def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+def _unpacked(file: BinaryIO) -> Any:
+    """What the frames of a file hold, and _SEAL from one of our own behind them: without it the last of them was cut.
+
+    For the reader tells the end of a frame from the end of the file no better than that.
+    """
     import zstandard
 
+    frame = zstandard.compress(_SEAL)
+    seal = iter([frame[:1], frame[1:]])  # at once it would be unpacked even behind half the header of another frame
+    sealed: Any = SimpleNamespace(read=lambda size: file.read(size) or next(seal, b""))
     unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
-    frame: Any = None
-    while packed := file.read(_FEED):
-        while packed:
-            frame = frame or unpacker.decompressobj()
-            yield frame.decompress(packed)
-            packed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-    if frame:
-        raise zstandard.ZstdError("the file ends inside it")
+    return unpacker.stream_reader(sealed, read_size=_FEED, read_across_frames=True)
