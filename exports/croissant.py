@@ -84,13 +84,14 @@ def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
     left = "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
     people = "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations"
     sources = ", ".join(manifest["sources"]) or "none"
+    alone = " A sure proposal on a trait whose audits allow it is `auto`: nobody read it." if made.get("auto") else ""
     return {
         "rai:dataCollection": f"Conversations mined from: {sources}. Items and their warnings from sourced statements.",
         "rai:dataCollectionType": ["Secondary Data Analysis", "Human annotation"],
         "rai:dataCollectionRawData": "Texts as written, with personal data replaced by typed placeholders.",
         "rai:dataAnnotationProtocol": (
             "Models and rules only propose. A label is `agreed` where two reviewers gave one verdict, nobody another,"
-            " `adjudicated` where a third ruled, else `unresolved`."
+            " `adjudicated` where a third ruled, else `unresolved`." + alone
         ),
         "rai:dataAnnotationPlatform": ["SafeRec Builder"],
         "rai:dataAnnotationAnalysis": "Krippendorff's alpha per trait: " + _alphas(manifest["agreement"]),

@@ -3,9 +3,12 @@
 import hashlib
 import json
 
+import numpy as np
+import polars as pl
 import pytest
 
-from exports import card
+from exports import card, croissant
+from saferec_builder import release, violations
 from tests import release_world as world
 from tests.release_world import label
 
@@ -43,6 +46,23 @@ def test_the_card_says_who_labelled_and_how_sure(manifest):
     # nobody is labelled with the other 19: withheld, and said so
     assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
     assert "By the time of the request" in said and "No conversation was left out." in said
+
+
+def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
+    alone = "Models and rules only propose; no label rests on them alone."
+    assert alone in card.render(manifest)
+    made = manifest | {"makers": {"people": 30, "simulated": 0, "unresolved": 0, "auto": 10}}
+    said = " ".join(card.render(made).split())
+    assert "Of 40 labels on people's sensitivities, 75% rest on people's reviews" in said and alone not in said
+    assert "25% (`method` is `auto`) are sure proposals of a model or of rules that nobody read" in said
+    assert "nobody read it" in croissant.rai(made)["rai:dataAnnotationProtocol"]
+
+    talk = world.conversation("c", "I faint", "ok")
+    known = world.labels(label(talk, method="auto"), label(talk, "needles"))
+    learned = pl.DataFrame(schema={"cut": pl.Int32, "traits": pl.List(pl.String)})
+    nothing = violations.oracle([], ["gore", "needles"], np.zeros((0, 2), np.int8))
+    told = release.figures(learned, known, nothing)["makers"]
+    assert told == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
 
 
 def test_what_was_left_out_and_not_reviewed_is_said(manifest):
