@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -182,15 +183,23 @@ def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes `path` at the end, on disk; nothing is left where the body fails."""
+    """A temporary path that becomes `path` at the end, on disk; nothing is left where the body fails.
+
+    What a killed run has left goes with the next one: nobody holds its lock any more.
+    """
+    others = f"{path}: another command"
+    for left in path.parent.glob(f"{escape(path.name)}.*.tmp"):
+        with suppress(StoreError, OSError), held(left, others, wait=False):
+            left.unlink()
     tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        yield tmp
-        with open(tmp, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(tmp, path)
-    finally:
-        tmp.unlink(missing_ok=True)
+    with held(tmp, others, wait=True):
+        try:
+            yield tmp
+            with open(tmp, "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(tmp, path)
+        finally:
+            tmp.unlink(missing_ok=True)
 
 
 # ---- workspace.db: one column per column, lists and structs as JSON text

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from saferec_builder import config, store, tables
 from saferec_builder.errors import StoreError, UsageError
+from saferec_builder.locks import held
 
 SAMPLE = {
     pl.String: 'a\u0301 \U0001f469\u200d\U0001f680 "quoted"',  # combining accent, ZWJ sequence, quotes
@@ -113,6 +114,16 @@ def test_temporary_files_of_a_killed_run_are_swept(workspace: store.Workspace) -
     stale.write_bytes(b"half")
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
     assert not stale.exists()
+
+
+def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path) -> None:
+    """And what another process is still writing stays."""
+    left, busy = tmp_path / "[ann].csv.98.tmp", tmp_path / "[ann].csv.99.tmp"
+    left.write_text("a conversation")
+    with held(busy, "another", wait=False), store.replacing(tmp_path / "[ann].csv") as tmp:
+        tmp.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["[ann].csv", busy.name]
+    assert (tmp_path / "[ann].csv").read_text() == "whole"
 
 
 def test_what_a_killed_append_left_is_not_taken_for_a_shard(workspace: store.Workspace) -> None:
