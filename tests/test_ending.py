@@ -5,9 +5,11 @@ import logging
 import resource
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -93,6 +95,21 @@ def test_ctrl_c_in_a_destructor_comes_a_little_later() -> None:
         for _ in range(1_000):
             time.sleep(0.01)
     assert pressed()
+
+
+def test_ctrl_c_while_polars_tells_its_types_comes_a_little_later(capfd: pytest.CaptureFixture[str]) -> None:
+    def called(frame: Any, *_: object) -> None:
+        if frame.f_globals["__name__"].startswith("polars.datatypes"):
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    rows = pl.DataFrame({"words": [["x"]]})
+    with ending.listening() as pressed, pytest.raises(KeyboardInterrupt):
+        sys.setprofile(called)
+        assert rows.schema
+        for _ in range(1_000):
+            time.sleep(0.01)
+    assert pressed() and "panicked" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("pressed", [True, False])

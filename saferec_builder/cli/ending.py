@@ -61,11 +61,17 @@ def listening() -> Iterator[Callable[[], bool]]:
     def press(number: int, frame: Any) -> None:
         presses.append(number)
         logging.disable()  # libraries log what it broke off, with a traceback
-        raises(number, frame)
+        if _panics(frame):
+            again()
+        else:
+            raises(number, frame)
 
-    def swallowed(told: Any) -> None:  # it fell into a destructor, where no exception can be raised: a little later
+    def again() -> None:  # where no exception can be raised: a little later
+        threading.Timer(0.01, _thread.interrupt_main).start()
+
+    def swallowed(told: Any) -> None:  # it fell into a destructor
         if told.exc_type is KeyboardInterrupt:
-            threading.Timer(0.01, _thread.interrupt_main).start()
+            again()
         else:
             hook(told)
 
@@ -91,3 +97,12 @@ def listening() -> Iterator[Callable[[], bool]]:
         vars(signal)["default_int_handler"] = raises
         sys.unraisablehook = hook
         threading.excepthook = thread_hook
+
+
+def _panics(frame: Any) -> bool:
+    """Whether polars is telling its types: its Rust makes them in Python, and of an exception there a panic."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("polars.datatypes"):
+            return True
+        frame = frame.f_back
+    return False
