@@ -15,6 +15,7 @@ from saferec_builder.cli import servers
 from saferec_builder.route import Plan, route, texts, told, void
 from tests import review_world
 from tests.test_other_taxonomy import Memory
+from tests.test_review_contract import taxonomy
 from tests.test_reviewers import SEVERE
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
 
@@ -197,3 +198,26 @@ def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: A
     assert (ran.code, ran.err.count("\n"), "ann has tasks" in ran.err) == (1, 1, True)
     assert "note" not in review("opt-out", "ann", "gore")
     assert "Ann has no tasks" in review("opt-out", "Ann", "gore")["note"]
+
+
+def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, review: Any) -> None:
+    """Gore goes: it was proposed in c1, and bo, who has c1 open, has said something of it. Nobody is asked again."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    path = ws.root / "review" / "bo.csv"
+    rows = rows_of(path)
+    for row in rows:
+        row["verdict"] = "absent" if row["trait"] == "gore" else ""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    assert review("pull", *FILES, path)["added"] == 1
+    path.unlink()  # its answer about gore could not be read any more
+    taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
+    review("push", *TWO, "--audit", 0, *FILES)
+    for name in ("ann", "bo"):
+        shown = {
+            (review_world.subject_of(row["text"]), row["trait"]) for row in rows_of(ws.root / "review" / f"{name}.csv")
+        }
+        assert shown == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
+    review("status")

@@ -144,6 +144,7 @@ def gather(folder: Path) -> Desk:
     proposals, assignments, reviews, labels = (
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )
+    proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     items = _items(ws, [store.read(ws, tables.READINGS), proposals, assignments, reviews])
     mined = spilled.narrow(ws)
     known = route.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)

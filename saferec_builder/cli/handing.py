@@ -193,7 +193,8 @@ def _open(
     planted = probes.shown(store.read(desk.ws, tables.DECOYS))
     unwanted = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     planted = planted.join(unwanted, on=["reviewer", "trait"], how="anti", maintain_order="left")
-    return route.units(given, desk.given, desk.proposals, desk.standing, said, planted)
+    units = route.units(given, desk.given, desk.proposals, desk.standing, said, planted)
+    return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # of some that left, somebody has spoken
 
 
 # ---- where to
