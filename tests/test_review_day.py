@@ -11,7 +11,8 @@ import pytest
 
 from annotation.sheets import READ, Said
 from saferec_builder import store, tables
-from saferec_builder.cli import servers
+from saferec_builder.cli import handing, servers
+from saferec_builder.cli.adjudicate import gather
 from saferec_builder.route import Plan, route, texts, told, void
 from tests import review_world
 from tests.test_other_taxonomy import Memory
@@ -221,3 +222,20 @@ def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, r
         }
         assert shown == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
     review("status")
+
+
+def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, review: Any) -> None:
+    """c1 has two claims. Ann needs 60 seconds for it, so 30 a unit: one minute is two units."""
+    more = pl.DataFrame([review_world.claim("c1", "needles", "present", "blood")], schema=tables.PROPOSALS.schema)
+    store.append(ws, tables.PROPOSALS, more)
+    assert handing._units(gather(ws.root), 1) == 1  # nobody has answered: a minute each
+    review("push", *ANN, "--audit", 0, *FILES)
+    path = ws.root / "review" / "ann.csv"
+    rest(path, "none")
+    rows = [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    review("pull", *FILES, path)
+    assert handing._units(gather(ws.root), 1) == 2

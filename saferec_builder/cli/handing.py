@@ -123,8 +123,19 @@ def _told(desk: Desk) -> "pl.DataFrame":
 
 
 def _units(desk: Desk, minutes: float) -> int:
-    """How many units fit in the time, at the median speed so far; a minute each until somebody has answered."""
-    seconds = desk.standing["seconds"].median() if desk.standing["seconds"].drop_nulls().len() else 60.0
+    """How many units fit in the time, at the median speed so far; a minute each until somebody has answered.
+
+    Seconds are those of a task, which costs as many units as it has claims.
+    """
+    import polars as pl
+
+    from saferec_builder import route
+
+    task = ["kind", "subject"]
+    costs = route.claims(desk.proposals).group_by(task).agg(cost=pl.col("trait").n_unique())
+    tasks = desk.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
+    each = tasks.join(costs, on=task, how="left").select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
+    seconds = each.median() if len(each) else 60.0
     return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
 
 
