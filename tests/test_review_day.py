@@ -239,3 +239,10 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
         out.writerows(rows)
     review("pull", *FILES, path)
     assert handing._units(gather(ws.root), 1) == 2
+
+
+def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, server: Memory) -> None:
+    """What lies on a server is not sent anew: a decoy in it nobody would see, and all would seem to refuse it."""
+    review("push", *TWO, "--audit", 0)
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    assert store.read(ws, tables.DECOYS).is_empty()

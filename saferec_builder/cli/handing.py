@@ -71,7 +71,8 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     new = route.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     added = store.append(desk.ws, tables.ASSIGNMENTS, new)
     given = store.read(desk.ws, tables.ASSIGNMENTS)
-    _plant(desk, given, wish.decoys, plan.avoid)
+    # a server's task is as it was sent: a decoy planted in it later nobody would see, and it would count as refused
+    _plant(desk, given if place.tool == "files" else new, wish.decoys, plan.avoid)
     said = send(_open(desk, given, due, plan.avoid), back)
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
@@ -178,7 +179,7 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
 
 
 def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> None:
-    """New decoys for tasks handed out now or before; one per conversation, and it stays."""
+    """New decoys for these tasks; one per conversation, and it stays."""
     from saferec_builder import probes, route, store, tables
 
     if share:
