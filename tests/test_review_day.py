@@ -246,3 +246,15 @@ def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, r
     review("push", *TWO, "--audit", 0)
     review("push", *TWO, "--audit", 0, "--decoys", 0.5)
     assert store.read(ws, tables.DECOYS).is_empty()
+
+
+def test_gold_that_says_something_else_than_before_is_told(
+    ws: store.Workspace, review: Any, cli: Any, tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"conversation": "c3", "traits": ["gore"]}\n')
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
+    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)

@@ -145,8 +145,20 @@ def _probe(desk: Desk, gold: Path | None) -> Desk:
     from saferec_builder import probes, store, tables
 
     if gold is not None:
-        store.append(desk.ws, tables.GOLD, probes.gold_rows(_gold(gold, desk)))
+        rows = probes.gold_rows(_gold(gold, desk))
+        _check_gold(gold, rows, desk.gold)
+        store.append(desk.ws, tables.GOLD, rows)
     return replace(desk, gold=store.read(desk.ws, tables.GOLD))
+
+
+def _check_gold(path: Path, rows: "pl.DataFrame", known: "pl.DataFrame") -> None:
+    from saferec_builder.errors import UsageError
+
+    both = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    for subject, now, before in both.iter_rows():
+        if sorted(now) != sorted(before):
+            was = ", ".join(before) or "nothing"
+            raise UsageError(f"{path}: {subject} was gold for {was} before, and stays so: leave its line out")
 
 
 def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
