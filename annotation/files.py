@@ -239,7 +239,7 @@ def pull(
             else:
                 pulled.empty += not answers
             for answer in answers:
-                full = stamp | _shown(line) | answer
+                full: dict[str, Any] = stamp | _shown(line) | answer
                 pulled.add(line.place, full)
                 if answer["trait"] != "*":
                     who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
