@@ -258,3 +258,13 @@ def test_gold_that_says_something_else_than_before_is_told(
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
     ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
     assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)
+
+
+def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    copy = dict(server.held)
+    review("opt-out", "ann", "gore")
+    for _ in range(2):
+        review("push", *TWO, "--audit", 0)
+        assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
+        server.held = dict(copy)

@@ -66,6 +66,7 @@ def push(
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
     told = {}
+    ledgers: dict[str, Any] = {}  # as the server was found
     pushed = _pushed(desk)
     now = set(desk.texts.filter("current").select("kind", "subject", "digest").iter_rows())
 
@@ -77,7 +78,7 @@ def push(
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
-        ledger = _ledger(desk.ws, server.tool, project.place)
+        ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
         # in other words before, if the taxonomy was another one; or answered in other words since
@@ -90,12 +91,14 @@ def push(
                 before = _ledger(desk.ws, server.tool, left.place)
                 done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
         told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
-    for name, n in _take_back(desk, server, pushed, back).items():
+    for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         told[name] = (said := told.get(name, {})) | {"taken_back": said.get("taken_back", 0) + n}
     return told
 
 
-def _take_back(desk: Desk, server: Any, pushed: dict[str, "Task"], back: "pl.DataFrame") -> dict[str, int]:
+def _take_back(
+    desk: Desk, server: Any, pushed: dict[str, "Task"], back: "pl.DataFrame", ledgers: dict[str, Any]
+) -> dict[str, int]:
     """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
     Gives reviewer -> tasks, of everybody who had one: a wish counts also where somebody else is named.
@@ -111,7 +114,7 @@ def _take_back(desk: Desk, server: Any, pushed: dict[str, "Task"], back: "pl.Dat
     held |= {base for base, task in pushed.items() if (task.kind, task.subject, task.reviewer) in gone}
     for name in sorted({pushed[base].reviewer for base in removed | held}):
         for project in server.projects(_mark(desk.ws, name)):
-            ledger = _ledger(desk.ws, server.tool, project.place)
+            ledger = ledgers.get(project.place) or _ledger(desk.ws, server.tool, project.place)
             there = {key: answers.base_id(key) for key in ledger.there}
             wanted = {key for key, base in there.items() if base in removed | held}
             answered = {key for key in wanted if there[key] in removed}
