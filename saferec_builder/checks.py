@@ -27,6 +27,7 @@ CHECKS = (
     Check(
         "labels", "stops", "a label of a trait, conversation or item that is not there", "bring back what is missing"
     ),
+    Check("reviews", "stops", "a label that rests on a review that was taken back or said anew", "adjudicate again"),
     Check("leaks", "stops", "a seeker, near-duplicate or conversation in two splits", "report it: splits prevent this"),
     Check(
         "test list in train",
@@ -95,12 +96,25 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
             )
 
 
-def check_simulated(labels: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:
-    simulated = int(labels["simulated"].sum())
-    if simulated and not demo and "simulated" not in allowed:
+def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:
+    labelled, said = (int(frame["simulated"].sum()) for frame in (labels, reviews))
+    if (labelled or said) and not demo and "simulated" not in allowed:
         raise ReleaseError(
-            f"release: {simulated} labels rest on simulated reviews, which no person gave: review for real, or say"
-            " --allow simulated (such a release never goes to the Hub)"
+            f"release: {labelled} labels rest on simulated reviews, and {said} reviews are simulated, which no person"
+            " gave: review for real, or say --allow simulated (such a release never goes to the Hub)"
+        )
+
+
+def check_behind(labels: pl.DataFrame, past: pl.Series) -> None:
+    """Stops where a decided label rests on a review of the past: taken back, set aside or said anew."""
+    lost = labels.filter(
+        pl.col("verdict").is_not_null() & pl.col("reviews").list.eval(pl.element().is_in(past.implode())).list.any()
+    )
+    if lost.height:
+        trait, subject = lost.sort("trait", "subject").select("trait", "subject").row(0)
+        raise ReleaseError(
+            f"release: {lost.height} labels rest on reviews that count no longer, first {trait} on {subject}: run"
+            " `saferec-build adjudicate` first"
         )
 
 

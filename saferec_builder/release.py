@@ -43,12 +43,14 @@ def current(
 ) -> pl.DataFrame:
     """The sensitivity labels; one that was given on another text than the present one is unresolved again.
 
+    `read` is false where nobody's word on the present text is behind one: such a label makes no conversation reviewed.
     `voiced` are reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
     what is unresolved although somebody saw it. A trait that is open only because one person alone read the
     conversation and saw nothing is no risk: it would empty the list of everyone who was read once.
     """
     stale = pl.col("digest") != pl.col("now")
     seen = pl.col("verdict").is_in(["present", "unsure"]).fill_null(False)
+    behind = pl.col("verdict").is_not_null() | (pl.col("reviews").list.len() > 0).fill_null(False)
     doubt = pl.col("verdict").is_null() & pl.col("reviews").list.eval(pl.element().is_in(voiced.implode())).list.any()
     return (
         labels.filter(pl.col("kind") == "sensitivity")
@@ -58,7 +60,7 @@ def current(
             at_risk=seen | doubt,
             method=pl.when(stale).then(pl.lit("unresolved")).otherwise("method"),
             spans=pl.when(stale).then(pl.lit([], labels.schema["spans"])).otherwise("spans"),
-            stale=stale,
+            read=~stale & behind,
         )
         .drop("now")
     )
@@ -107,7 +109,7 @@ def build(
     request), reason (why there is none), traits (evidence in the request) with form, late_traits (present, evidence
     only later), at_risk (see `current`).
     """
-    known = _known(labels, kept)
+    known = _known(labels if terms.unreviewed else labels.filter(pl.col("read").any().over("subject")), kept)
     kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
     facts = [pl.DataFrame(schema=kinds)]
     for part in kept.select("place").iter_slices(_SLICE):
@@ -274,16 +276,18 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> dict[st
     found = {(t, v): n for t, v, n in labels.group_by("trait", word).len().iter_rows()}
     decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
     simulated = int(decided["simulated"].sum())
+    auto = decided.filter(method="auto").height
     known = oracle.codes[:-1]  # the last row is the item that nobody knows
     unknown = (known == UNKNOWN).mean(axis=0) if len(known) else [1.0] * len(oracle.traits)
     return {
         "labels": {t: {v: found.get((t, v), 0) for v in verdicts} for t in oracle.traits},
         "conditions": conditions(rows),
         "makers": {
-            "people": decided.height - simulated,
+            "people": decided.height - simulated - auto,
             "simulated": simulated,
             "unresolved": labels.height - decided.height,
-        },
+        }
+        | ({"auto": auto} if auto else {}),
         "unknown": {t: round(float(share), 4) for t, share in zip(oracle.traits, unknown, strict=True)},
     }
 

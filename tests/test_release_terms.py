@@ -50,7 +50,57 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
 
 
+def said_by(ws, row, who="ann", simulated=False):
+    """The review of somebody who sees nothing; its id."""
+    told = {"review": f"r-{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
+    told |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
+    told |= {"spans": [], "tool": "files", "guideline": "g", "taxonomy": "t", "simulated": simulated}
+    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
+    return told["review"]
+
+
+def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
+    rows, said = world.requests()
+    said[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
+    said[2] |= {"digest": "older"}  # absent, of another text
+    ws = world.fill(workspace, rows, said)
+    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert ran["dropped"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
+    for config in ("sft", "grpo"):
+        listed = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
+        assert "c000" in listed and not {"c001", "c002"} & set(listed)
+    assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["dropped"] == {}
+
+
 # ---- checks
+
+
+def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, said)
+    reviews = [said_by(ws, rows[0], who) for who in ("ann", "bo")]
+    world.fill(ws, [], [said[0] | {"label": "of two", "reviews": reviews}])
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert cli("review", "set-aside", "bo", "--reason", "x", "-C", ws.root).code == 0
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 1 and "1 labels rest on reviews that count no longer, first gore on c000" in ran.err
+    assert "adjudicate" in ran.err
+
+
+def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, said)
+    said_by(ws, rows[0], "bot", simulated=True)
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "1 reviews are simulated" in ran.err
+    assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0 and manifest(ws)["simulated"]
+
+
+def test_without_a_review_no_certificate_holds(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, [said[0] | {"method": "auto", "verdict": "present"}, *said[1:]])
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "1 labels are `auto` without a certificate" in ran.err
 
 
 def table(*texts, split="train", cut=1):

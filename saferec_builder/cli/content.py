@@ -44,6 +44,7 @@ class Base:
     kept: pl.DataFrame  # last revision of what is in the release, in its order, without what was said
     left_out: pl.DataFrame
     reviews: pl.DataFrame  # each person's last word that counts
+    past: pl.Series  # ids of the other reviews
     known: pl.DataFrame  # labels of conversations, as release.current gives them
     item_labels: pl.DataFrame
     items: pl.DataFrame
@@ -76,10 +77,11 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     filled = targets.fill(built, shelf, k)
     silent = _silent(built["source"], wanted)
     _check(filled, said.turns, base.out, silent, base.items)
-    agreement = _agreement(base.reviews, taxonomy, withheld)
-    missed = {} if base.reviews.is_empty() else _missed(ws, base.known, withheld)
     placed = base.known.filter(~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject")
     released = placed.sort("place", "trait")
+    checks.check_behind(released, base.past)
+    agreement = _agreement(base.reviews, taxonomy, withheld)
+    missed = _missed(ws, base, withheld)
     content = rows.Content(
         name=ws.config.dataset.name,
         k=k,
@@ -98,7 +100,8 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     facts = told.facts(ws, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
     facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
     facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
-    facts["unreviewed"] = filled.join(base.known, left_on="conversation", right_on="subject", how="anti").height
+    read = base.known.filter("read").select(conversation="subject")
+    facts["unreviewed"] = filled.join(read, on="conversation", how="anti").height
     facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
     facts |= {"agreement": agreement, "missed": missed, "withheld": withheld}
     text = (ws.root / path if path else traits.EMBEDDED).read_bytes()
@@ -118,7 +121,7 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
     from saferec_builder.cli import told as telling
     from saferec_builder.cli.withdraw import reasons
 
-    conversations, reviews = _conversations(ws, taxonomy)
+    conversations, reviews, past = _conversations(ws, taxonomy)
     labels = tables.last(store.read(ws, tables.LABELS), "kind", "subject", "trait")
     catalog_rows = store.read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
@@ -126,14 +129,14 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
     demo = ws.config.demo or "demo" in sources
     checks.check_labels(labels, conversations, items, taxonomy.slugs)
     checks.check_licences(sources, wanted.allow)
-    checks.check_simulated(labels, demo, wanted.allow)
+    checks.check_simulated(labels, reviews, demo, wanted.allow)
     oracle, risks = catalog.risks(items, links, store.read(ws, tables.WARNINGS), taxonomy, ws.config.rule)
     before = write.read_manifest(parent).model_dump() if parent else {}
     shares = splits.Shares(**ws.config.splits.model_dump(), earlier=None if wanted.resplit else _starts(before))
     split = splits.assign(conversations, shares)
     told = {
         "demo": demo,
-        "simulated": bool(labels["simulated"].any()),
+        "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
         "licences": checks.licences(sources),
         "split_rule": splits.rule(conversations),
         "split_starts": [t.isoformat() if t else None for t in shares.starts(conversations["time"])],
@@ -147,11 +150,11 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
     known = release.current(labels, conversations, voiced).drop("kind", "label", "digest")
     item_labels = labels.filter(kind="item_flag")
     ordered = release.ordered(conversations, out)
-    return Base(*ordered, reviews, known, item_labels, items, links, oracle, risks, out, told, provenance)
+    return Base(*ordered, reviews, past, known, item_labels, items, links, oracle, risks, out, told, provenance)
 
 
-def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(the last revision of each with its cluster, each reviewer's last word per unit that counts)."""
+def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
+    """(last revisions with its cluster, each reviewer's last word per unit that counts, ids of other reviews)."""
     from saferec_builder import adjudicate
 
     history, given = spilled.narrow(ws), store.read(ws, tables.REVIEWS)
@@ -168,16 +171,17 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
     clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     found = tables.last(history, "conversation")
-    return found.join(clusters, on="conversation", how="left", maintain_order="left"), reviews
+    past = given.join(reviews, on="review", how="anti")["review"]
+    return found.join(clusters, on="conversation", how="left", maintain_order="left"), reviews, past
 
 
-def _missed(ws: Workspace, labels: pl.DataFrame, withheld: list[str]) -> dict[str, dict[str, Any]]:
+def _missed(ws: Workspace, base: Base, withheld: list[str]) -> dict[str, dict[str, Any]]:
     """trait -> what its labels still miss at most, by blind audits; stops where a label claims more than they carry."""
     from saferec_builder import bounds, checks
     from saferec_builder.cli import adjudicate
 
-    told = adjudicate.told_bounds(adjudicate.gather(ws.root)).traits
-    checks.check_certificates(labels, [slug for slug, bound in told.items() if bound.certified])
+    told = {} if base.reviews.is_empty() else adjudicate.told_bounds(adjudicate.gather(ws.root)).traits
+    checks.check_certificates(base.known, [slug for slug, bound in told.items() if bound.certified])
     return {
         slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}
         for slug, bound in told.items()
