@@ -268,9 +268,12 @@ def on_main(api: Any, repo: str, path: str) -> bytes | None:
 
 
 def _network() -> tuple[type[Exception], ...]:
+    from huggingface_hub.errors import LocalEntryNotFoundError  # nobody could be asked
+
     # the client speaks through httpx or httpx2, by version: it is loaded by now
     clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
-    return (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
+    transport = (client.TransportError for client in clients)
+    return (*transport, LocalEntryNotFoundError, TimeoutError, ConnectionError)
 
 
 def _broken() -> tuple[type[Exception], ...]:
@@ -283,12 +286,7 @@ def _broken() -> tuple[type[Exception], ...]:
 @contextmanager
 def explained(repo: str) -> Iterator[None]:
     """The Hub's faults as one line that says what to do; the token is never part of it."""
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        LocalTokenNotFoundError,
-    )
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 
     try:
         yield
@@ -298,7 +296,7 @@ def explained(repo: str) -> Iterator[None]:
         raise UsageError(f"--repo {repo!r}: wanted NAMESPACE/NAME, as the Hub spells it") from None
     except HfHubHTTPError as fault:
         raise HubError(_refusal(repo, fault.response.status_code if fault.response is not None else 0)) from None
-    except (LocalEntryNotFoundError, *_network()) as fault:
+    except _network() as fault:
         raise HubError(f"the Hub cannot be reached ({type(fault).__name__}): run it again later") from None
 
 
