@@ -85,6 +85,8 @@ def test_croissant_validates_and_reads(home):
     said = json.loads((home / "croissant.json").read_text())
     assert {key.removeprefix("rai:") for key in said if key.startswith("rai:")} == RAI
     manifest = json.loads((home / "manifest.json").read_text())
+    # no clock is asked: a date of publication would be that of somebody's request
+    assert "datePublished" not in said and said["temporalCoverage"] == f"../{manifest['created']}"
     data_files = {p: f["sha256"] for p, f in manifest["files"].items() if p.startswith("data/")}
     assert {f["contentUrl"]: f["sha256"] for f in said["distribution"]} == data_files
     for config in ("sft", "grpo", "safecrs", "labels", "items"):

@@ -38,7 +38,8 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     rows, said = world.requests()
     rare = [label(rows[n], "needles", quote="what next") for n in (0, 2)]
     nobody = conversation("nobody", "Hi", f"Try {film('D')}", "ok", day=3)
-    ws = world.fill(workspace, [*rows, nobody], [*said, *rare])
+    flag = label(rows[0], "needles") | {"label": "flag", "kind": "item_flag", "subject": world.item("A")}
+    ws = world.fill(workspace, [*rows, nobody], [*said, *rare, flag])
     ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert ran["dropped"] == {"has a withheld trait": 2, "reviewed by nobody": 1} and ran["out"] == 38
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
@@ -47,6 +48,9 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
         pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
     )
     said_ = (ws.releases / "1.0.0/README.md").read_text()
+    # what people found of films is nobody's label: it stays, and the card does not deny it
+    assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
+    assert "No person's label and no review on these is in the dataset" in said_
     assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
 
 
