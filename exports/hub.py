@@ -78,9 +78,10 @@ def _would(api: Any, repo: str, tag: str, folder: Path) -> Published:
 
 
 def refuse(facts: dict[str, Any]) -> None:
-    """Invented items and reviews that no person gave do not go to the Hub."""
-    for fault, why in (("simulated", "simulated reviews"), ("demo", "items of the demo")):
-        if facts[fault]:
+    """Invented items, reviews that no person gave and texts that were put back do not go to the Hub."""
+    told = (("simulated", "simulated reviews"), ("demo", "items of the demo"), ("put_back", "texts that were put back"))
+    for fault, why in told:
+        if facts.get(fault):
             raise ReleaseError(
                 f"release {facts['version']} of {facts['name']} rests on {why}: it is not for the Hub;"
                 " `publish --to DIR` writes it to a folder"

@@ -10,7 +10,7 @@ import pytest
 
 from exports import hub as stage
 from saferec_builder import store, tables
-from saferec_builder.errors import HubError
+from saferec_builder.errors import HubError, ReleaseError
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 from tests.servers.hub import READER, WRITER, Hub
@@ -243,6 +243,11 @@ def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
     ran = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
     assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err
     assert hub.seen == []
+
+
+def test_texts_that_were_put_back_do_not_go_to_the_hub():
+    with pytest.raises(ReleaseError, match="rests on texts that were put back: it is not for the Hub"):
+        stage.refuse({"name": "ws", "version": "1.0.0", "simulated": False, "demo": False, "put_back": ["reddit"]})
 
 
 def test_demo_items_do_not_go_to_the_hub(hub, demo_workspace, cli):
