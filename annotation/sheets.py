@@ -12,11 +12,13 @@ from typing import Any
 import polars as pl
 
 from annotation.answers import Pulled, Task, asked_id, task_id
+from saferec_builder.tables import HANDED_BACK
 from saferec_builder.traits import Taxonomy
 
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
+NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
 Span = dict[str, Any]
 
@@ -139,17 +141,20 @@ def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[s
     `before` are the traits that this person answered on the text earlier, besides those in `pulled`: leaving one
     unticked now is `absent`.
     """
-    if said.outcome != READ:
-        reason = {RATHER_NOT: "rather not see", "skipped": "skipped"}.get(said.outcome, "not finished")
+    other = said.who != task.reviewer
+    if said.outcome != READ and (other or said.outcome != RATHER_NOT):
+        reason = "skipped" if said.outcome == "skipped" else "not finished"
         pulled.drop(said.place, reason, f"task {said.key}: no verdicts were taken")
         return
-    other = said.who != task.reviewer
     if other:
         pulled.drop(said.place, NOT_ASSIGNED, f"by {said.who}, the task was given to somebody else: kept, not counted")
     who = asdict(task) | {"reviewer": said.who, "role": "other" if other else task.role}
     shown = {"guideline": said.guideline, "taxonomy": said.taxonomy}
     fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": said.note, "seconds": None}
     fixed |= {"time": said.time}
+    if said.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
+        pulled.add(said.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
+        return
     ruling = task.role == "adjudicator"
     asked = {t for t in said.asked if t in taxonomy.slugs}
     faults = _faults(said, task, asked, taxonomy)
@@ -164,8 +169,7 @@ def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[s
         spans = said.spans.get(trait, []) if verdict != "absent" else []
         pulled.add(said.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
     if not faults and not ruling:
-        rest: dict[str, Any] = {"trait": "*", "verdict": "absent", "form": None, "spans": [], "seconds": said.seconds}
-        pulled.add(said.place, fixed | rest)
+        pulled.add(said.place, fixed | NOTHING | {"verdict": "absent", "seconds": said.seconds})
 
 
 def _faults(said: Said, task: Task, asked: set[str], taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:

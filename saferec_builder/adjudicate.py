@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder.tables import LABELS, REVIEWS, SPAN, WARNINGS, digest, last
+from saferec_builder.tables import HANDED_BACK, LABELS, REVIEWS, SPAN, WARNINGS, digest, last
 from saferec_builder.traits import Taxonomy
 
 UNIT = ("kind", "subject", "trait")
@@ -23,6 +23,9 @@ OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
 NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
+
+_AWAY = pl.col("verdict").is_null()
+_BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
 
 # ---- reviews: what is new, what still stands
 
@@ -64,22 +67,22 @@ def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
     """REVIEWS rows that say again what was set aside."""
     mine = reviews.filter(reviewer=reviewer)
-    taken = last(mine, *UNIT, *WHO).filter(pl.col("verdict").is_null()).select(*UNIT, *WHO)
+    taken = last(mine, *UNIT, *WHO).filter(_AWAY & ~_BACK).select(*UNIT, *WHO)
     before = last(mine.filter(pl.col("verdict").is_not_null()), *UNIT, *WHO)
     return record(before.join(taken, on=[*UNIT, *WHO], how="semi", maintain_order="left"), reviews)
 
 
 def aside(reviews: pl.DataFrame) -> set[str]:
     """The people whose work is set aside now."""
-    return set(last(reviews, *UNIT, *WHO).filter(pl.col("verdict").is_null())["reviewer"])
+    return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~_BACK)["reviewer"])
 
 
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
     """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
 
-    Column `out` is null or the reason why a row does not count: it was set aside, its evidence is gone (`stale`), its
-    trait is not in the taxonomy, it is a `*` given under another taxonomy, which cannot speak for traits it did not
-    list, or the task was given to somebody else (`not assigned`).
+    Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
+    evidence is gone (`stale`), its trait is not in the taxonomy, it is a `*` given under another taxonomy, which cannot
+    speak for traits it did not list, or the task was given to somebody else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
     frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
@@ -96,7 +99,9 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
         frame.join(found, on="row", how="left", maintain_order="left")
         .with_columns(changed=pl.col("row").is_in(moved["row"].implode()))
         .with_columns(
-            out=pl.when(pl.col("verdict").is_null())
+            out=pl.when(_BACK)
+            .then(pl.lit(HANDED_BACK))
+            .when(_AWAY)
             .then(pl.lit(SET_ASIDE))
             .when(pl.col("changed") & pl.col("again").is_null())
             .then(pl.lit(STALE))

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder.tables import ASSIGNMENTS, REVIEWS, SPAN, TURN, digest, last
+from saferec_builder.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
 PER_TASK = 2  # reviewers who read a task apart from each other
 UNIT = ("kind", "subject", "trait")
@@ -235,9 +235,9 @@ def void(
     reviews: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
-    """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, or their
-    answers were set aside. A task that was read to its end stays. `told` are units that are known to be there; an
-    adjudicator reads the whole text too, whatever they rule on."""
+    """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, their
+    answers were set aside, or their reader handed them back. A task that was read to its end stays. `told` are units
+    that are known to be there; an adjudicator reads the whole text too, whatever they rule on."""
     who = ["kind", "subject", "reviewer"]
     shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     there = told.select(UNIT)
@@ -247,7 +247,7 @@ def void(
         for role, of in units.items()
     ]
     done = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
-    aside = reviews.filter(pl.col("out") == "set aside")
+    aside = reviews.filter(pl.col("out").is_in(["set aside", HANDED_BACK]))
     back = pl.concat([*(part.select(who) for part in parts), aside.select(who)]).unique()
     return back.join(done, on=who, how="anti")
 

@@ -279,6 +279,8 @@ SENT = Table(
     "What a review server holds, so that nothing is sent twice; the last row of a task counts.",
 )
 
+HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
+
 REVIEWS = Table(
     "reviews",
     "db",

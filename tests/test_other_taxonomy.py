@@ -164,7 +164,7 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     server.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
     review("pull")
     server.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
-    assert review("pull")["added"] == 0
+    assert review("pull")["added"] == 1  # that they hand it back
     said = store.read(ws, tables.REVIEWS).filter(trait="needles")
     assert said["verdict"].to_list() == ["present"]
 

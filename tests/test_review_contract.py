@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from annotation import sheets
 from saferec_builder import store, tables
 from tests import review_world
 from tests.review_world import Verdict
@@ -259,3 +260,27 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
     again = review("push", "--adjudicator", "cy")  # and it stays so
     assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
+
+
+def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):
+    """A CSV has no words for it: there the task stays open."""
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", lambda subject, asked: Verdict(outcome=sheets.RATHER_NOT) if subject == "c1" else Verdict())
+    tool.answer("bo", says(YES))
+    review("pull")
+    both = (*TWO, "--reviewer", "cy", "--audit", 0)
+    review("push", *both)
+    assert tool.tasks("cy") == ({} if tool.name == "files" else {"c1": ["gore"]})
+    if tool.name == "files":
+        return
+    status = cli("review", "status", "-C", ws.root, "--json").json
+    assert status["left_out"] == {"handed back": 1} and status["reviewers"]["ann"]["open"] == 0
+    tool.answer("cy", says(YES))
+    review("pull")
+    assert review("push", *both)["added"] == 0  # and it is nobody's a second time
+    assert cli("adjudicate", "-C", ws.root, "--json").json["agreed"] >= 1
+    label = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c1", trait="gore")
+    assert label["verdict"].to_list() == ["present"]
+    tool.answer("ann", says(YES))  # they may come back to it
+    review("pull")
+    assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])

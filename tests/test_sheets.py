@@ -92,6 +92,7 @@ def verdicts(said: Said, before: set[str] | None = None, task: Task = TASK) -> t
 
 
 DONE = control("outcome", choices=[READ])
+RATHER_NOT = control("outcome", choices=["I would rather not see this"])
 
 
 def test_what_was_suggested_comes_back_when_it_is_kept():
@@ -139,7 +140,8 @@ def test_words_that_are_not_there_are_no_evidence(value, reason):
             ["two verdicts"],
         ),
         ([control("present", choices=["nedles"]), DONE], {"gore": "absent"}, ["unknown trait"]),
-        ([control("outcome", choices=["I would rather not see this"])], {}, ["rather not see"]),
+        ([RATHER_NOT], {"*": None}, []),  # handed back
+        ([control("unsure", choices=["needles"]), RATHER_NOT], {"*": None}, []),  # and nothing of it is taken
     ],
 )
 def test_what_an_answer_says(rows, told, drops):

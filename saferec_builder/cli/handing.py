@@ -73,7 +73,7 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     given = store.read(desk.ws, tables.ASSIGNMENTS)
     # a server's task is as it was sent: a decoy planted in it later nobody would see, and it would count as refused
     _plant(desk, given if place.tool == "files" else new, wish.decoys, plan.avoid)
-    said = send(_open(desk, given, due, plan.avoid), back)
+    said = send(still_open(desk, given, due, plan.avoid), back)
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
     withheld = dict(Counter(desk.withheld.values()))
@@ -203,7 +203,7 @@ def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozens
         store.append(desk.ws, tables.DECOYS, planted)
 
 
-def _open(
+def still_open(
     desk: Desk, assignments: "pl.DataFrame", due: "pl.DataFrame", avoid: frozenset[tuple[str, str]]
 ) -> "pl.DataFrame":
     """What every open task shows now, without the tasks that were taken back."""

@@ -39,10 +39,10 @@ def _people(desk: Desk) -> dict[str, dict[str, Any]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
     import polars as pl
 
-    from saferec_builder import adjudicate, probes, ranking, route
+    from saferec_builder import adjudicate, probes, ranking
+    from saferec_builder.cli import handing, people
 
-    said = adjudicate.opinions(desk.votes, queue(desk))
-    units = route.units(desk.assignments, desk.given, desk.proposals, desk.standing, said, probes.shown(desk.decoys))
+    units = handing.still_open(desk, desk.assignments, queue(desk), people.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())
