@@ -20,6 +20,7 @@ from saferec_builder.errors import HubError, ReleaseError, UsageError, whole_obj
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
 KEPT = {".gitattributes", WITHDRAWN}  # not part of a release, and not stale
+BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides
 LARGE = 10_000_000  # bytes: files from here on are sent one after the other
 
 

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,14 +13,15 @@ from exports.write import MANIFEST, SUMS, Manifest, data_file, read_manifest, sh
 from saferec_builder.errors import ReleaseError
 
 
-def verify(folder: Path) -> tuple[Manifest, int]:
+def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
     """(manifest, files of the release): checksums, counts, schemas and row digests agree with what lies there.
 
-    The first file at fault is named.
+    The first file at fault is named. What lies there under the names in `beside` is not looked at.
     """
     manifest = read_manifest(folder)
     sums = _sums(folder)
-    there = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
+    found = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
+    there = [path.as_posix() for path in found if path.parts[0] not in beside]
     for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
         _check_file(folder, path, sums, manifest)
     wanted = schemas(manifest.official)

@@ -108,6 +108,17 @@ for name in get_dataset_config_names(sys.argv[1], revision=sys.argv[2]):
 """
 
 
+def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, publish, cli, tmp_path):
+    assert publish("1.0.0").code == 0
+    copy = tmp_path / "copy"
+    stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=copy)
+    assert (copy / ".cache").is_dir() and (copy / ".gitattributes").is_file()
+    told = cli("verify", copy, "--json")
+    assert (told.code, told.json["skipped"]) == (0, FILES)
+    (copy / "data" / ".cache").write_text("x")  # the client's stands at the top alone
+    assert "not part of the release" in cli("verify", copy).err
+
+
 @pytest.mark.slow
 def test_datasets_reads_each_tag_as_its_release(hub, ws, cli, publish, tmp_path):
     publish()

@@ -96,7 +96,7 @@ def verify(
             manifest, files = proof.verify(Path(folder) / "release")
         figures = {"withdrawn": withdrawn} if withdrawn else {}
     else:
-        manifest, files = proof.verify(Path(what))
+        manifest, files = proof.verify(Path(what), hub.BESIDE)
     total = sum(sum(splits.values()) for splits in manifest.counts.values())
     figures = {"release": f"{manifest.name} {manifest.version}", "rows": total} | figures
     say(Counts("verify", skipped=files, figures=figures), as_json, "files")
