@@ -42,6 +42,18 @@ def fill(ws: store.Workspace) -> None:
     store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
 
 
+def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
+    """`saferec-build review VERB ...` in this workspace, which must go well: what it says with --json."""
+
+    def run(verb: str, *words: object) -> dict[str, Any]:
+        ran = cli("review", verb, *words, "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        told: dict[str, Any] = ran.json
+        return told
+
+    return run
+
+
 def claim(subject: str, trait: str, verdict: str, quote: str) -> dict[str, Any]:
     row = dict.fromkeys(tables.PROPOSALS.columns)
     row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait, "digest": "d"}

@@ -32,13 +32,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 @pytest.fixture
 def review(cli: Any, ws: store.Workspace) -> Any:
-    def run(verb: str, *words: object) -> dict[str, Any]:
-        ran = cli("review", verb, *words, "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        told: dict[str, Any] = ran.json
-        return told
-
-    return run
+    return review_world.reviewing(cli, ws)
 
 
 @pytest.fixture
