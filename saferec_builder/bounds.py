@@ -99,10 +99,11 @@ def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], lis
     """(conversations that nobody reads but for the audit, those chosen for another reason, the zone's draw so far).
 
     The draw goes by hash up to the last one that was audited. One on the way that was not, because a budget ended or
-    it was mined later, is in it all the same: else the sample would not be uniform.
+    it was mined later, is in it all the same: else the sample would not be uniform. The first reason for which one was
+    handed out counts: else what an audit found would leave the sample where somebody makes gold of it.
     """
     now = texts.filter("current", kind="sensitivity")["subject"].to_list()
-    given = assignments.filter(kind="sensitivity", role="reviewer")
+    given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
     chosen = set(given.filter(pl.col("why") != "audit")["subject"])
     audited = set(given.filter(why="audit")["subject"])
     zone = {subject for subject in now if subject not in chosen}

@@ -260,6 +260,19 @@ def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
     assert "20 conversations" in (bounds.lowers_most(open_) or "")
 
 
+def test_what_an_audit_found_stays_in_the_sample_though_gold_is_made_of_it():
+    """20 of 300 audited have gore: of the other 1,200 about 80 too, beside 220 that are found. 80 of 300 are 27 %."""
+    text, given, said = world(200, 300, 1_500)
+    found = [c for c in said if c.startswith("z")][::15]
+    for c in found:
+        said[c]["gore"] = "present"
+    before = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs).traits["gore"]
+    assert before.misses == 20 and before.share > 0.27
+    rows = [("sensitivity", c, "di", "reviewer", "d", "gold", "b") for c in found]
+    known = pl.concat([given, pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")])
+    assert bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs).traits["gore"] == before
+
+
 def test_gold_is_told_apart_from_the_audit():
     text, given, said = world(20, 50, 100)
     gold = pl.DataFrame(
