@@ -55,10 +55,7 @@ def propose(
     if dry_run:
         say(_planned(world, made, limits), as_json, noun)
         return
-    leaves = any(step.server and not step.server.is_loopback for step in made)
-    rows = len(world.subjects) if leaves else 0
-    if leaves and len(made) == 1:
-        rows = len(reading.job(world, made[0], None, limit=limit).todo)
+    rows = _to_send(world, made, limits) if any(s.server and not s.server.is_loopback for s in made) else 0
     proposers.consent(made, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[world.kind])
     say(_read(world, made, cascade, limits, as_json), as_json, "readings" if len(made) > 1 or samples else noun)
 
@@ -66,6 +63,20 @@ def propose(
 class _Limits:
     def __init__(self, budget: float | None, limit: int | None, samples: int, how: Any) -> None:
         self.budget, self.limit, self.samples, self.how = budget, limit, samples, how
+
+
+def _to_send(world: Any, made: list[Any], limits: _Limits) -> int:
+    """Texts that a run would send at most; votes ask again about what was read before."""
+    from saferec_builder.cli import reading
+
+    if len(made) > 1:
+        return len(world.subjects)
+    step = made[0]
+    found = reading.job(world, step, None, limit=limits.limit).todo
+    if limits.samples:
+        unsure = _uncertain(world, step)
+        found += reading.job(world, step, None, only=unsure, limit=limits.limit, samples=limits.samples).todo
+    return len({subject.subject for _, subject, _ in found})
 
 
 def _read(world: Any, made: list[Any], cascade: bool, limits: _Limits, as_json: bool) -> Counts:
