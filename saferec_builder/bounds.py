@@ -3,10 +3,9 @@
 reads  texts, assignments, labels as they stand, gold
 gives  trait -> bound; the conversations nobody read but for the audit are the zone
 
-An audited conversation counts by its label. One that was drawn and has no label yet, or an unsure one, counts as if
-something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard ones open. So
-does one that was handed out for another reason and has no label yet. A sure proposal that is a label `auto` is not
-missed, read or not.
+A conversation that was read counts by its label, whatever it was handed out for. Without a label yet, or with an unsure
+one, it counts as if something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving
+hard ones open. A sure proposal that is a label `auto` is not missed, read or not.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -77,13 +76,13 @@ def bounds(
     found = {}
     for slug in slugs:
         here = sum(said.get(slug) == "present" for said in outside)
-        unread = sum(said.get(slug) is None for said in outside)
+        unread = sum(said.get(slug) not in ("absent", "present") for said in outside)
         told = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
         outcomes = tuple(int(verdict != "absent") for verdict in told)
         holes = sum(verdict not in ("absent", "present") for verdict in told)
         found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
     any_of = sum("present" in said.values() for said in outside)
-    unread = sum("present" not in said.values() and any(said.get(slug) is None for slug in slugs) for said in outside)
+    unread = sum("present" not in said.values() and not _clean(said, slugs) for said in outside)
     labelled = {subject for subject, _ in auto}
     doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
     holes = sum(
@@ -146,7 +145,7 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
     need = "read everything" if bound.more is None else f"{bound.more:,} more audits" if bound.more else ""
     if bound.more is None and bound.open:
-        need = f"{bound.open:,} handed out are not labelled yet"
+        need = f"{bound.open:,} handed out are not labelled yet, or unsure"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     told = f"<= {100 * bound.share:.1f} %"
@@ -156,7 +155,7 @@ def words(bound: Bound) -> str:
 def lowers_most(told: Told) -> str | None:
     """The one thing to do next: labels for what was handed out, then audits for the closest trait."""
     if told.pooled.open:
-        return f"{told.pooled.open:,} conversations were handed out and have no label yet: each counts as missed"
+        return f"{told.pooled.open:,} conversations were handed out and have no sure label yet: each counts as missed"
     open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
     if not open_:
         return None

@@ -38,7 +38,7 @@ class Audit:
     found: int  # positives among the units read outside the audit
     zone: int  # units that nobody reads but for the audit, the audited ones among them
     outcomes: tuple[int, ...]
-    open: int = 0  # units handed out to be read whose label is not there yet: they count as missed
+    open: int = 0  # units handed out to be read whose label is not there yet, or unsure: they count as missed
     holes: int = 0  # how many of the outcomes are a 1 without a label: they count as missed
 
 

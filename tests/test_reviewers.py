@@ -273,6 +273,17 @@ def test_what_an_audit_found_stays_in_the_sample_though_gold_is_made_of_it():
     assert bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs).traits["gore"] == before
 
 
+def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
+    # 100 found and 20 on which two people agreed that they are unsure: 20 of 120 may be missed, audited or not
+    text, given, said = world(120, 500, 500)
+    for n in range(20):
+        said[f"p{n}"]["gore"] = "unsure"
+    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
+    assert told.traits["gore"].open == told.pooled.open == 20
+    assert told.traits["gore"].share == told.pooled.share == 20 / 120
+    assert "20 handed out are not labelled yet, or unsure" in bounds.words(told.traits["gore"])
+
+
 def test_gold_is_told_apart_from_the_audit():
     text, given, said = world(20, 50, 100)
     gold = pl.DataFrame(
