@@ -23,6 +23,7 @@ DELTA = 0.05  # chance that a certificate is wrong
 GUESS = 0.25  # the bet: misses are about this share of what a certificate allows
 OVERHEAD = 1.2  # log E that the prior costs beside a bet that knew M
 ENOUGH = 4  # fewer positives than this in all, and no share of them can be told
+MOST = 1e6  # log E where no M is left that is too large: a number, since JSON has no infinity
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -84,9 +85,12 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     curve = shares(audit, alpha, delta, every=max(1, n // 100))
     told = float(curve.min()) if len(curve) else 1.0
     log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
-    facts = (n, x, audit.zone, audit.found, float(log_e))
+    if not audit.zone:  # all was handed out: nothing is left to be guessed, but for what is open
+        told = audit.open / max(audit.found + audit.open, 1)
+        log_e = MOST if told <= alpha else 0.0
+    facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST))
     if audit.found + audit.zone == 0:
-        return Bound(None, *facts, None, "nothing was read", audit.open)
+        return Bound(None, *facts, None, "nothing was found", audit.open)
     if audit.found + x < ENOUGH and n < audit.zone:
         more = needed(audit, alpha, delta)
         return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open)

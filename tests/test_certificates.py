@@ -1,5 +1,6 @@
 """Bounds on what was missed: against exact arithmetic, worlds whose truth is known, and too little data."""
 
+import json
 from math import comb, log
 
 import numpy as np
@@ -87,6 +88,21 @@ def test_everything_read_leaves_nothing_missed():
     assert (told.share, told.certified, told.more) == (0.0, True, 0)
 
 
+def test_where_all_was_handed_out_only_what_is_open_is_missed():
+    """No zone, so no audit: it said "at most 100 %, read everything" of a trait of which everything had been read."""
+    told = c.bound(c.Audit(found=57, zone=0, outcomes=()))
+    assert (told.share, told.certified, told.more) == (0.0, True, 0) and c.holm([told.log_e]) == [True]
+    # 3 of 60 wait: 5 % is allowed; 4 of 61 are more, and no audit could help
+    assert c.bound(c.Audit(57, 0, (), open=3)).share == 0.05
+    waits = c.bound(c.Audit(57, 0, (), open=4))
+    assert (waits.share, waits.more, waits.open) == (4 / 61, None, 4) and c.holm([waits.log_e]) == [False]
+
+
+def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
+    told = c.bound(c.Audit(found=30, zone=50, outcomes=(0,) * 50))
+    assert json.loads(json.dumps(vars(told), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
+
+
 def test_the_bound_falls_with_every_clean_audit_and_rises_with_none():
     audit = c.Audit(400, 8_000, (0,) * 300 + (1,) + (0,) * 900)
     shares = c.shares(audit)
@@ -163,7 +179,7 @@ def test_too_little_data_refuses_and_says_how_much_is_missing():
     rare = c.bound(c.Audit(found=10, zone=5_000, outcomes=(0,) * 100))
     assert not rare.certified
     assert rare.more > 4_000  # nothing may be missed at all: nearly everything has to be read
-    assert c.bound(c.Audit(0, 0, ())).why == "nothing was read"
+    assert c.bound(c.Audit(0, 0, ())).why == "nothing was found"
     with pytest.raises(ValueError, match="in a zone of 3"):
         c.bound(c.Audit(1, 3, (0,) * 4))
 
