@@ -215,13 +215,13 @@ def read_reply(
 
     settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt;
     asked: the traits that the request was about, where it was not about all.
-    `present` is no more than `unsure` where its evidence stands in a turn that gives orders: a person decides.
+    `present` is no more than `unsure` where any turn gives orders: whoever obeys it may quote another one as evidence.
     """
     if error := off_schema(content, taxonomy):
         return Reading(subject, [], Counter(), error, content[:2_000])
     kept: dict[str, dict[str, Any]] = {}
     rejected: Counter[str] = Counter()
-    suspect = set(orders(subject))
+    suspect = bool(orders(subject))
     for claim in Answer.model_validate_json(content).claims:
         spans, fault = _evidence(claim, subject)
         if asked is not None and claim.trait not in asked:
@@ -230,7 +230,7 @@ def read_reply(
         if fault:
             rejected[fault] += 1
         else:
-            if claim.verdict == "present" and suspect & {span["turn"] for span in spans}:
+            if claim.verdict == "present" and suspect:
                 claim = claim.model_copy(update={"verdict": "unsure"})
             kept[claim.trait] = _row(claim, spans, subject, (proposer, made_by or version()), taxonomy)
     return Reading(subject, list(kept.values()), rejected)
@@ -326,7 +326,7 @@ _LONG_TURN = 8_000
 
 
 def orders(subject: Subject) -> list[int]:
-    """Turns that seem to speak to a model or hide characters: nothing is `present` on their word alone."""
+    """Turns that seem to speak to a model or hide characters: beside them nothing is `present`."""
     return [
         n
         for n, (_, text) in enumerate(subject.turns)

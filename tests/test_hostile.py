@@ -178,6 +178,17 @@ def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: s
             assert frame.is_empty(), (how, attack[:60])
 
 
+@pytest.mark.parametrize("role", ["seeker", "recommender"])
+def test_an_order_makes_nothing_present_of_other_words(role: str) -> None:
+    """A model that obeys may quote what the seeker did say, in a turn that is calm."""
+    claim = {"trait": "gore", "evidence": [{"turn": 0, "quote": "A comedy"}], "form": "explicit", "confidence": 100}
+    answer = json.dumps({"claims": [claim | {"verdict": "present"}]})
+    for attack in ATTACKS:
+        subject = talk(attack, role)
+        (row,) = propose.read_reply(subject, answer, TAXONOMY, "m").proposals
+        assert row["verdict"] == ("unsure" if propose.orders(subject) else "present"), attack[:60]
+
+
 def test_most_orders_are_seen() -> None:
     """The flag is a help for people, not the wall: other tongues and codes pass it and meet the structure."""
     readable = ATTACKS[: ATTACKS.index("one\r\ntwo\rthree\x85four\u2028five\u2029six")]
