@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from saferec_builder import calibration, store, tables
 from saferec_builder.calibration import Truth
+from saferec_builder.cli import reading
+from saferec_builder.cli.truth import known
 from saferec_builder.demo import inputs
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, running
-from tests.test_propose_cli import Cli, answer
+from tests.test_propose_cli import Cli, answer, fill
 
 
 def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -71,6 +74,18 @@ def test_a_fit_needs_fifty_and_is_judged_on_the_other_half() -> None:
     before, after = calibration.held_out_ece(claims, truth)
     assert before is not None and after is not None and before > 0.3 and after < 0.15
     assert calibration.held_out_ece(claims[:49], truth) == (None, None)
+
+
+def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Workspace) -> None:
+    fill(workspace, "no blood", "blood?")
+    one = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "form": "explicit", "spans": [], "reviews": []}
+    rows = [
+        one | {"label": name, "subject": name, "digest": tables.digest(text), "method": method, "simulated": False}
+        for name, text, method in (("c0", "no blood", "agreed"), ("c1", "blood?", "auto"))
+    ]
+    store.append(workspace, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
+    truth = known(reading.world(workspace, False), "labels", by_rules=False)
+    assert (truth.of(("c0", "gore")), truth.of(("c1", "gore"))) == (True, None)
 
 
 # ---- the command

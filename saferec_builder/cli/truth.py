@@ -15,10 +15,12 @@ def known(world: Any, gold: str, *, by_rules: bool) -> Any:
 
 
 def _labels(world: Any) -> Any:
+    """Labels that people gave: one that is `auto` is a proposer's own claim, and would bear out whoever made it."""
     from saferec_builder import store, tables
     from saferec_builder.calibration import Truth
 
     frame = tables.last(store.read(world.ws, tables.LABELS).filter(kind=world.kind), "subject", "trait")
+    frame = frame.filter(frame["method"] != "auto")
     now = {(s.subject, s.digest) for s in world.subjects}
     rows = [r for r in frame.to_dicts() if (r["subject"], r["digest"]) in now]
     present: dict[tuple[str, str], Any] = {(r["subject"], r["trait"]): r for r in rows if r["verdict"] == "present"}
