@@ -143,9 +143,11 @@ def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> 
 
 def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
-    need = "read everything" if bound.more is None else f"{bound.more:,} more audits" if bound.more else ""
-    if bound.more is None and bound.open:
-        need = f"{bound.open:,} handed out are not labelled yet, or unsure"
+    need = f"{bound.more:,} more audits" if bound.more else ""
+    if bound.more is None:
+        need = "read everything" if bound.audited < bound.zone else ""
+        if waiting := bound.open + bound.holes:
+            need = f"{waiting:,} handed out are not labelled yet, or unsure"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     told = f"<= {100 * bound.share:.1f} %"
@@ -154,8 +156,8 @@ def words(bound: Bound) -> str:
 
 def lowers_most(told: Told) -> str | None:
     """The one thing to do next: labels for what was handed out, then audits for the closest trait."""
-    if told.pooled.open:
-        return f"{told.pooled.open:,} conversations were handed out and have no sure label yet: each counts as missed"
+    if waiting := told.pooled.open + told.pooled.holes:
+        return f"{waiting:,} conversations were handed out and have no sure label yet: each counts as missed"
     open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
     if not open_:
         return None

@@ -49,13 +49,14 @@ class Bound:
 
     share: float | None
     audited: int
-    misses: int
+    misses: int  # positives among the audited, and the holes
     zone: int
     found: int
     log_e: float  # evidence against a missed share above ALPHA
     more: int | None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
     open: int = 0
+    holes: int = 0  # of the audited: they have no sure label, and count as missed
 
     @property
     def certified(self) -> bool:
@@ -90,11 +91,12 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
         log_e = MOST if told <= alpha else 0.0
     facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST))
     if audit.found + audit.zone == 0:
-        return Bound(None, *facts, None, "nothing was found", audit.open)
+        return Bound(None, *facts, None, "nothing was found", audit.open, audit.holes)
     if audit.found + x < ENOUGH and n < audit.zone:
         more = needed(audit, alpha, delta)
-        return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open)
-    return Bound(told, *facts, 0 if told <= alpha else needed(audit, alpha, delta), open=audit.open)
+        return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open, audit.holes)
+    more = 0 if told <= alpha else needed(audit, alpha, delta)
+    return Bound(told, *facts, more, open=audit.open, holes=audit.holes)
 
 
 def shares(audit: Audit, alpha: float = ALPHA, delta: float = DELTA, every: int = 1) -> Floats:

@@ -86,7 +86,8 @@ def missed(
 
 
 def _bound(name: str, bound: Bound, words: Callable[[Bound], str]) -> Row:
-    facts = {"share": bound.share, "audited": bound.audited, "misses": bound.misses, "zone": bound.zone}
+    facts = {"share": bound.share, "audited": bound.audited, "zone": bound.zone}
+    facts |= {"held": bound.misses - bound.holes, "holes": bound.holes}  # nobody knows what an unlabelled one holds
     return {"name": name, "words": words(bound), "found": bound.found, "certified": bound.certified} | facts
 
 

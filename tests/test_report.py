@@ -14,7 +14,7 @@ import pytest
 
 from exports import plots
 from exports import report as page
-from saferec_builder import store, tables
+from saferec_builder import bounds, certificates, precision, store, tables, traits, workload
 from saferec_builder.cli.report import gather
 from saferec_builder.errors import ReleaseError, UsageError
 from tests.conftest import Ran
@@ -132,6 +132,17 @@ def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspac
     assert first.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
     assert ("given by a program" in first[:250]) == simulated
     assert ("real people's words" in body) == (not demo)
+
+
+def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(
+    workspace: store.Workspace,
+) -> None:
+    # 5 of 50 audited count as missed: two are positives, three have no label
+    bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
+    told = bounds.Told({}, bound, [], {"units_present": 0, "units_absent": 0})
+    missed = workload.missed(told, traits.load(), bounds.words, precision.words)
+    text = text_of(page.render(gather(workspace.root, None) | {"runs": [], "missed": missed}))
+    assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
 
 
 def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
