@@ -61,7 +61,8 @@ def escalated(
 def tally(samples: Sequence[Sequence[Row]]) -> list[Row]:
     """One row per trait that any of several readings of a text claims; a reading that is silent says absent.
 
-    confidence is the share of the votes for the verdict; form and spans are those of the first reading with it.
+    confidence is the share of the votes for the verdict (of `unsure`, for present, a single vote at least); form and
+    spans are those of the first reading with it. Where none says `unsure` itself, its evidence is the first there is.
     """
     traits = dict.fromkeys(row["trait"] for rows in samples for row in rows)
     return [_vote([next((r for r in rows if r["trait"] == t), None) for rows in samples], t) for t in traits]
@@ -74,7 +75,8 @@ def _vote(votes: Sequence[Row | None], trait: str) -> Row:
     named = [row for row in votes if row is not None]
     first = next((row for row in named if row["verdict"] == verdict), None)
     like: Mapping[str, Any] = first or {**named[0], "spans": []}
-    spans = like["spans"] or (named[0]["spans"] if verdict == "unsure" else [])
+    evidence = next((row["spans"] for row in named if row["spans"]), [])
+    spans = like["spans"] or (evidence if verdict == "unsure" else [])
     share = counts[verdict] / len(votes) if verdict != "unsure" else max(present, 1 / len(votes))
     form = like["form"] if verdict == "present" else None
     return {**like, "trait": trait, "verdict": verdict, "form": form, "spans": spans, "confidence": share}

@@ -139,6 +139,13 @@ def test_a_tally_counts_silence_as_absent() -> None:
     assert tallied([row("present")], [row("present")], [], []) == ("unsure", 0.5, None)  # two of four: no majority
 
 
+def test_a_vote_without_a_majority_keeps_the_evidence_that_there_is() -> None:
+    row = {"trait": "gore", "form": None, "confidence": 0.5}
+    said = [row | {"verdict": "absent", "spans": []}], [row | {"verdict": "present", "spans": [{"turn": 0}]}]
+    made = votes.tally(said)[0]  # one of two each: nobody's `unsure`, and the first has no evidence
+    assert (made["verdict"], made["spans"]) == ("unsure", [{"turn": 0}])
+
+
 # ---- money
 
 
