@@ -150,7 +150,7 @@ def words(bound: Bound) -> str:
             need = f"{waiting:,} handed out are not labelled yet, or unsure"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
-    told = f"<= {100 * bound.share:.1f} %"
+    told = certificates.at_most(bound.share)
     return f"{told} (certified)" if bound.certified else f"{told} ({need} for {100 * certificates.ALPHA:.0f} %)"
 
 

@@ -300,6 +300,11 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     return int(np.argmin(read + share * (len(p) - 1 - read)))
 
 
+def at_most(share: float) -> str:
+    """`<= 4.3 %`: rounded up, for what is not exceeded may not be told smaller than it is."""
+    return f"<= {ceil(1000 * share - 1e-9) / 10:.1f} %"
+
+
 def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
     """The rate of wrong answers on gold units that is not exceeded, at any time; None without units.
 

@@ -137,4 +137,4 @@ def words(told: FalseShare) -> str:
     need = "recheck all" if told.more is None else f"{told.more:,} more rechecks"
     if told.share is None:
         return f"n/a ({need})"
-    return f"<= {100 * told.share:.1f} %" + (" (certified)" if told.certified else f" ({need})")
+    return certificates.at_most(told.share) + (" (certified)" if told.certified else f" ({need})")

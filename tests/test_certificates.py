@@ -327,6 +327,12 @@ def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
         assert c.plan(found, odds, alpha, delta) == min(range(len(odds) + 1), key=cost)
 
 
+def test_a_bound_in_words_is_never_less_than_the_bound():
+    told = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
+    # 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate promises
+    assert told == ["<= 0.0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]
+
+
 def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
     # 13 decoys, 5 accepted is the border: P(X >= 5 | 13, 0.1) = 0.65 %, P(X >= 4) = 3.4 %;
     # who accepts 70 % reaches 5 in 99.6 % of cases
