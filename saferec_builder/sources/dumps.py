@@ -1,7 +1,8 @@
 """Blocks of whole lines out of a large dump, plain or .zst (windows up to 2 GiB), nearly as fast as it unpacks.
 
-Unpacking takes longest, so it runs some blocks ahead in a thread of its own that does little else. A line that is too
-long is passed over and told; a frame that cannot be unpacked ends the file, and what came before it counts.
+Unpacking takes longest, so it runs some blocks ahead in a thread of its own that does little else, into a few buffers
+that go round: fresh ones would cost a tenth of the time. A line that is too long is passed over and told; a frame that
+cannot be unpacked ends the file, and what came before it counts.
 """
 
 from collections import deque
@@ -19,24 +20,28 @@ _BLOCK = 1 << 20  # larger ones fall out of the caches and of the heap
 _AHEAD = 8  # blocks: on a busy machine each wait for the other thread is a turn lost
 _FEED = 64 << 10  # packed bytes at a time: at most what these hold is lost with a frame that breaks
 LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 characters
-_TOO_LONG = bytearray()  # stands for a line that is too long
+_TOO_LONG = memoryview(b"")  # stands for a line that is too long
 _SPARE = 64 << 10  # bytes left free before those that are read, for the line that began before them
 _SEAL = b"whole " * 20  # packed it has not these bytes: a frame that was cut cannot take them in for its own
 _NONE = np.empty(0, np.int64)
+_Room = bytearray | bytes
 
 
 @dataclass
 class Block:
-    """Lines number `first` and on: line n of the block ends before data[ends[n]]; what comes after the last is none."""
+    """Lines number `first` and on: line n of the block ends before data[ends[n]]; what comes after the last is none.
+
+    `data` holds until the next block is asked for: then others are unpacked over it.
+    """
 
     first: int
-    data: bytearray = field(default_factory=bytearray)
+    data: memoryview = _TOO_LONG
     ends: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # (line, reason, detail)
 
     def lines(self, which: NDArray[np.int64]) -> list[bytes]:
         """The lines of these numbers, without their ends."""
-        last, data = self.ends[which].tolist(), memoryview(self.data)
+        last, data = self.ends[which].tolist(), self.data
         first = np.where(which > 0, self.ends[which - 1] + 1, 0).tolist()
         return [bytes(data[a:b]) for a, b in zip(first, last, strict=True)]
 
@@ -45,6 +50,7 @@ def blocks(path: Path) -> Iterator[Block]:
     """Every line once, in order. The last block tells why the file could not be read to its end, if so."""
     number, broken = 1, list[str]()
     source = _chunks(path, broken)
+    marks = np.empty(_SPARE + _BLOCK, np.bool_)
     with ThreadPoolExecutor(1) as ahead:
         coming = deque(ahead.submit(next, source, None) for _ in range(_AHEAD))
         while (chunk := coming.popleft().result()) is not None:
@@ -53,7 +59,9 @@ def blocks(path: Path) -> Iterator[Block]:
                 yield Block(number, faults=[(number, "line too long", f"more than {LONGEST:,} bytes")])
                 number += 1
                 continue
-            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            codes = np.frombuffer(chunk, np.uint8)
+            room = marks[: codes.size] if codes.size <= marks.size else None
+            ends = np.flatnonzero(np.equal(codes, ord("\n"), out=room))
             yield Block(number, chunk, ends)
             number += ends.size
     for detail in broken:
@@ -77,26 +85,32 @@ def _is_object(line: bytes) -> bool:
     return not line or (line.startswith(b"{") and line.endswith(b"}"))
 
 
-def _chunks(path: Path, broken: list[str]) -> Iterator[bytearray]:
+def _chunks(path: Path, broken: list[str]) -> Iterator[memoryview]:
     """About _BLOCK bytes of whole lines at a time, and _TOO_LONG for a line that is."""
     rest, skipping = b"", False
-    for chunk in _parts(path, broken):
-        chunk[:_SPARE] = rest
+    rooms = deque(bytearray(_SPARE + _BLOCK) for _ in range(_AHEAD + 1))  # those ahead, and the one being read
+    for part, size in _parts(path, rooms, broken):
+        room: _Room = part
+        start = _SPARE - len(rest)
+        if start >= 0:
+            part[start:_SPARE] = rest
+        else:
+            room, start, size = rest + part[_SPARE:size], 0, size - start
         if skipping:  # inside a line that is too long
-            at = chunk.find(b"\n")
+            at = room.find(b"\n", start, size)
             if at < 0:
-                rest = bytes(chunk[-len(_SEAL) :])
+                rest = bytes(room[max(start, size - len(_SEAL)) : size])
                 continue
             yield _TOO_LONG
-            del chunk[: at + 1]
-        at = chunk.rfind(b"\n") + 1
-        rest = bytes(chunk[at:])
+            start = at + 1
+        at = max(start, room.rfind(b"\n", start, size) + 1)
+        rest = bytes(room[at:size])
         skipping = len(rest) > LONGEST
         if skipping:
             rest = rest[-len(_SEAL) :]
-        del chunk[at:]
-        if chunk:
-            yield chunk
+        if at > start:
+            rooms.rotate(-1)
+            yield memoryview(room)[start:at]
     if path.suffix == ".zst" and not broken:
         if not rest.endswith(_SEAL):
             broken.append("corrupt zst frame: the file ends inside it")
@@ -104,13 +118,13 @@ def _chunks(path: Path, broken: list[str]) -> Iterator[bytearray]:
     if skipping:
         yield _TOO_LONG
     elif rest:
-        yield bytearray(rest + b"\n")
+        yield memoryview(rest + b"\n")
 
 
-def _parts(path: Path, broken: list[str]) -> Iterator[bytearray]:
-    """The bytes of a file, unpacked, _BLOCK at a time behind _SPARE free ones; the last of a whole .zst are _SEAL.
+def _parts(path: Path, rooms: deque[bytearray], broken: list[str]) -> Iterator[tuple[bytearray, int]]:
+    """(rooms[0], size), over and over: the next bytes of the file, unpacked, are rooms[0][_SPARE:size].
 
-    Where it cannot be read to its end, `broken` gets the reason.
+    The last of a whole .zst end with _SEAL. Where it cannot be read to its end, `broken` gets the reason.
     """
     import zstandard
 
@@ -118,7 +132,7 @@ def _parts(path: Path, broken: list[str]) -> Iterator[bytearray]:
         with open(path, "rb") as file:
             source, more = _unpacked(file) if path.suffix == ".zst" else file, True
             while more and not broken:
-                part, size = bytearray(_SPARE + _BLOCK), _SPARE
+                part, size = rooms[0], _SPARE
                 with memoryview(part) as room:
                     try:
                         while size < len(part) and (got := source.readinto1(room[size:])):
@@ -126,8 +140,7 @@ def _parts(path: Path, broken: list[str]) -> Iterator[bytearray]:
                     except zstandard.ZstdError as fault:
                         broken.append(f"corrupt zst frame: {fault}")
                 more = size == len(part)
-                del part[size:]
-                yield part
+                yield part, size
     except OSError as fault:
         broken.append(f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}")
 
