@@ -75,7 +75,7 @@ def _vote(votes: Sequence[Row | None], trait: str) -> Row:
     named = [row for row in votes if row is not None]
     first = next((row for row in named if row["verdict"] == verdict), None)
     like: Mapping[str, Any] = first or {**named[0], "spans": []}
-    evidence = next((row["spans"] for row in named if row["spans"]), [])
+    evidence: list[Any] = next((row["spans"] for row in named if row["spans"]), [])
     spans = like["spans"] or (evidence if verdict == "unsure" else [])
     share = counts[verdict] / len(votes) if verdict != "unsure" else max(present, 1 / len(votes))
     form = like["form"] if verdict == "present" else None
