@@ -131,7 +131,7 @@ Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
 
 
 def _by_reviewer(pairs: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
-    """Of a reviewer's new reviews on labels that were decided before, how many say what the label then became."""
+    """Of a reviewer's new reviews on labels that were decided before, how many say something else than it did."""
     again = reviews.filter(pl.col("role") == "reviewer").join(
         pairs, left_on=["subject", "trait"], right_on=_UNIT, how="inner", suffix="_was"
     )
@@ -153,7 +153,7 @@ def _against_others(kind: str, counts: Mapping[str, tuple[int, int]]) -> Iterabl
     changed, of = (sum(pair[i] for pair in counts.values()) for i in (0, 1))
     for name, (mine, n) in counts.items():
         others, rest = changed - mine, of - n
-        if mine and rest:
+        if rest:  # also where nothing changed: Holm has to know of how many places this is the worst
             # the others' rate, a little above what was seen of it: it is an estimate too
             rate = (others + 1 + math.sqrt(others)) / (rest + 2)
             yield _tail(mine, n, min(rate, 1.0)), kind, name, mine, n
@@ -161,7 +161,7 @@ def _against_others(kind: str, counts: Mapping[str, tuple[int, int]]) -> Iterabl
 
 def _tail(k: int, n: int, p: float) -> float:
     """P(X >= k) of a binomial with n draws."""
-    if p >= 1:
+    if p >= 1 or k == 0:
         return 1.0
     logs = (
         math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)

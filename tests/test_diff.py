@@ -77,6 +77,18 @@ def test_an_honest_update_raises_no_alarm():
     assert false <= 0.05 * TRIALS
 
 
+@pytest.mark.parametrize("flips", [1, 2])
+def test_a_flip_or_two_in_a_large_release_are_no_pile(flips):
+    """25 traits of 40 labels. One flip: elsewhere 0 of 960, taken for 1 / 962; P(X >= 1 of 40) = 4 %, in any of 25."""
+    units = [(f"c{n}", f"trait{t}") for t in range(25) for n in range(40)]
+    rows = [(*unit, "present", "present", "old", "old") for unit in units]
+    for t in range(flips):
+        rows[40 * t] = (*units[40 * t], "present", "absent", "old", "new")
+    pairs = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    changed = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
+    assert diff.alarms(pairs, changed, pl.DataFrame(schema=SAID)) == []
+
+
 def test_a_tail_by_hand():
     # two heads or more of three fair throws: 3/8 + 1/8
     assert diff._tail(2, 3, 0.5) == pytest.approx(0.5)
