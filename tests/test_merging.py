@@ -1,5 +1,7 @@
 """Which rows are one item: small shelves, one rule each."""
 
+import itertools
+
 import polars as pl
 import pytest
 
@@ -70,6 +72,23 @@ def test_two_imdb_ids_are_never_one_item():
     chain = [("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "X", 2, ["imdb:tt0000002", "tmdb:6"])]
     items, _ = merged(*chain, ("csv:c", "X", 1, ["tmdb:5", "tmdb:6"]))
     assert sorted(sum(ref.startswith("imdb:") for ref in refs) for refs in items["refs"]) == [1, 1]
+
+
+def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
+    def shelves(*rows):
+        for order in itertools.permutations(rows):
+            for turned in (False, True):
+                every = [(*row[:3], row[3][::-1] if turned else row[3]) for row in order]
+                yield {frozenset(refs) for refs in merged(*every)[0]["refs"]}
+
+    # c has the ids of two films: one of them it is, and always the same
+    two = [("csv:a", "Emma", 1996, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:6"])]
+    found = list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5", "tmdb:6"])))
+    assert [items == found[0] for items in found] == [True] * 12
+    # an id that two films share says of c only that it is one of them: it is neither
+    two = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
+    alone = {frozenset((own, *refs)) for own, _, _, refs in two} | {frozenset(("ddd:c", "tmdb:5"))}
+    assert list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5"]))) == [alone] * 12
 
 
 def test_a_later_source_renames_no_item():

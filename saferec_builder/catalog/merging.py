@@ -141,7 +141,7 @@ def _grouped(keyed: pl.DataFrame) -> _Groups:
     every = keyed.filter(pl.col("touched")).to_dicts()
     groups = _Groups(every)
     refs = ((ref, n) for n, row in enumerate(every) if row["free"] for ref in {row["ref"], *(row["refs"] or ())})
-    for ref, sharing in _sharing(sorted(refs, key=lambda pair: pair[0][:5] != "imdb:")).items():
+    for ref, sharing in _sharing(sorted(refs, key=lambda pair: (pair[0][:5] != "imdb:", pair[0]))).items():
         _by_id(groups, ref, sharing)
     for _, sharing in _sharing((row["key"], n) for n, row in enumerate(every)).items():
         _by_title(groups, sharing)
@@ -149,12 +149,27 @@ def _grouped(keyed: pl.DataFrame) -> _Groups:
 
 
 def _by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
-    for n, later in enumerate(sharing):
-        agreeing = [first for first in sharing[:n] if agree(groups.rows[first], groups.rows[later])]
-        for first in agreeing:
-            groups.join(first, later, ref)
-        if n and not agreeing:
-            groups.refused.append((later, sharing[0], ref))
+    agreeing = [
+        (first, later)
+        for n, later in enumerate(sharing)
+        for first in sharing[:n]
+        if agree(groups.rows[first], groups.rows[later])
+    ]
+    torn = _torn(groups, agreeing)
+    joining = [pair for pair in agreeing if torn.isdisjoint(pair)]
+    for first, later in joining:
+        groups.join(first, later, ref)
+    met = {later for _, later in joining}
+    groups.refused += [(later, sharing[0], ref) for later in sharing[1:] if later not in met]
+
+
+def _torn(groups: _Groups, agreeing: Sequence[tuple[int, int]]) -> set[int]:
+    """Rows without an IMDb id that agree with rows of two: either could be meant, and the order of rows may not say."""
+    films: dict[int, set[frozenset[str]]] = {}
+    for one, other in (*agreeing, *((later, first) for first, later in agreeing)):
+        if not groups.imdb[groups.root(one)]:
+            films.setdefault(one, set()).add(frozenset(groups.imdb[groups.root(other)]))
+    return {n for n, found in films.items() if len(found - {frozenset()}) > 1}
 
 
 def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
