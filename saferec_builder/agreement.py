@@ -29,7 +29,8 @@ def alphas(votes: pl.DataFrame) -> pl.DataFrame:
     """One row per kind and trait; `units` have two votes or more, the others say nothing about agreement.
 
     alpha is null with one value only or fewer than two such units; low and high are the 95 % percentile interval
-    over units drawn with replacement, null with it or where under half of the draws have an alpha.
+    over units drawn with replacement, null with it, where under half of the draws have an alpha, or where no unit has
+    a disagreement: then no draw has one either, and 1.00 to 1.00 would be claimed of three units.
     """
     values = votes["verdict"].unique().sort().to_list()
     units = votes.group_by("kind", "trait", "subject").agg(
@@ -55,6 +56,8 @@ def alpha(
     if units < 2 or (counts.sum(axis=0) > 0).sum() < 2:
         return units, None, None, None
     point = float(_alpha(counts, alike[None, :])[0])
+    if point == 1:
+        return units, point, None, None
     drawn = _alpha(counts, np.random.default_rng(0).multinomial(units, alike / units, size=DRAWS))
     told = drawn[~np.isnan(drawn)]
     if len(told) < DRAWS / 2:

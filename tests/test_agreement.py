@@ -71,6 +71,14 @@ def test_the_interval_covers_the_truth_and_narrows_with_more_units():
     assert (large["high"] - large["low"]) / (small["high"] - small["low"]) == pytest.approx(1 / 3, abs=0.06)
 
 
+def test_full_agreement_has_no_interval():
+    # 9 units absent, 3 present, all alike: every draw of them has alpha 1, which says nothing of the next unit
+    verdicts = ["absent"] * 9 + ["present"] * 3
+    rows = [(f"u{n}", who, verdict) for n, verdict in enumerate(verdicts) for who in ("ann", "bo")]
+    told = alphas(votes(*rows)).row(0, named=True)
+    assert (told["units"], told["alpha"], told["low"], told["high"]) == (12, 1.0, None, None)
+
+
 def test_traits_and_kinds_are_told_apart():
     same = [("u1", "ann", "present"), ("u1", "bo", "present"), ("u2", "ann", "absent"), ("u2", "bo", "absent")]
     clash = [("u1", "ann", "present"), ("u1", "bo", "absent"), ("u2", "ann", "absent"), ("u2", "bo", "present")]
