@@ -159,6 +159,21 @@ def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(
     assert ask().json["added"] == 5 and len(double.batches) == 1
 
 
+def test_what_is_fetched_again_is_billed_once(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+    """The answers came, and the file of what has none did not: the next run fetches both."""
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nretries = 0\n"))
+    fill(workspace, *TEXTS, "this one expires")
+    double.end = "expired"
+    double.breaks = ["/v1/files/file-2/content"] * 4  # file-0 is what was sent, file-1 the answers
+    ran = ask()
+    assert ran.code == 1 and "cannot fetch a batch" in ran.err
+    double.breaks.clear()
+    ran = ask().json
+    assert (ran["added"], ran["dropped"], len(double.batches)) == (5, {"not answered": 1}, 1)
+    assert store.read(workspace, tables.SPEND)["requests"].sum() == 5 + 1
+
+
 @pytest.mark.parametrize("page", [b"<p>log in</p>", b"[1]", b"{}", b'"text"'])
 def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, page: bytes

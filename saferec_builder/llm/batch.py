@@ -148,8 +148,10 @@ class _Desk:
                 if told.status in OVER:
                     break
                 await asyncio.sleep(poll)
-            for file in filter(None, (told.output_file_id, told.error_file_id)):
-                await self._fetch(file)
+            # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
+            files = filter(None, (told.output_file_id, told.error_file_id))
+            for reply in [reply for file in files for reply in await self._fetched(file)]:
+                self.take(reply)
             for fault in getattr(told.errors, "data", None) or []:
                 self.why = f", {told.status}: {str(getattr(fault, 'message', fault))[:200]}"
             self.note(replace(entry, state="done"))
@@ -161,12 +163,10 @@ class _Desk:
                 return replace(entry, state="submitted", remote=batch.id)
         return None
 
-    async def _fetch(self, file: str) -> None:
+    async def _fetched(self, file: str) -> list[Reply]:
         told = await self._said("fetch", self.client.files.content(file), "response")
-        text = self.wire.text(told.response)
-        for line in text.split("\n"):  # an answer may hold other line ends, such as U+2028
-            if reply := reply_of(line, self.server):
-                self.take(reply)
+        lines = self.wire.text(told.response).split("\n")  # an answer may hold other line ends, such as U+2028
+        return [reply for line in lines if (reply := reply_of(line, self.server))]
 
     async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
         """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
