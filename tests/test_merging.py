@@ -149,6 +149,21 @@ def test_a_merge_can_be_undone_and_done_again():
         catalog.ruling(rows, "csv:z", apart=True)
 
 
+def test_a_row_that_is_set_apart_leaves_the_id_to_the_others():
+    """ReDial's wrong id took IMDb's id from two sources that agree on it, and with it every warning under that id."""
+    heat = [("movielens:6", "Heat", 1995, ["imdb:tt1"]), ("csv:h", "Heat", 1995, ["imdb:tt1"])]
+    rows = shelf(*heat, ("redial:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
+    own = tables.digest("item", "movielens", "6")
+    assert "imdb:tt1" not in catalog.merge(rows)[1]["ref"]
+    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, "redial:2", apart=True)]))[1].iter_rows())
+    assert links["imdb:tt1"] == own
+    assert links["tmdb:5"] == tables.digest("item", "redial", "2")  # nobody else claims it
+    # the row of the id's own source keeps it, also apart
+    rows = shelf(*heat, ("imdb:tt1", "Heat", 1995, ["imdb:tt1"]))
+    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, "imdb:tt1", apart=True)]))[1].iter_rows())
+    assert links["imdb:tt1"] == tables.digest("item", "imdb", "tt1")
+
+
 def test_a_game_without_a_year_is_the_one_game_of_its_title():
     game = {"domain": "game"}
     tetris = [("csv:a", "Tetris", 1989, [], game), ("esrb:b", "TETRIS®", None, [], game)]

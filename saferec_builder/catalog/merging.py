@@ -78,17 +78,24 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     groups = _grouped(keyed)
     alone = _singles(keyed.filter(~pl.col("touched")))
     merged = [[groups.rows[n] for n in members] for members in groups.members()]
-    several = pl.DataFrame([_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS})
+    several = pl.DataFrame(
+        [_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS, "free": pl.Boolean}
+    )
     items = pl.concat([alone, several]).sort("n")
     return items.select(ITEMS.names()), _links(items)
 
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
-    """LINKS; an id that several items claim belongs to the row of its own source, or to nobody."""
-    claimed = items.select("item", "own", ref="refs").explode("ref")
-    held = claimed.filter(~pl.col("ref").is_duplicated() | pl.col("ref").is_in(pl.col("own")))
-    itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")
-    return pl.concat([held.select("ref", "item"), itself])  # `item:ID` is how reviews name one
+    """LINKS; an id that several items claim belongs to the row of its own source, or to nobody.
+
+    A row that a person set apart claims nothing that another does.
+    """
+    claimed = items.select("item", "own", "free", ref="refs").explode("ref")
+    alone, shared = claimed.filter(~pl.col("ref").is_duplicated()), claimed.filter(pl.col("ref").is_duplicated())
+    claim = pl.when(pl.col("ref").is_in(pl.col("own"))).then(2).otherwise(pl.col("free").cast(pl.Int32))
+    first = shared.filter(claim == claim.max().over("ref")).filter(~pl.col("ref").is_duplicated())
+    itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")  # how reviews name one
+    return pl.concat([alone.select("ref", "item"), first.select("ref", "item"), itself])
 
 
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
@@ -254,6 +261,7 @@ def _singles(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("genres").fill_null([]).list.unique(maintain_order=True),
         pl.when(pl.col("plot") != "").then("plot"),
         pl.concat_list("ref").alias("own"),
+        "free",
     )
 
 
@@ -276,6 +284,7 @@ def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "genres": list(reversed(genres.values())),
         "plot": next((row["plot"] for row in rows if row["plot"]), None),
         "own": [_ref(row) for row in rows],
+        "free": True,
     }
 
 
