@@ -56,7 +56,13 @@ def funnel(
             lambda c: "handed out, no answer that stands" if c in sent else "not handed out",
             "reviewed, but not read by a proposer",
         ),
-        _step("With a verdict", reviewed, settled, lambda _: "reviewers too few or not of one mind"),
+        _step(
+            "With a verdict",
+            reviewed,
+            settled,
+            lambda _: "reviewers too few or not of one mind",
+            "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
+        ),
     ]
     return steps if released is None else steps + _released(settled, released, _reasons(drops, "release"))
 
@@ -121,10 +127,12 @@ def methods(labels: pl.DataFrame) -> dict[str, int]:
 
 
 def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Each proposer against the labels: {kind, proposer, version, read, total, traits: [rates per trait]}.
+    """Each proposer against people's labels: {kind, proposer, version, read, total, traits: [rates per trait]}.
 
-    Found and missed count on the texts that this proposer read; a claim without a settled label is `open`.
+    Found and missed count on the texts that this proposer read; a claim without a settled label is `open`, and so is
+    one that became a label `auto`: it would bear itself out.
     """
+    labels = labels.filter(pl.col("method") != "auto")
     keys = ["kind", "proposer", "version"]
     made = []
     for (kind, proposer, version), texts in sorted(readings.group_by(keys), key=lambda pair: pair[0]):

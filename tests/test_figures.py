@@ -112,6 +112,17 @@ def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
     assert (by_trait["needles"]["open"], by_trait["needles"]["precision"], told[0]["read"]) == (1, None, 3)
 
 
+def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
+    # a was read and refused, b is `auto`: of what people judged none is right, which were 1 of 2
+    told = figures.proposers(
+        frame(tables.PROPOSALS, claim(A), claim(B)),
+        frame(tables.READINGS, reading(A), reading(B)),
+        labels(label(A, verdict="absent"), label(B, method="auto")),
+        TAXONOMY,
+    )[0]["total"]
+    assert (told["right"], told["wrong"], told["open"], told["precision"]["mean"]) == (0, 1, 1, 0.0)
+
+
 def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
     old = dict(A, digest="older")
     told = figures.proposers(
