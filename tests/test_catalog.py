@@ -187,6 +187,24 @@ def test_reviewers_settle_what_is_open():
     assert verdict(said(review("no"), review(None))) == (None, "unknown")  # taken back
 
 
+def test_what_was_said_of_a_row_is_said_of_the_item_that_it_becomes_part_of():
+    """Two rows were reviewed as two items; then a source with both ids makes them one."""
+    first, later = tables.digest("item", "csv", "a"), tables.digest("item", "demo", "b")
+    rows = [("csv:a", "Alien", 1979, ["tmdb:1"]), ("demo:b", "Alien", 1980, ["redial:2"])]
+    joined = merged(*rows, ("movielens:3", "Alien", 1979, ["tmdb:1", "redial:2"]))
+    assert (merged(*rows)[0].height, joined[0]["item"].to_list()) == (2, [first])
+
+    def word(*answers):
+        told = [statement(f"item:{item}", "gore", "review", source="review", answer=a) for item, a in answers]
+        return violations.verdict(catalog.risks(*joined, said(*told), TAXONOMY)[0], first, ["gore"])
+
+    assert word((later, "yes")) == "violated"
+    assert word((later, "no")) == "clear"
+    # of two items that have become one the worse word counts, whoever spoke last
+    assert word((later, "yes"), (first, "no")) == word((first, "no"), (later, "yes")) == "violated"
+    assert word((later, "yes"), (later, "no"), (first, "no")) == "clear"  # each item's last word
+
+
 def test_a_users_own_taxonomy_asks_its_own_questions():
     from dataclasses import replace
 

@@ -26,7 +26,8 @@ def risks(
 
     Of one source's and page's statements on an item and topic the last counts, and votes of several add up. A
     clear answer weighs as P(yes) = 1 or 0; where answers and votes differ, the worse one counts; so does the worse
-    of two severities. Of the reviews of an item and trait the last counts.
+    of two severities. Of the reviews of an item and trait the last counts; where two items that were reviewed have
+    become one, the worse.
     """
     said = statements(items, links, warnings)
     risk = np.full((items.height, len(taxonomy.traits)), np.nan)
@@ -59,7 +60,8 @@ def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame)
     keyed = warnings.with_columns(key=topic_key())
     latest = keyed.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
     latest = latest.join(numbers, "item", maintain_order="left")
-    return tables.last(latest, "item", "kind", "key", "source", "url")
+    page = pl.when(pl.col("kind") == "review").then("ref").otherwise("url")  # what was read: an item has no page
+    return tables.last(latest.with_columns(page=page), "item", "kind", "key", "source", "page").drop("page")
 
 
 def topic_key() -> pl.Expr:
@@ -114,9 +116,10 @@ def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
 
 def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
     """1 where people said that the item breaks the trait, -1 where they said that it does not, else 0."""
-    review = tables.last(said.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug)), "item")
+    review = said.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug))
     answers = np.zeros(n, np.int8)
-    answers[review["row"].to_numpy()] = review["answer"].replace_strict({"yes": 1, "no": -1}, default=0).to_numpy()
+    for answer, code in (("no", -1), ("yes", 1)):  # the worse one last: it stays
+        answers[review.filter(answer=answer)["row"].to_numpy()] = code
     return answers
 
 

@@ -82,7 +82,7 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         [_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS, "free": pl.Boolean}
     )
     items = pl.concat([alone, several]).sort("n")
-    return items.select(ITEMS.names()), _links(items)
+    return items.select(ITEMS.names()), pl.concat([_links(items), _names_before(merged)])
 
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
@@ -96,6 +96,12 @@ def _links(items: pl.DataFrame) -> pl.DataFrame:
     first = shared.filter(claim == claim.max().over("ref")).filter(~pl.col("ref").is_duplicated())
     itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")  # how reviews name one
     return pl.concat([alone.select("ref", "item"), first.select("ref", "item"), itself])
+
+
+def _names_before(merged: Sequence[Sequence[Mapping[str, Any]]]) -> pl.DataFrame:
+    """LINKS of what rows were named before they became part of an item: a review of one is a review of it."""
+    named = [(f"item:{_named(row)}", _named(rows[0])) for rows in merged for row in rows[1:]]
+    return pl.DataFrame(named, schema=LINKS, orient="row")
 
 
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
