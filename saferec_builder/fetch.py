@@ -55,7 +55,7 @@ def media(site: Site, item: Mapping[str, Any]) -> dict[str, Any] | None:
     """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item."""
     imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
     number = _by_imdb(site, imdb) if imdb else None
-    number = number or _by_title(site, item)
+    number = number or _by_title(site, item, imdb)
     if number is None:
         return None
     found = _get(site, f"/media/{number}")
@@ -70,10 +70,12 @@ def _by_imdb(site: Site, imdb: str) -> str | None:
     return str(found[0]["id"]) if len(found) == 1 else None
 
 
-def _by_title(site: Site, item: Mapping[str, Any]) -> str | None:
-    """The item of this title and year; of several that fit none."""
+def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> str | None:
+    """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
     rows = []
     for found in _search(site, {"q": item["title"]}):
+        if imdb and found.get("imdbId") not in (imdb, None, ""):
+            continue
         year = str(found.get("releaseYear") or "")
         told = found.get("itemType")
         kind = KINDS.get(str(told.get("name", "Movie") if isinstance(told, dict) else "Movie").casefold(), "")

@@ -142,6 +142,14 @@ def test_ddd_answers(tmp_path):
         ddd.read(file(tmp_path, "d.json", "[1]"))
 
 
+def test_an_answer_under_another_id_is_not_that_of_the_item_that_was_asked_for(tmp_path):
+    """Two films "Emma" of 1996: the site has one of them, and what it says of it is nothing on the other."""
+    emma = media(7, "Emma", "1996", "tt0116191", [("Does the dog die", 0, 50)])
+    for ids, kept in ((["imdb:tt0118308", "tmdb:5"], []), (["imdb:tt0116191", "tmdb:5"], ["tmdb:5"])):
+        read = ddd.read(file(tmp_path, "d.json", json.dumps({"retrieved": "2026-01-02", "ids": ids, "media": emma})))
+        assert read.items.rows["refs"].to_list() == [["imdb:tt0116191", *kept]]
+
+
 def test_ddd_clear_answers(tmp_path):
     text = (
         "imdbId,title,year,Clear Yes: Does the dog die,Clear No: Does the dog die,Clear Yes: Are there ghosts\n"

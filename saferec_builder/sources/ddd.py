@@ -88,12 +88,19 @@ def _media(place: str, raw: dict[str, Any]) -> Rows:
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
     ids += [f"tmdb:{row.tmdbId}"] if re.fullmatch(r"0*[1-9][0-9]{0,11}", row.tmdbId or "") else []
     asked = raw.get("ids")  # of the item that was asked for
-    ids += [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
+    wanted = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
+    ids += wanted if _agree(ids, wanted) else []  # else the site answered with another item
     about: dict[str, Any] = {"domain": KINDS[kind], "title": row.name, "year": year, "refs": ids}
     made: Rows = [items.item(SOURCE, row.id, place, **about)]
     for stat in row.topicItemStats:
         made += _votes(place, row, stat, raw.get("retrieved"))
     return made
+
+
+def _agree(ids: list[str], wanted: list[str]) -> bool:
+    """No collection of which both name an item names two."""
+    held = {ref.partition(":")[0]: ref for ref in ids}
+    return all(held.get(ref.partition(":")[0], ref) == ref for ref in wanted)
 
 
 def _votes(place: str, row: _Item, raw: Any, retrieved: Any) -> Rows:
