@@ -166,6 +166,9 @@ def test_ddd_clear_answers(tmp_path):
         ("title:Big (1988)", "Are there ghosts", "yes"),
     ]
     assert read.items.drops["reason"].to_list() == ["no clear answer", "no title"]
+    for columns in ("Clear Yes: A,Clear No: A", "Clear No: A,Clear Yes: A"):  # both: yes counts, for the last word does
+        both = ddd.read(file(tmp_path, "both.csv", f"imdbId,{columns}\ntt1,1,1\n")).warnings.rows
+        assert both["answer"].to_list() == ["no", "yes"]
     with pytest.raises(SourceError, match="no column such as 'Clear Yes"):
         ddd.read(file(tmp_path, "x.csv", "title,year\nAlien,1979\n"))
 

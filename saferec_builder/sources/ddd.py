@@ -121,7 +121,7 @@ def _clear(place: str, row: dict[str, str]) -> Rows:
         raise Left("no topic", "no column with a clear answer")
     ref = _named(row)
     made: Rows = []
-    for name, cell in clear.items():
+    for name, cell in sorted(clear.items()):  # no before yes: of a row that says both the worse word is the last
         prefix = next(p for p in CLEAR if name.startswith(p))
         if cell.casefold() in YES:
             said: dict[str, Any] = {"kind": "topic", "topic": name.removeprefix(prefix), "answer": CLEAR[prefix]}
