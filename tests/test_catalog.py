@@ -172,7 +172,12 @@ def test_descriptors_of_a_rated_game():
     assert verdict(said(blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "mild_blood", "esrb"))) == (0.33, "unknown")
     assert verdict(said(statement(ALIEN, "lyrics", "esrb"))) == (0.0, "clear")  # rated, and no word of blood
-    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles")[1] == "unknown"
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has none
+    # a taxonomy that says "strong" and names no descriptor: no game is cleared by it
+    from dataclasses import replace
+
+    mute = Taxonomy("1", "d", (replace(TAXONOMY["gore"], esrb={}),))
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), taxonomy=mute) == (None, "unknown")
 
 
 def test_reviewers_settle_what_is_open():

@@ -106,8 +106,8 @@ def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
 
 
 def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
-    """The strongest descriptor that speaks for the trait; 0 for a rated game without one."""
-    rated = said.filter(pl.col("kind") == "esrb")
+    """The strongest descriptor that speaks for the trait; 0 for a rated game without one, NaN where none could."""
+    rated = said.filter((pl.col("kind") == "esrb") & bool(trait.esrb))
     strength = rated["key"].replace_strict(trait.esrb, default=0.0, return_dtype=pl.Float64)
     strongest = np.full(n, np.nan)
     np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
