@@ -4,6 +4,7 @@ Reads a TOML file (the embedded traits.toml or the user's own); only the standar
 """
 
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -112,9 +113,14 @@ def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
         guide_applies=_applies(where, guide.get("applies", "none")),
         guide=tuple(_weight(where, guide.get(c, 0.0)) for c in GUIDE),
         esrb_applies=_applies(where, row.get("esrb_applies", "none")),
-        esrb={str(k): _weight(where, v) for k, v in esrb.items()},
+        esrb={descriptor(k): _weight(where, v) for k, v in esrb.items()},
         safecrs=str(row.get("safecrs", row["name"])),
     )
+
+
+def descriptor(name: str) -> str:
+    """One spelling: "Blood and Gore" is blood_and_gore, or a game that has it would count as one that has none."""
+    return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def _table(where: str, row: dict[str, Any], field: str) -> dict[str, Any]:

@@ -69,13 +69,19 @@ def test_half_a_gzip_file_is_one_line(tmp_path):
         imdb_titles.read(file(tmp_path, "half.tsv.gz", whole[: len(whole) // 2]))
 
 
-DESCRIBED = "title,console,blood,strong_janguage,no_descriptors,esrb_rating\n"
+ASKED = [name for name in esrb.ASKED if name not in ("blood", "strong_language", "no_descriptors")]
+DESCRIBED = f"title,console,blood,strong_janguage,no_descriptors,esrb_rating,{','.join(ASKED)}\n"
+
+
+def described(*rows):
+    """Rows of the first six columns; of all other descriptors they have none."""
+    return "".join(f"{row}{',0' * len(ASKED)}\n" for row in rows)
 
 
 def test_esrb_descriptors_stay_with_their_platform(tmp_path):
-    text = DESCRIBED + (
-        "Doom,0,1,1,0,M\nDOOM™,1,0,1,0,M\nChess,2,0,0,1,E\nBoth,0,1,0,1,T\nSilent,0,0,0,0,T\n"
-        "Odd,0,yes,0,0,T\nOdd,0,0,0,0,Q\n,0,1,0,0,T\nDoom,0,1,1,0,M\n"
+    text = DESCRIBED + described(
+        *("Doom,0,1,1,0,M", "DOOM™,1,0,1,0,M", "Chess,2,0,0,1,E", "Both,0,1,0,1,T", "Silent,0,0,0,0,T"),
+        *("Odd,0,yes,0,0,T", "Odd,0,0,0,0,Q", ",0,1,0,0,T", "Doom,0,1,1,0,M"),
     )
     read = esrb.read(file(tmp_path, "esrb.csv", text))
     assert read.items.rows.select("source_id", "domain", "title", "year").rows()[:2] == [
@@ -92,6 +98,18 @@ def test_esrb_descriptors_stay_with_their_platform(tmp_path):
     ]
     assert read.warnings.rows.filter(kind="rating")["topic"].to_list() == ["M", "M", "E", "T", "T"]
     assert read.items.drops["reason"].to_list() == ["no 0 or 1", "unknown rating", "no title", "same id"]
+
+
+def test_a_table_that_does_not_ask_for_a_descriptor_cannot_say_that_a_game_has_none(tmp_path):
+    row = described("Doom,0,0,1,0,M")
+    with pytest.raises(SourceError, match=r"column 'blood_and_gore' is missing: .* wanted all 31 descriptors"):
+        esrb.read(file(tmp_path, "short.csv", (DESCRIBED + row).replace(",blood_and_gore", ",gore")))
+    # another spelling is the same descriptor
+    spelt = DESCRIBED.replace(",blood_and_gore", ",Blood and Gore").replace(
+        "title,console", "title,console,Real Gambling"
+    )
+    said = esrb.read(file(tmp_path, "spelt.csv", spelt + row.replace("Doom,0,", "Doom,0,1,"))).warnings.rows
+    assert said.filter(kind="esrb")["topic"].to_list() == ["real_gambling", "strong_language"]
 
 
 def test_esrb_certificates(tmp_path):
@@ -178,7 +196,7 @@ def test_ddd_clear_answers(tmp_path):
 READERS = {
     "movielens": (movielens.read, "movies.csv", "movieId,title,genres\n", '{n},"Film {n} (1999)",Drama\n'),
     "imdb": (imdb_titles.read, "b.tsv", BASICS, "tt{n}\tmovie\tFilm {n}\tFilm {n}\t0\t1999\t\\N\t9\tDrama\n"),
-    "esrb": (esrb.read, "e.csv", DESCRIBED, "Game {n},0,1,0,0,M\n"),
+    "esrb": (esrb.read, "e.csv", DESCRIBED, described("Game {n},0,1,0,0,M")),
     "ddd": (ddd.read, "d.csv", "imdbId,Clear Yes: Does the dog die\n", "tt{n},1\n"),
     "csv": (items_csv.read, "o.csv", "domain,title,year\n", "film,Film {n},1999\n"),
     "demo": (items_demo.read, "d.jsonl", "", '{{"title":"Film {n}","year":1999,"domain":"film"}}\n'),

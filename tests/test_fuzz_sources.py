@@ -96,8 +96,8 @@ CSV: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], dict[str, str]]] = 
     ),
     "descriptors": (
         esrb.read,
-        ("title", "console", "esrb_rating", "no_descriptors", "blood"),
-        {"title": "Chess", "no_descriptors": "0", "blood": "1", "esrb_rating": "T"},
+        ("title", "console", "esrb_rating", *esrb.ASKED),
+        dict.fromkeys(esrb.ASKED, "0") | {"title": "Chess", "blood": "1", "esrb_rating": "T"},
     ),
 }
 

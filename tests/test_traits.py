@@ -59,6 +59,11 @@ def test_a_users_own_taxonomy(tmp_path):
     assert taxonomy.digest != traits.load().digest
 
 
+def test_descriptors_may_be_spelt_as_esrb_does(tmp_path):
+    own = load(tmp_path, GOOD + 'esrb_applies = "strong"\nesrb = { "Blood and Gore" = 1.0, "Mild blood" = 0.33 }\n')
+    assert own.traits[0].esrb == {"blood_and_gore": 1.0, "mild_blood": 0.33}
+
+
 def test_the_digest_is_of_what_people_and_models_are_told(tmp_path):
     """A comment or a weight must not make a whole reading (`*`) of every reviewer stale; a definition must."""
     told = load(tmp_path, GOOD).digest

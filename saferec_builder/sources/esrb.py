@@ -13,10 +13,19 @@ from saferec_builder import sources, titles
 from saferec_builder.errors import SourceError
 from saferec_builder.sources import Left, Rows, items
 from saferec_builder.sources.items import Both
+from saferec_builder.traits import descriptor
 
 SOURCE = "esrb"
 NOTHING = "no_descriptors"
 SPELT = {"strong_janguage": "strong_language"}  # as the published table has it
+ASKED = (  # by the published table: a game that lacks a descriptor is one that was asked for it
+    *("alcohol_reference", "animated_blood", "blood", "blood_and_gore", "cartoon_violence", "crude_humor"),
+    *("drug_reference", "fantasy_violence", "intense_violence", "language", "lyrics", "mature_humor", "mild_blood"),
+    *("mild_cartoon_violence", "mild_fantasy_violence", "mild_language", "mild_lyrics", "mild_suggestive_themes"),
+    *("mild_violence", NOTHING, "nudity", "partial_nudity", "sexual_content", "sexual_themes", "simulated_gambling"),
+    *("strong_language", "strong_sexual_content", "suggestive_themes", "use_of_alcohol", "use_of_drugs_and_alcohol"),
+    "violence",
+)
 RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 
 
@@ -24,11 +33,17 @@ def read(path: Path) -> Both:
     """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
     with sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
+    names = {_spelt(name) for name in header}
     wanted: tuple[str, ...]
     if "certificate" in header:
         one, wanted = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
-    elif NOTHING in header:
+    elif NOTHING in names:
         one, wanted = _described, ("title", "console", "esrb_rating")
+        if lacking := [name for name in ASKED if name not in names]:
+            raise SourceError(
+                f"{path}: column {lacking[0]!r} is missing: a table that does not ask cannot say that a game has none,"
+                f" wanted all {len(ASKED)} descriptors of the published one"
+            )
     else:
         found = sources.readable(",".join(header)) or "nothing"
         raise SourceError(f"{path}: neither certificate nor {NOTHING} is a column: wanted an ESRB table, found {found}")
@@ -47,11 +62,15 @@ def _described(place: str, row: dict[str, str]) -> Rows:
     odd = next((f"{name} = {cell!r}" for name, cell in flags.items() if cell not in ("0", "1")), None)
     if odd:
         raise Left("no 0 or 1", f"found {odd}")
-    said = [SPELT.get(name, name) for name, cell in flags.items() if cell == "1"]
+    said = [_spelt(name) for name, cell in flags.items() if cell == "1"]
     if len(said) > 1 and NOTHING in said:
         said.remove(NOTHING)  # the published table has both at times: what is named counts
     own = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
     return _game(place, row["title"], own, row["esrb_rating"], said)
+
+
+def _spelt(name: str) -> str:
+    return SPELT.get(descriptor(name), descriptor(name))
 
 
 def _game(place: str, title: str, own: str, rating: str, said: list[str]) -> Rows:
