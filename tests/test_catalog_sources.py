@@ -261,6 +261,14 @@ def test_add_counts_and_a_rerun_adds_nothing(cli, catalogued, tmp_path):
     assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy may ask
 
 
+def test_a_statement_that_a_later_one_replaces_has_its_item(cli, catalogued, tmp_path):
+    """The same page counted twice, and two ids of one item: `no_item_yet` is of those that name nobody."""
+    rows = "".join(f"{named},Does the dog die,0,{n},,\n" for n, named in ((8, "Alien,1979,,"), (9, ",,tt78748,")))
+    path = file(tmp_path, "again.csv", VOTES + rows + "Heat,1995,,,Does the dog die,1,1,,\n")
+    ran = cli("catalog", "add", "warnings", path, "-C", catalogued.root, "--json").json
+    assert (ran["added"], ran["no_item_yet"]) == (3, 1)  # Heat
+
+
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):
     path = file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\n")
     for _ in range(2):

@@ -6,7 +6,7 @@ telling   one item, for a person who asks    gaps      what no source settles
 """
 
 from saferec_builder.catalog.gaps import gaps, refs, uses
-from saferec_builder.catalog.judging import risks, statements, topic_key, unasked
+from saferec_builder.catalog.judging import meant, risks, statements, topic_key, unasked
 from saferec_builder.catalog.linking import index, link, mentions
 from saferec_builder.catalog.merging import ID_CONFLICT, ITEMS, LINKS, MERGES, is_apart, merge, merges, ruling
 from saferec_builder.catalog.telling import explained, judged, name, resolved
@@ -27,6 +27,7 @@ __all__ = [
     "is_apart",
     "judged",
     "link",
+    "meant",
     "mentions",
     "merge",
     "merges",

@@ -56,12 +56,16 @@ def judge(
 def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
     """The warnings that count and that an item of the catalog is meant by, with `item` and `row` (its number)."""
     numbers = items.select("item").with_row_index("row")
-    named = _linked(items, links, warnings)
-    keyed = warnings.with_columns(key=topic_key())
-    latest = keyed.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
-    latest = latest.join(numbers, "item", maintain_order="left")
+    keyed = meant(items, links, warnings).with_columns(key=topic_key())
+    latest = keyed.join(numbers, "item", maintain_order="left")
     page = pl.when(pl.col("kind") == "review").then("ref").otherwise("url")  # what was read: an item has no page
     return tables.last(latest.with_columns(page=page), "item", "kind", "key", "source", "page").drop("page")
+
+
+def meant(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """Every warning that an item of the catalog is meant by, with `item`; those that a later one replaces, too."""
+    named = _linked(items, links, warnings)
+    return warnings.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
 
 
 def topic_key() -> pl.Expr:

@@ -123,7 +123,7 @@ def _figures(ws: Any, warnings: Any) -> dict[str, int]:
         conflicts = (catalog.merges(rows)["by"] == catalog.ID_CONFLICT).sum()
         return {"items": items.height} | ({"id_conflicts": int(conflicts)} if conflicts else {})
     unasked = catalog.unasked(warnings, oracle.taxonomy(ws))
-    met = catalog.statements(items, links, warnings)["warning"].n_unique()
+    met = catalog.meant(items, links, warnings).height
     return {"items": items.height, "no_item_yet": warnings.height - met, "topic_no_trait_asks_about": unasked}
 
 
