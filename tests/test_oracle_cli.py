@@ -79,6 +79,11 @@ def test_gaps_name_what_touches_most_conversations_first(cli, ws):
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 1), ("Alien", 1)]
     assert (found["waiting"], found["in"]) == (2, 3)
     assert "1 waiting" in cli("catalog", "gaps", "-C", ws.root).out
+    # who waits for a ruling may be sensitive, too: gore is open of Big, and settled of Alien
+    later = label | {"label": "m", "trait": "gore", "verdict": None, "method": "unresolved"}
+    store.append(ws, tables.LABELS, pl.DataFrame([later], schema=tables.LABELS.schema))
+    found = cli("catalog", "gaps", "--limit", 2, "-C", ws.root, "--json").json
+    assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 2), ("Alien", 1)]
 
 
 def test_merges_are_listed_and_undone(cli, ws, tmp_path):

@@ -153,7 +153,8 @@ def missing(ws: Any) -> Any:
     labels = tables.last(store.read(ws, tables.LABELS), *unit)
     proposals = tables.last(store.read(ws, tables.PROPOSALS), *unit).join(labels, list(unit), how="anti")
     told = pl.concat([frame.select(*unit, "verdict") for frame in (labels, proposals)])
-    wanted = told.filter((pl.col("kind") == "sensitivity") & (pl.col("verdict") != "absent"))
+    open_or_there = pl.col("verdict").ne_missing("absent")  # null: two people disagree, and nobody has ruled
+    wanted = told.filter((pl.col("kind") == "sensitivity") & open_or_there)
     return catalog.gaps(items, oracle, used, wanted.select("trait", conversation="subject").unique())
 
 
