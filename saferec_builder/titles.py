@@ -30,6 +30,7 @@ _INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
 _ALSO = re.compile(r"^\s*(?:a\.?k\.?a\.?|aka|also known as)\s+", re.I)
 # a note on an edition or an instalment is no title of its own
 _NOTE = re.compile(r"^(?:(?:part|vol|volume|season|series|episode|chapter|disc|tv|video|original|extended)\b|\d+$)")
+_INSTALMENT = re.compile(r"^(?:(?:part|vol|volume|chapter)\b|\d{1,2}$)")  # without it the title is another film's
 
 
 def split_year(text: str) -> tuple[str, int | None]:
@@ -153,8 +154,8 @@ def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> I
 def find(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
     """The item that a title and year mean: nearest year within two; without a year only if nothing else shares it.
 
-    The whole title is looked up first, then the title without its brackets; what stands in brackets counts as a
-    title only where the year agrees.
+    The whole title is looked up first, then the title without its brackets, unless they say which part it is; what
+    stands in brackets counts as a title only where the year agrees.
     """
     rows = index.spelt.get(title.lower())
     match = _of(rows, year, domain) if rows else NOT_FOUND
@@ -167,6 +168,8 @@ def by_forms(index: Index, title: str, year: int | None = None, domain: str | No
         return by_form(index, normal(title), year, domain)
     whole, *others = forms(title) or [""]
     outside = _outside(title) if others else whole
+    if any(_INSTALMENT.match(normal(part)) for part in _INSIDE.findall(title)):
+        others = [form for form in others if form != outside]
     for form in (whole, *others):
         if form in (whole, outside) or year is not None:
             match = by_form(index, form, year, domain)
@@ -201,11 +204,13 @@ def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Mat
             items.append(item)
     if items:
         return _named(items)
-    # no source dates games, so a game without a year is meant; a film without one may be another of its name
+    # few sources date games: one without a year is meant where no other of its title has one; a film without a year
+    # may be another of its name
     dateless = [row for row in rows if row[0] is None]
     if not dateless:
         return NOT_FOUND
-    if all(domain == "game" for _, domain, _ in dateless):
+    others = any(domain == "game" and dated is not None for dated, domain, _ in rows)
+    if all(domain == "game" for _, domain, _ in dateless) and not others:
         return _named([item for _, _, item in dateless])
     return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)))
 

@@ -106,6 +106,10 @@ SHELF = index(
         ("days", "(500) Days of Summer", 2009, "film", []),
         ("otherwise", "Ring", 1998, "film", ["Ringu (2002)"]),
         ("g", "Alien", 1984, "game", []),
+        ("kill", "Kill Bill (Vol. 1)", 2003, "film", []),
+        ("doom93", "Doom", 1993, "game", []),
+        ("doom16", "Doom", 2016, "game", []),
+        ("doom", "Doom", None, "game", []),
     ]
 )
 
@@ -128,6 +132,13 @@ SHELF = index(
         ("Something (La Haine)", None, None, Match("not_found")),  # a bracket alone says too little
         ("Emma", 1996, None, Match("ambiguous", None, ("twin1", "twin2"))),
         ("Tetris", 1989, None, Match("found", "game")),  # no source dates games
+        ("Doom", 2016, None, Match("found", "doom16")),
+        ("Doom", 2005, None, Match("ambiguous", None, ("doom",))),  # a game without a year, where others have one
+        ("Kill Bill (Volume 1)", 2003, None, Match("not_found")),
+        ("Kill Bill", 2003, None, Match("found", "kill")),
+        ("Kill Bill (Vol. 2)", 2004, None, Match("not_found")),  # another part is another film
+        ("Kill Bill (uncut)", 2003, None, Match("found", "kill")),
+        ("Alien (1979)", 1979, None, Match("found", "alien")),
         ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",))),  # may be another film of this name
         ("Cosmos", None, None, Match("found", "noyear")),
         ("500 Days of Summer", 2009, None, Match("found", "days")),
