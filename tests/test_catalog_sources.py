@@ -27,6 +27,16 @@ def test_what_is_no_imdb_id(value):
         refs.imdb(value)
 
 
+@pytest.mark.parametrize(
+    "value", ["tmdb:nan", "tmdb:None", "tmdb:0", "tmdb:-1", "movielens:null", "tt0000000", "Alien"]
+)
+def test_a_blank_is_no_id_that_films_could_share(value):
+    """Two films "Emma" of 1996 and 1997, both "tmdb:nan", were one item."""
+    with pytest.raises(Left, match="^bad"):
+        refs.external(value)
+    assert [refs.external(v) for v in ("tmdb:348", "tmdb:10", "csv:0")] == ["tmdb:348", "tmdb:10", "csv:0"]
+
+
 def test_a_ref_is_an_id_or_a_title():
     assert [
         refs.ref(v) for v in ("imdb:78748", " redial:5", "Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")

@@ -6,6 +6,7 @@ from saferec_builder.sources import Left
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
 _IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?$")
+_BLANK = re.compile(r"\w+:(?:nan|none|null|<na>)|tmdb:(?:0+|-\d+)(?:\.0)?", re.I)  # how tables write that there is none
 _REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
 
 
@@ -29,7 +30,7 @@ def ref(value: str) -> str:
 def external(value: str) -> str:
     """The ref of an id in another collection; a bare tt1234567 is an IMDb id."""
     found = ref(f"imdb:{value}" if value.startswith("tt") else value)
-    if found.startswith("title:"):
+    if found.startswith("title:") or _BLANK.fullmatch(found):
         raise Left("bad id", f"found {value!r}, wanted such as imdb:tt0078748")
     return found
 
