@@ -51,6 +51,17 @@ def test_rows_of_one_title_year_and_domain_are_one_item():
     assert items["refs"].to_list() == [["csv:a", "demo:b"], ["csv:c"], ["csv:d"], ["csv:e"], ["demo:f"]]
 
 
+def test_titles_without_a_letter_are_not_one_title():
+    game = {"domain": "game"}
+    rows = [
+        ("csv:a", "???", 1999),
+        ("csv:b", "!!!", 1999),
+        ("csv:c", "…", None, [], game),
+        ("csv:d", "∀∃", None, [], game),
+    ]
+    assert merged(*rows)[0].height == 4
+
+
 def test_games_have_no_years_and_films_without_one_stay_apart():
     game = {"domain": "game"}
     items, _ = merged(("csv:a", "Tetris", None, [], game), ("demo:b", "Tetris", None, [], game))

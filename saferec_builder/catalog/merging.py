@@ -236,9 +236,12 @@ def _sharing(keyed: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
 
 def _title_key(title: str, year: int | None, domain: str) -> str | None:
     """None where a title alone does not say which item it is: sources of games have no years, others have."""
+    form = titles.normal(title)
+    if not form:  # "???" and "!!!" are two titles
+        return None
     if domain == "game":
-        return f"game {titles.normal(title)}"
-    return None if year is None else f"{domain} {year} {titles.normal(title)}"
+        return f"game {form}"
+    return None if year is None else f"{domain} {year} {form}"
 
 
 def _ref(row: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ def _one(place: str, row: dict[str, str]) -> Rows:
     year = refs.year(row["year"])
     title, written = (row["title"], year) if year else titles.split_year(row["title"])
     ids = [refs.external(i) for i in re.split(r"[\s;]+", row.get("ids", "")) if i]
-    own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title)}:{written or ''}"
+    own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title) or title}:{written or ''}"
     return [
         items.item(
             SOURCE,
