@@ -226,6 +226,14 @@ def test_parent_guide(tmp_path, header):
     ]
 
 
+def test_two_columns_of_one_category(tmp_path):
+    """One that is blank says nothing, where it stands; of two that are not nobody knows which is meant."""
+    text = "imdb,violence,Violence & Gore\ntt1,Severe,\ntt2,,Severe\ntt3,Severe,None\n"
+    read = parent_guide.read(file(tmp_path, "guide.csv", text))
+    assert read.rows.select("ref", "severity").rows() == [("imdb:tt0000001", 3), ("imdb:tt0000002", 3)]
+    assert read.drops.select("place", "reason").rows() == [("guide.csv:4", "category twice")]
+
+
 def test_parent_guide_as_json_and_by_title(tmp_path):
     rows = [{"title": "Alien", "year": 1979, "Violence & Gore": "Severe", "sex": None}, 5, {"imdb": "tt1"}]
     read = parent_guide.read(file(tmp_path, "guide.json", json.dumps(rows)))

@@ -52,12 +52,14 @@ def _as_cells(row: Any) -> Any:
 
 
 def _one(place: str, row: dict[str, str]) -> Rows:
-    cells = {_category(name): cell for name, cell in row.items() if _category(name)}
+    cells = [(category, cell) for name, cell in row.items() if (category := _category(name))]
     if not cells:
         raise Left(NO_CATEGORY, f"wanted one of {', '.join(GUIDE)}")
-    rated = {category: cell for category, cell in cells.items() if cell}
+    rated = {category: cell for category, cell in cells if cell}
     if not rated:
         raise Left("nothing rated", "no category has a severity")
+    if len(rated) < sum(bool(cell) for _, cell in cells):
+        raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
     optional: dict[str, Any] = {name: row.get(name) or None for name in ("domain", "url", "retrieved")}
     made: Rows = []
