@@ -82,7 +82,8 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         [_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS, "free": pl.Boolean}
     )
     items = pl.concat([alone, several]).sort("n")
-    return items.select(ITEMS.names()), pl.concat([_links(items), _names_before(merged)])
+    links = pl.concat([_links(items), _names_before(merged)])
+    return _without_others(items.select(ITEMS.names()), links), links
 
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
@@ -96,6 +97,17 @@ def _links(items: pl.DataFrame) -> pl.DataFrame:
     first = shared.filter(claim == claim.max().over("ref")).filter(~pl.col("ref").is_duplicated())
     itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")  # how reviews name one
     return pl.concat([alone.select("ref", "item"), first.select("ref", "item"), itself])
+
+
+def _without_others(items: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+    """The items without ids that are another's: what was found in a text and told by such an id would be the other."""
+    shared = items.select("item", ref="refs").explode("ref").filter(pl.col("ref").is_duplicated())
+    others = shared.join(links, "ref", suffix="_held").filter(pl.col("item") != pl.col("item_held"))
+    if others.is_empty():
+        return items
+    lost = set(others.select("item", "ref").iter_rows())
+    refs = [[ref for ref in refs if (item, ref) not in lost] for item, refs in items.select("item", "refs").iter_rows()]
+    return items.with_columns(pl.Series("refs", refs, _TEXTS))
 
 
 def _names_before(merged: Sequence[Sequence[Mapping[str, Any]]]) -> pl.DataFrame:
