@@ -5,8 +5,9 @@ gives  dicts and lists of numbers and words, the same for the same rows; no revi
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle
 
 Row = dict[str, Any]
 Ids = set[str]
+Reason = Callable[[str], str]
 Z = 1.959964  # two-sided 95 %
 
 
@@ -31,10 +33,12 @@ def funnel(
     labels: pl.DataFrame,
     *,
     released: Mapping[str, Ids] | None,
+    withheld: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Row]:
     """Steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = the step before - lost + joined.
 
-    `released` is config -> conversations, None without a release; labels as release.current gives them.
+    `released` is config -> conversations, None without a release; labels as release.current gives them. `withheld`
+    are further conversations that were mined, and why nobody is given them: no other table here holds them.
     """
     now = conversations.select(subject="conversation", digest="digest")
     mined = set(now["subject"])
@@ -43,7 +47,7 @@ def funnel(
     reviewed = set(votes.filter(kind="sensitivity")["subject"]) & mined
     sent = set(assignments.filter(kind="sensitivity")["subject"])
     settled = set(labels.filter(pl.col("verdict").is_not_null())["subject"]) & mined
-    out = Counter(drops.filter(stage="mine")["reason"])
+    out = Counter([*drops.filter(stage="mine")["reason"], *withheld.values()])
     unread = _reasons(drops, "propose")
     steps = [
         {"name": "Found in the source files", "count": len(mined) + out.total(), "lost": {}, "joined": {}},
@@ -54,20 +58,22 @@ def funnel(
             read,
             reviewed,
             lambda c: "handed out, no answer that stands" if c in sent else "not handed out",
-            "reviewed, but not read by a proposer",
+            lambda _: "reviewed, but not read by a proposer",
         ),
         _step(
             "With a verdict",
             reviewed,
             settled,
             lambda _: "reviewers too few or not of one mind",
-            "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
+            lambda _: "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
         ),
     ]
-    return steps if released is None else steps + _released(settled, released, _reasons(drops, "release"))
+    return steps if released is None else steps + _released(settled, released, _reasons(drops, "release"), withheld)
 
 
-def _released(settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str]) -> list[Row]:
+def _released(
+    settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str], withheld: Mapping[str, str]
+) -> list[Row]:
     held, taught = released["conversations"], released["sft"]
     return [
         _step(
@@ -75,16 +81,21 @@ def _released(settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str])
             settled,
             held,
             lambda c: why.get(c, "not in this release yet"),
-            "released without a verdict, marked so",
+            lambda c: f"released before: {withheld[c]}" if c in withheld else "released without a verdict, marked so",
         ),
-        _step("Rows to train on", held, taught, lambda c: why.get(c, "no answer to learn from")),
+        _step(
+            "Rows to train and test with",
+            held,
+            taught,
+            lambda c: why.get(c, "no item that is clear for them"),
+            lambda _: "requests with a sentence of ours added (injected)",
+        ),
     ]
 
 
-def _step(name: str, before: Ids, after: Ids, why: Any, joined: str = "from elsewhere") -> Row:
-    lost = Counter(why(conversation) for conversation in before - after)
-    more = len(after - before)
-    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": {joined: more} if more else {}}
+def _step(name: str, before: Ids, after: Ids, why: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
+    lost, more = (Counter(map(of, those)) for of, those in ((why, before - after), (joined, after - before)))
+    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(more)}
 
 
 def _reasons(drops: pl.DataFrame, stage: str) -> dict[str, str]:

@@ -145,6 +145,20 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
     assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
 
 
+def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
+    # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
+    ws = world(workspace)
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")
+    text = text_of(page.render(gather(ws.root, None) | {"runs": []}))
+    for fact in (
+        "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
+        "Blood and gore 19 19 + 0",
+        "How the 39 verdicts came about",
+        "1 proposals confirmed, 1 refused, 18 sensitivities found by reviewers alone.",
+    ):
+        assert fact in text, fact
+
+
 def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
     ran = cli("report", "--release", "9.9.9", "-C", told[0].root)
     assert ran.code == 1 and "9.9.9" in ran.err and len(ran.err.splitlines()) == 1

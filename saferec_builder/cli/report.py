@@ -59,6 +59,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     )
     from saferec_builder import release as stage
     from saferec_builder.cli import adjudicate as desk_of
+    from saferec_builder.cli import withheld
     from saferec_builder.store import read
 
     desk = desk_of.gather(folder)
@@ -66,7 +67,10 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(desk.withheld)))
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
-    every = tables.last(desk.labels, "kind", "subject", "trait")
+    readings, proposals, every = (
+        withheld.without(frame, desk.withheld)
+        for frame in (readings, desk.proposals, tables.last(desk.labels, "kind", "subject", "trait"))
+    )
     labels = stage.current(every, conversations)
     catalog_rows = read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
@@ -83,19 +87,26 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
         "release": manifest,
         "headline": figures.headline(conversations, labels, desk.votes, items, warnings),
         "funnel": figures.funnel(
-            conversations, drops, readings, desk.assignments, desk.votes, labels, released=released
+            conversations,
+            drops,
+            readings,
+            desk.assignments,
+            desk.votes,
+            labels,
+            released=released,
+            withheld=desk.withheld,
         ),
         "left_out": figures.left_out(drops),
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
-        "proposers": figures.proposers(desk.proposals, readings, judged, taxonomy),
+        "proposers": figures.proposers(proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(adjudicate.by_reviewers(desk.votes)), taxonomy),
         "missed": workload.missed(desk_of.told_bounds(desk), taxonomy, bounds.words, precision.words),
         "effort": workload.effort(desk.standing, labels),
         "load": workload.load(desk.assignments, desk.standing, taxonomy, _pseudonym(ws)),
         "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
-        "examples": examples.examples(conversations, labels, desk.proposals, taxonomy),
+        "examples": examples.examples(conversations, labels, proposals, taxonomy),
     }
 
 
