@@ -183,11 +183,16 @@ def test_a_budget_stops_before_it_is_exceeded(ask: Any, workspace: store.Workspa
     assert len([text for text in stub.asked if "another" in text]) == 0
 
 
-def test_a_budget_without_prices_names_the_section_that_lacks_them(ask: Any, workspace: store.Workspace) -> None:
+def test_a_budget_without_prices_names_the_section_that_lacks_them(
+    ask: Any, cli: Cli, workspace: store.Workspace
+) -> None:
     fill(workspace, *TEXTS)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text() + '[propose.models.mine]\nmodel = "as-its-server-says"\n')
     ran = ask("--proposer", "openai:mine", "--budget-usd", "1")
+    assert ran.code == 1 and "a budget needs prices: [propose.models.mine]" in ran.err
+    options(workspace, "budget_usd = 1.0")  # of all that the workspace spends
+    ran = cli("propose-score", "-C", workspace.root, "--proposer", "openai:mine", "--deletion")
     assert ran.code == 1 and "a budget needs prices: [propose.models.mine]" in ran.err
 
 

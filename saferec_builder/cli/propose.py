@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from saferec_builder.cli.say import Counts, Folder, Json, say
-from saferec_builder.errors import UsageError
 
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}
 
@@ -44,13 +43,7 @@ def propose(
     how = shards.plan(ws, engine, ray_address, workers)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     limits = _Limits(budget, limit, samples, how)
-    if limits.budget is not None and (
-        unpriced := [s.named for s in made if s.way in ("openai", "batch") and not s.price]
-    ):
-        raise UsageError(
-            f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
-            "(USD per million tokens)"
-        )
+    proposers.priced(made, limits.budget)
     noun = "items" if items else "conversations"
     if dry_run:
         say(_planned(world, made, limits), as_json, noun)

@@ -40,6 +40,8 @@ def propose_score(
     step, *others = proposers.steps(ws, proposer, None, None)[0]
     if others:
         raise UsageError(f"--proposer {proposer}: one is scored at a time: {step.name}, then {others[0].name}")
+    if deletion:
+        proposers.priced([step], ws.config.propose.budget_usd)
     truth = known(world, gold, by_rules=step.server is None)
     claims, read = _claims(world, step, truth)
     if not read:

@@ -107,6 +107,16 @@ def _local(ws: Any, path: Path) -> Step:
     return Step("local", server, None, path)
 
 
+def priced(made: list[Step], budget: float | None) -> None:
+    """A budget holds only where it is known what a model costs."""
+    unpriced = [step.named for step in made if step.way in ("openai", "batch") and not step.price]
+    if unpriced and budget is not None:
+        raise UsageError(
+            f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
+            "(USD per million tokens)"
+        )
+
+
 @contextmanager
 def running(step: Step) -> Iterator[Step]:
     """The step with a server that answers: a `local` one is started, and ends with the block."""
