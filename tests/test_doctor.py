@@ -68,6 +68,11 @@ def test_without_a_workspace_it_looks_at_the_machine(tmp_path: Any, cli: Cli) ->
     assert ran.code == 0 and "saferec-build init" in ran.out
 
 
+def test_a_folder_that_is_not_there_is_a_note_and_no_traceback(tmp_path: Any, cli: Cli) -> None:
+    ran = cli("doctor", "-C", tmp_path / "a" / "slip" / "of the pen")
+    assert ran.code == 0 and "GiB free" in ran.out and "none here" in ran.out
+
+
 def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store.Workspace, cli: Cli) -> None:
     asks(
         workspace,

@@ -103,7 +103,8 @@ def _versioned(line: str) -> str:
 
 
 def _disk(folder: Path) -> Finding:
-    free = shutil.disk_usage(folder if folder.exists() else folder.resolve().parent).free
+    there = next(place for place in (folder, *folder.resolve().parents) if place.exists())
+    free = shutil.disk_usage(there).free
     return _room("disk", free, "make room, or move the workspace")
 
 
