@@ -120,6 +120,14 @@ def test_needed_is_what_it_takes(found):
     assert short.log_e < log(1 / c.DELTA)
 
 
+def test_the_review_guide_says_what_is_needed():
+    audits = {found: c.needed(c.Audit(found, 2_000, ())) for found in (500, 200, 50)}
+    assert audits == {500: 246, 200: 544, 50: 1_330}
+    # about 60 / D of the zone, which is more than all of it for 50: the guide says so of 200 and more
+    assert all(found * audits[found] / 2_000 == pytest.approx(60, rel=0.1) for found in (500, 200))
+    assert [c.false_share(labels, ()).more for labels in (100, 500, 5_000)] == [42, 63, 70]
+
+
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
 def test_needed_counts_on_misses_as_often_as_so_far(alpha, delta):
     start = c.Audit(900, 8_000, (1,) + (0,) * 99)
