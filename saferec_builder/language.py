@@ -9,9 +9,13 @@ to"), a third person, a plot and a figure of speech ("dying to see it") are none
 """
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+from saferec_builder import tables
 
 _SHORT = 20  # letters below which no language is told
 
@@ -56,10 +60,11 @@ _JOKE = re.compile(
     re.I,
 )
 _CRISIS = re.compile("|".join(_NOW), re.I)
-_MAYBE = (
+_BLANKS = r"[^\S\n]+"  # two spaces, or one that is kept together, part no words; the end of a line does
+_MAYBE = (  # in every text that _CRISIS finds something in
     r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
-    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|to live|go on|goodbye|before i|wish i"
-    r"|alive|exist|be here|wake up"
+    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|go on|goodbye"
+    r"|before i|wish i|alive|exist|be here|wake up"
 )
 
 
@@ -68,14 +73,21 @@ def marks(conversations: pl.DataFrame) -> pl.DataFrame:
     turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
     said = conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
     told = [language(text) for text in said]
-    maybe = said.str.contains(_MAYBE)
+    plain = said.str.replace_all(_BLANKS, " ")
+    maybe = plain.str.contains(_MAYBE)
     return conversations.select(
         "conversation",
         "digest",
         language=pl.Series([code for code, _ in told], dtype=pl.String),
         language_score=pl.Series([score for _, score in told], dtype=pl.Float64),
-        crisis=pl.Series([m and crisis(t) for m, t in zip(maybe, said, strict=True)], dtype=pl.Boolean),
+        crisis=pl.Series([m and crisis(t) for m, t in zip(maybe, plain, strict=True)], dtype=pl.Boolean),
     )
+
+
+@cache
+def rules() -> str:
+    """The name of these rules: what went through others is looked at again."""
+    return tables.digest(Path(__file__).read_text(encoding="utf-8"))
 
 
 def language(text: str) -> tuple[str | None, float | None]:

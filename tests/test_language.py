@@ -56,3 +56,20 @@ def test_only_the_seeker_counts():
     marked = language.marks(frame)
     assert marked["crisis"].to_list() == [False, True]
     assert marked["language"][0] == "en"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(line[2:] for line in LINES if line.startswith("+")),
+        "I don't wanna live anymore",  # as well as "want to", which the rule knows
+        "i want to  kill myself",  # two blanks
+        "i feel\u00a0suicidal\ttonight",
+    ],
+)
+def test_a_disclosure_is_marked_however_it_is_typed(text):
+    """What the rule finds alone it finds among many texts, too: the cheap search before it passes by nothing."""
+    turns = [{"role": "seeker", "text": text, "items": []}]
+    kinds = {c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "digest", "turns")}
+    frame = pl.DataFrame([{"conversation": "a", "digest": "d", "turns": turns}], schema=kinds)
+    assert language.marks(frame)["crisis"].to_list() == [True]

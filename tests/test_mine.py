@@ -5,10 +5,12 @@ import json
 import polars as pl
 import pytest
 
-from saferec_builder import mine, store, tables
+from saferec_builder import language, mine, store, tables
+from saferec_builder.cli import withheld
 from saferec_builder.cli.mine import Source
 from saferec_builder.errors import UsageError
 from saferec_builder.sources import conversations
+from tests.reddit_dump import submission
 
 EMPTY = tables.CONVERSATIONS.empty
 
@@ -149,6 +151,24 @@ def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, t
         ("chats.jsonl:3", "not JSON"),
         ("chats.jsonl:4", "same id"),
     ]
+
+
+@pytest.mark.parametrize("source", ["messages", "reddit"])
+def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspace, tmp_path, monkeypatch, source):
+    said = "I am looking for a film. I want to kill myself"
+    path = tmp_path / "all.ndjson"
+    path.write_text(chat("a", said) if source == "messages" else json.dumps(submission(1, selftext=said)))
+
+    def held():
+        assert cli("mine", source, path, "-C", workspace.root).code == 0
+        return len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS)))
+
+    with monkeypatch.context() as before:
+        before.setattr(language, "crisis", lambda text: False)
+        before.setattr(language, "rules", lambda: "of an earlier version", raising=False)
+        assert held() == 0
+    assert [held(), held()] == [1, 1]
+    assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
 
 
 def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):

@@ -38,11 +38,12 @@ class Job:
 
     @property
     def mark(self) -> str:
-        """Shards of another catalog, secret, set of rules or search for personal data are other shards."""
+        """Shards of another catalog, secret, set of rules or search for personal data or distress are other shards."""
         items = self.items.stem if self.items else ""
         wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
         key = mine.pseudonym("", "", self.secret)
-        return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, privacy.rules())
+        searches = (privacy.rules(), language.rules())
+        return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, *searches)
 
 
 Part = tuple[Read, pl.DataFrame]
