@@ -43,6 +43,7 @@ async def replies(
     put: called as soon as an answer is there, also where nobody reads on.
     Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
     """
+    purse, broke = purse or Purse(), False
     async with AsyncExitStack() as stack:
         talk: _Talk | None = None
         ended: asyncio.Queue[Reply | Exception] = asyncio.Queue()
@@ -63,9 +64,12 @@ async def replies(
                     yield n, checked(replace(read_body(request, server.model, paid), cached=True), check)
                 elif request in waiting:
                     waiting[request].append(n)
+                elif broke or (talk is None and not purse.affords(server, len(server.payload(body)))):
+                    broke = True  # and nothing is sent, not even the question at the start
+                    yield n, Reply(request, server.model, error=f"{NO_MONEY}: not sent")
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse or Purse()))
+                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse))
                     if not talk.start(request, body, alone=not waiting):
                         kept = n, body
                         break

@@ -51,13 +51,20 @@ class Purse:
     aside: float = 0.0  # the sum of `held`: a batch holds tens of thousands
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
 
+    def worst(self, server: Server, sent: int) -> float:
+        """The most that a request of so many bytes can cost; 0 where no price is known."""
+        tokens = SAFETY * sent / self.habit.bytes_per_token
+        return self.price.of(tokens, server.longest_answer) if self.price else 0.0
+
+    def affords(self, server: Server, sent: int) -> bool:
+        """Whether the most that a request can cost is left, beside what is set aside."""
+        return self.limit is None or self.spent + self.aside + self.worst(server, sent) <= self.limit
+
     def hold(self, request: str, server: Server, sent: int) -> bool:
         """Sets aside the most that a request can cost; False where that would exceed the limit."""
-        if self.limit is None or self.price is None:
-            return True
-        worst = self.price.of(SAFETY * sent / self.habit.bytes_per_token, server.longest_answer)
-        if self.spent + self.aside + worst > self.limit:
+        if not self.affords(server, sent):
             return False
+        worst = self.worst(server, sent)
         self.aside += worst - self.held.get(request, 0.0)
         self.held[request] = worst
         return True
