@@ -153,6 +153,25 @@ def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, t
     ]
 
 
+def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
+    """Marks and origins are there before the text is: without its mark a model would read it and people would."""
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", "I want to kill myself") + "\n" + chat("b", "A quiet film, no blood please"))
+    append = store.append
+
+    def killed(ws, table, frame):
+        added = append(ws, table, frame)
+        if table is tables.CONVERSATIONS:
+            raise KeyboardInterrupt
+        return added
+
+    with monkeypatch.context() as then:
+        then.setattr(store, "append", killed)
+        assert cli("mine", "messages", path, "-C", workspace.root).code == 130
+    assert store.read(workspace, tables.CONVERSATIONS).height == 2
+    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
+
+
 @pytest.mark.parametrize("source", ["messages", "reddit"])
 def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspace, tmp_path, monkeypatch, source):
     said = "I am looking for a film. I want to kill myself"

@@ -103,9 +103,10 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _languages(ws, rows, marks, read.rows)
     drops = drops.vstack(read.drops).vstack(foreign).sort("place", "reason")
-    told.added += store.append(ws, tables.CONVERSATIONS, rows)
+    # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
     store.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
     store.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
+    told.added += store.append(ws, tables.CONVERSATIONS, rows)
     _stated(ws, rows, read.rows)
     store.append(ws, tables.DROPS, drops)
     told.kept += rows.height
