@@ -10,7 +10,7 @@ import ipaddress
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -141,10 +141,30 @@ def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) ->
             taken.insert(at, (start, end, kind))
     here = [(*plain.span(start, end), kind) for start, end, kind in taken]
     if titles and any(kind in _LIKE_TITLES for *_, kind in here):
-        named = list(titles(text))
-        here = [f for f in here if f[2] not in _LIKE_TITLES or not any(s < f[1] and f[0] < e for s, e in named)]
+        is_title = _titled(text, frozenset(titles(text)))
+        here = [f for f in here if f[2] not in _LIKE_TITLES or not is_title(f)]
     hidden = [found.span() for found in _PLACEHOLDER.finditer(text)] if here else []
     return [f for f in here if not any(s <= f[0] and f[1] <= e for s, e in hidden)]
+
+
+def _titled(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
+    """Is it a title, each letter of it: an address or a handle in which one stands is more than that.
+
+    A single given name is one only where the title goes on, with its year or another word: Emma is a film, too.
+    """
+    inside = bytearray(len(text))
+    for start, end in named:
+        inside[start:end] = b"\1" * (end - start)
+
+    def is_title(found: Found) -> bool:
+        start, end, kind = found
+        if kind == "name" and (start, end) in named and names.is_given(text[start:end]):
+            return False
+        if kind == "handle" and "_" in text[start:end]:
+            return False
+        return all(inside[n] for n in range(start, end) if text[n].isalnum())
+
+    return is_title
 
 
 def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:

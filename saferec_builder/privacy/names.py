@@ -117,6 +117,11 @@ def find(text: str) -> Iterator[tuple[int, int]]:
                 yield found.span("name")
 
 
+def is_given(name: str) -> bool:
+    """One word, and a given name."""
+    return " " not in name and _given(name)
+
+
 def _given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
     every, only = _known()
