@@ -18,6 +18,7 @@ _LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
 _ARTICLE_AT_ONCE = tuple(article + space for article in ("the", "an", "a") for space in " \t\n\xa0\u3000\u2009\u200a")
 _SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
+_VOICED = "\u3099\u309a"  # what tells the kana of "Paris" from those of "Bali": part of the letter, no accent
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
 _SPELT = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
@@ -72,7 +73,10 @@ def normal(title: str) -> str:
 
 def _folded(title: str) -> str:
     text = unicodedata.normalize("NFKD", re.sub(r"(?<=\d)(?=[¼½¾⅓⅔])", " ", title.translate(_SIGNS)))
-    return "".join(c for c in text if not unicodedata.combining(c)).casefold().strip().translate(_LETTERS)
+    text = "".join(c for c in text if not unicodedata.combining(c) or c in _VOICED)
+    if any(mark in text for mark in _VOICED):
+        text = unicodedata.normalize("NFC", text)
+    return text.casefold().strip().translate(_LETTERS)
 
 
 def _words(text: str) -> str:

@@ -29,6 +29,8 @@ from saferec_builder.titles import Index, Match, find, forms, index, normal, spl
         ("Rocky II", "Rocky 2"),
         ("It Chapter Two", "It: Chapter 2"),
         ("Kramer vs. Kramer", "Kramer v Kramer"),
+        ("ﾊﾟﾘ", "パリ"),
+        ("パリ", "ハ\u309aリ"),
     ],
 )
 def test_spellings_of_one_title_agree(one, other):
@@ -46,6 +48,8 @@ def test_spellings_of_one_title_agree(one, other):
         ("Saw II", "Saw"),
         ("Malcolm X", "Malcolm 10"),
         ("Rocky V", "Rocky 4"),
+        ("パリ", "バリ"),
+        ("ガス", "カス"),
     ],
 )
 def test_different_titles_stay_apart(one, other):
