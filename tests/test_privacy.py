@@ -271,6 +271,16 @@ def test_many_findings_in_one_text_take_no_more_than_their_number(monkeypatch):
     assert len(found) == 200_000 + 200 and found == sorted(found)
 
 
+@pytest.mark.timeout(60)  # what is guarded against copied the whole text for each finding: minutes
+def test_many_findings_are_hidden_in_no_more_than_their_number(monkeypatch):
+    text = "[name] 1.1 " * 200_000  # and each was held against every placeholder that stands there already
+    places = [at.span() for at in re.finditer(r"1\.1", text)]
+    once = iter([places])
+    monkeypatch.setattr(privacy, "_every", lambda text: ((*at, "ip") for at in next(once, ())))
+    clean, counts = privacy.redact(text)
+    assert (clean, counts) == ("[name] [ip] " * 200_000, {"ip": 200_000})
+
+
 def test_what_cannot_be_text_of_people_is_no_trouble():
     series = pl.Series(["", " ", "\x00", "🧑‍🚒", "é" * 50])
     assert privacy.redact_all(series)[0].to_list() == series.to_list()

@@ -8,7 +8,7 @@ precision per kind are measured on tests/data/privacy*.txt; docs/mining.md state
 
 import ipaddress
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cache
@@ -144,7 +144,8 @@ def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) ->
         is_title = _titled(text, frozenset(titles(text)))
         here = [f for f in here if f[2] not in _LIKE_TITLES or not is_title(f)]
     hidden = [found.span() for found in _PLACEHOLDER.finditer(text)] if here else []
-    return [f for f in here if not any(s <= f[0] and f[1] <= e for s, e in hidden)]
+    last = (bisect_right(hidden, (f[0], len(text))) - 1 for f in here)  # the last placeholder that begins before it
+    return [f for f, n in zip(here, last, strict=True) if n < 0 or hidden[n][1] < f[1]]
 
 
 def _titled(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
@@ -175,8 +176,11 @@ def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) 
     """
     counts: Counter[str] = Counter()
     while found := find(text, titles, leave):
-        for start, end, kind in reversed(found):
-            text = f"{text[:start]}[{kind}]{text[end:]}"
+        parts, at = list[str](), 0
+        for start, end, kind in found:
+            parts += (text[at:start], f"[{kind}]")
+            at = end
+        text = "".join((*parts, text[at:]))
         counts.update(kind for *_, kind in found)
     return text, counts
 
