@@ -95,6 +95,14 @@ def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, 
     assert ask().json["added"] == len(TEXTS)
 
 
+def test_what_a_model_refuses_is_known_before_the_batch(ask: Any, workspace: store.Workspace, double: Batches) -> None:
+    fill(workspace, *TEXTS)
+    double.fixed = True  # each line with a temperature would fail, a day later
+    ran = ask().json
+    assert (ran["added"], ran["dropped"], double.probes) == (len(TEXTS), {}, 2)  # with a temperature, and without
+    assert ask().json["skipped"] == len(TEXTS) and double.probes == 2
+
+
 PLACES = ["after the upload", "after the submission, before the note", "after the submission", "before the last note"]
 
 
@@ -204,4 +212,4 @@ def test_files_are_cut_at_their_limits(
 def test_a_budget_holds_for_a_batch(ask: Any, workspace: store.Workspace, double: Batches) -> None:
     fill(workspace, *TEXTS)
     ran = ask("--budget-usd", "0.000001").json
-    assert ran["dropped"] == {"budget reached": 5} and double.batches == {}
+    assert ran["dropped"] == {"budget reached": 5} and double.batches == {} and not double.probes

@@ -12,7 +12,7 @@ from saferec_builder.cli import shards
 from saferec_builder.cli.workspace import make
 from saferec_builder.llm.money import Habit
 from tests.conftest import Ran
-from tests.servers.llm_stub import Handler, Stub, completion
+from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
 from tests.test_propose_cli import Cli, answer, claim, fill, stub
 
 __all__ = ["stub"]
@@ -93,6 +93,20 @@ def test_samples_vote_on_what_is_uncertain_only(ask: Any, workspace: store.Works
     assert (row["subject"], row["verdict"], row["confidence"], row["form"]) == ("c2", "present", 0.8, "explicit")
     assert row["spans"][0]["quote"] == "blood"
     assert ask("--proposer", "openai:small", "--samples", "5").json["added"] == 0
+
+
+def test_a_model_that_refuses_a_temperature_votes_with_its_own(
+    ask: Any, workspace: store.Workspace, stub: Stub
+) -> None:
+    def fixed(handler: Handler) -> None:
+        refused = "temperature" in handler.server.bodies[-1]
+        told = status(400, '{"error": {"message": "temperature is not supported"}}')
+        (told if refused else probe if handler.text == SEA else speaks)(handler)
+
+    stub.usual = stub.scripts.setdefault(SEA, [fixed])[0]
+    fill(workspace, *TEXTS)
+    ran = ask("--proposer", "openai:small", "--samples", "3").json
+    assert (ran["small x3"]["added"], ran["dropped"]) == (1, {})
 
 
 # ---- who is asked next, on tables

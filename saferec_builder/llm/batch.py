@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from saferec_builder.errors import ProposerError, whole_object
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.money import Purse
+from saferec_builder.llm.probe import probed
 from saferec_builder.llm.server import Reply, Server, read_body, refusal
 from saferec_builder.llm.wire import Wire
 from saferec_builder.tables import digest
@@ -70,6 +71,8 @@ async def replies(
         desk = _Desk(server, wire, note, take)
         await desk.settle([entry for entry in ledger() if entry.state != "done"], poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
+        if any(purse.affords(server, len(server.payload(body))) for body in missing.values()):
+            server = await probed(wire, server)  # a batch of what it refuses would be known as such a day later
         await desk.settle([await desk.submit(part) for part in _parts(server, missing, purse, failed)], poll)
     for n, request in enumerate(names):
         paid = get(request)

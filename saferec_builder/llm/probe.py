@@ -37,11 +37,11 @@ async def post(wire: Wire, server: Server, request: str, payload: bytes) -> Repl
 async def probed(wire: Wire, server: Server) -> Server:
     """The server, known to keep to a schema (only one that enforces it answers this with the word).
 
-    Without the temperature where it refuses one; requests keep their names, so what was paid for stays found.
+    Without any temperature where it refuses one; requests keep their names, so what was paid for stays found.
     """
     reply = await post(wire, server, "probe", server.payload(_PROBE))
     if reply.reason == "bad request" and "temperature" in reply.body:
-        server = replace(server, sampling=tuple(p for p in server.sampling if p[0] != "temperature"))
+        server = replace(server, refuses=("temperature",))
         reply = await post(wire, server, "probe", server.payload(_PROBE))
     if reply.error:
         raise ProposerError(f"{server.base_url}, model {server.model}: {reply.error}: check the address, model and key")

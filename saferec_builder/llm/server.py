@@ -26,6 +26,7 @@ class Server:
     retries: int = 3
     sampling: tuple[tuple[str, Any], ...] = field(default_factory=lambda: SAMPLING)
     identity: str | None = None  # of the weights, where the address is another one each time
+    refuses: tuple[str, ...] = ()  # parameters that are left out of what is sent; requests keep their names
 
     @property
     def host(self) -> str:
@@ -55,6 +56,8 @@ class Server:
 
     def payload(self, body: dict[str, Any]) -> bytes:
         whole = {"model": self.model, **dict(self.sampling), **body}
+        for name in self.refuses:
+            whole.pop(name, None)
         try:
             return to_json(whole)
         except PydanticSerializationError:  # half a character, which UTF-8 cannot hold

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from tests.servers.llm_stub import completion
+
 Line = dict[str, Any]
 
 
@@ -25,6 +27,8 @@ class Batches(ThreadingHTTPServer):
         self.breaks: list[str] = []  # paths at which the next request is done and its answer lost
         self.end = "completed"
         self.refuses = ""  # why every batch fails as a whole
+        self.fixed = False  # whether a temperature is a fault
+        self.probes = 0
 
     @property
     def url(self) -> str:
@@ -48,6 +52,9 @@ class Batches(ThreadingHTTPServer):
         good, bad = [], []
         for line in self.files[batch["input_file_id"]].splitlines():
             asked = json.loads(line)
+            if self.fixed and "temperature" in asked["body"]:
+                bad.append(json.dumps({"custom_id": asked["custom_id"], "response": {"status_code": 400, "body": {}}}))
+                continue
             said = self.answer(asked["body"]["messages"][-1]["content"])
             if said is None:
                 told = {"custom_id": asked["custom_id"], "response": None, "error": {"code": "batch_expired"}}
@@ -69,6 +76,8 @@ class _Handler(BaseHTTPRequestHandler):
             mark = b"--" + self.headers["Content-Type"].split("boundary=")[1].encode()
             part = next(p for p in content.split(mark) if b'name="file"' in p)
             self._say({"id": self.server.put(part.split(b"\r\n\r\n", 1)[1].removesuffix(b"\r\n"))})
+        elif self.path == "/v1/chat/completions":
+            self._probed("temperature" in json.loads(content))
         else:
             name = f"batch-{len(self.server.batches)}"
             made = json.loads(content) | {"id": name, "status": "in_progress", "looks": 0}
@@ -86,6 +95,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(found)
         else:
             self._say({"data": list(reversed(self.server.batches.values())), "has_more": False})
+
+    def _probed(self, temperature: bool) -> None:
+        """The start-up probe is the only thing that is asked outside of a batch."""
+        self.server.probes += 1
+        refused = self.server.fixed and temperature
+        body = b'{"error": {"message": "temperature"}}' if refused else completion('{"word": "zephyr-42"}').encode()
+        self.send_response(400 if refused else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _say(self, told: Any) -> None:
         if self.path in self.server.breaks:
