@@ -20,6 +20,7 @@ from saferec_builder.errors import UsageError
 Hide = Callable[[pl.Series], tuple[pl.Series, Counter[str]]]  # texts -> (texts with placeholders, how many of what)
 REMOVED = "removed on request"
 SOURCES = ("ccpe", "hf", "inspired", "messages", "reddit", "redial", "saferec")  # as the command names them
+_USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
@@ -130,7 +131,7 @@ def read_removals(path: Path) -> Removals:
         return Removals()
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _wishes(path, csv.DictReader(file))
+            return _wishes(path, csv.DictReader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path}: cannot be read ({fault}): wanted source,source_id,author in UTF-8") from None
 
@@ -142,6 +143,11 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
     for row in rows:
         source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
         source = source.lower()
+        if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, who)):
+            raise UsageError(
+                f"{path}:{rows.line_num}: wanted as many cells as the header has, each in one line: is a comma not"
+                " quoted, or a quote not closed?"
+            )
         if not post and not who:
             raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
         if source and source.partition(":")[0] not in SOURCES:
@@ -150,7 +156,9 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
                 " or nothing for all"
             )
         ids |= {(source, name) for name in (post, post.removeprefix("t3_")) if post}
-        authors |= {(source, name) for name in (who, re.sub(r"^/?u/", "", who).lower()) if who}
+        if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):
+            ids |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
+        authors |= {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
     return Removals(frozenset(ids), frozenset(authors))
 
 
@@ -158,7 +166,7 @@ def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.Da
     """(rows that nobody asked to have removed, rows of DROPS of the others)."""
     gone = pl.lit(False)
     for source in read["source"].unique().sort():
-        wish = pl.col("source_id").is_in(list(removals.of(removals.ids, source)))
+        wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
         wish |= pl.col("seeker").is_in(list(removals.of(removals.authors, source)))
         gone |= (pl.col("source") == source) & wish.fill_null(False)
     # the source's id is what may not be kept: the place in the file says enough
@@ -184,7 +192,8 @@ def removed(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secre
     found = [said.clear()]
     for source in said["source"].unique().sort():
         people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]
-        wish = pl.col("source_id").is_in(list(removals.of(removals.ids, source))) | pl.col("seeker").is_in(people)
+        wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
+        wish |= pl.col("seeker").is_in(people)
         found.append(said.filter((pl.col("source") == source) & wish))
     return pl.concat(found).select("conversation", "digest").unique()
 

@@ -107,12 +107,31 @@ def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
     assert wishes.of(wishes.ids, "messages") == {"everywhere"}
 
 
+@pytest.mark.parametrize("who", ["U/Some_Body", "/u/some_body/", "user/Some_Body", "@some_body", " some_body "])
+def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
+    wishes = wished(tmp_path, f"reddit,,{who}")
+    assert "some_body" in wishes.of(wishes.authors, "reddit")
+
+
+def test_blanks_around_an_id_keep_nobody_in(tmp_path):
+    """A cell of removals.csv has none, so neither may what it is compared with."""
+    read = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
+    kept, drops = mine.without(read, wished(tmp_path, ",a1,"))
+    assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [mine.REMOVED])
+    rows, _ = mine.mine(read, EMPTY, b"key" * 11)
+    gone = mine.gone(tmp_path / "removals.csv", rows, tables.ORIGINS.empty, b"key" * 11)
+    assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
+
+
 @pytest.mark.parametrize(
     ("row", "told"),
     [
         ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': wanted one of ccpe, hf"),
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
+        ("messages,,Smith, Ann", "removals.csv:2: wanted as many cells as the header has"),
+        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # a quote that nobody closes took the rest
+        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: wanted as many cells"),
     ],
 )
 def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):

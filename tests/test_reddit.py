@@ -287,6 +287,15 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert mined(cli, workspace, path)["added"] == 0
 
 
+def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspace, tmp_path):
+    path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
+    mined(cli, workspace, path)
+    (workspace.root / "removals.csv").write_text("source,source_id,author\nreddit,c10,\n")
+    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1  # what was mined before holds it
+    assert mined(cli, workspace, path)["dropped"]["removed on request"] == 1
+    assert "Speed (1994)" not in str(current(workspace)["turns"].to_list())
+
+
 MONTHS = 3
 TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tables.DROPS)
 

@@ -157,8 +157,8 @@ class _Held:
 
 
 def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame, Rows]:
-    ids = {name for full in removals.of(removals.ids, reddit.SOURCE) for name in (full, f"t3_{full}")}
-    gone = pl.col("post").is_in(list(ids)) | pl.col("author").is_in(list(removals.of(removals.authors, reddit.SOURCE)))
+    ids, authors = (list(removals.of(wanted, reddit.SOURCE)) for wanted in (removals.ids, removals.authors))
+    gone = pl.col("post").is_in(ids) | pl.col("author").is_in(authors)
     places = posts.filter(gone)["place"]
     return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, mine.REMOVED) for place in places]
 
