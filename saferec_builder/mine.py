@@ -53,6 +53,16 @@ def pseudonyms(frame: pl.DataFrame, secret: bytes, column: str = "seeker") -> pl
     return joined.with_columns(pl.col("name").alias(column)).drop("name")
 
 
+def speakers(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+    """`pseudonyms` of the seekers, and of who wrote each turn where the source says it."""
+    each = frame.with_row_index("_row").select("_row", "source", post="posts").explode("post").drop_nulls("post")
+    each = pseudonyms(each.with_columns(author=pl.col("post").struct["author"]), secret, "author")
+    post = pl.col("post").struct.with_fields(author=pl.col("author"))
+    posts = each.with_columns(post).group_by("_row", maintain_order=True).agg(posts="post")
+    named = pseudonyms(frame, secret).with_row_index("_row").drop("posts")
+    return named.join(posts, "_row", "left", maintain_order="left").select(frame.columns)
+
+
 def pseudonym(source: str, who: str, secret: bytes) -> str:
     return hashlib.blake2b(f"{source}\n{who}".encode(), key=secret[:64], digest_size=8).hexdigest()
 
@@ -78,7 +88,8 @@ def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
     at = changed.unique().sort()
     some = rows[at.to_list()]
     named = [
-        digest_of(list(t), posted=posts is not None) for t, posts in zip(some["turns"], some["posts"], strict=True)
+        digest_of(list(t), posted=posts is not None and posts[0]["source_id"] is not None)
+        for t, posts in zip(some["turns"], some["posts"], strict=True)
     ]
     digests = rows["digest"].scatter(at, named)
     return rows.with_columns(digest=digests).select([*read.columns, "replaced"]), counts
@@ -167,7 +178,9 @@ def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.Da
     gone = pl.lit(False)
     for source in read["source"].unique().sort():
         wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
-        wish |= pl.col("seeker").is_in(list(removals.of(removals.authors, source)))
+        people = list(removals.of(removals.authors, source))
+        wish |= pl.col("seeker").is_in(people)
+        wish |= pl.col("posts").list.eval(pl.element().struct["author"].is_in(people)).list.any()
         gone |= (pl.col("source") == source) & wish.fill_null(False)
     # the source's id is what may not be kept: the place in the file says enough
     drops = _drops(read.filter(gone), REMOVED).with_columns(detail=pl.lit(""))

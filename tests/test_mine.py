@@ -209,6 +209,33 @@ def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspa
     assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
 
 
+def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
+    """Worker 8 helps in both dialogues, worker 9 asks in one: what they wrote is theirs."""
+    path = tmp_path / "redial.jsonl"
+    rows = [("a", 7), ("b", 9)]
+    path.write_text(
+        "\n".join(
+            json.dumps(
+                {"conversationId": name, "initiatorWorkerId": who, "respondentWorkerId": 8}
+                | {"messages": [{"text": "hi", "senderWorkerId": who}, {"text": "my son Ethan", "senderWorkerId": 8}]}
+            )
+            for name, who in rows
+        )
+    )
+    wishes = workspace.root / "removals.csv"
+
+    def held():
+        return cli("propose", "-C", workspace.root, "--json").json.get("withheld", 0)
+
+    mine_it = ("mine", "redial", path, "-C", workspace.root, "--json")
+    assert cli(*mine_it).json["added"] == 2 and held() == 0
+    for who, many in ((9, 1), (8, 2)):
+        wishes.write_text(f"source,source_id,author\nredial,,{who}\n")
+        assert held() == many  # what was mined before
+        assert cli(*mine_it).json["dropped"] == {"removed on request": many}
+    assert set(store.read(workspace, tables.ORIGINS)["author"].str.len_chars()) == {16}  # pseudonyms
+
+
 def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", "hi"))

@@ -169,7 +169,7 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
     kept, gone = stage.without(read.rows, stage.read_removals(ws.root / "removals.csv"))
     titles = reddit.titles(_items(ws))
     clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
-    rows = stage.pseudonyms(clean, ws.secret)
+    rows = stage.speakers(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
     figures = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}
     return [(sources.Read(rows.drop("replaced"), read.drops.vstack(gone)), marks)], figures | read.figures

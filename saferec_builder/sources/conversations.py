@@ -11,7 +11,7 @@ POST = pl.Struct({"source_id": pl.String, "author": pl.String})
 _COLUMNS: dict[str, Any] = {
     **tables.CONVERSATIONS.schema,
     "place": pl.String,
-    "posts": pl.List(POST),  # of the turns, where a source has posts of its own: ids and authors as it names them
+    "posts": pl.List(POST),  # of the turns, where a source has ids or authors of them: as it names them, or null
     "stated": pl.List(pl.String),  # traits that the source itself claims, under its own names
 }
 SCHEMA = pl.Schema(_COLUMNS)

@@ -48,7 +48,7 @@ class _Row(BaseModel):
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them, seekers still under their worker ids."""
+    """Conversations as `sources.conversations.frame` gives them, people still under their worker ids."""
     rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
     return Read(conversations.frame(rows), sources.drops_frame(drops))
 
@@ -69,6 +69,8 @@ def _conversation(place: str, raw: dict[str, Any]) -> Rows:
             recommended=recommended,
             accepted=accepted,
             seen=seen,
+            # no ids of their own, but whoever wrote one may want it out
+            posts=[{"source_id": None, "author": str(message.senderWorkerId)} for message in row.messages],
         )
     ]
 
