@@ -20,6 +20,7 @@ from saferec_builder.errors import ReleaseError, UsageError
 from tests.conftest import Ran
 from tests.release_world import conversation, fill, label, requests
 from tests.test_figures import claim, drop, frame, reading, vote
+from tests.test_review_cli import edit, yes
 
 Cli = Callable[..., Ran]
 EVIL = (
@@ -157,6 +158,22 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         "1 proposals confirmed, 1 refused, 18 sensitivities found by reviewers alone.",
     ):
         assert fact in text, fact
+
+
+def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
+    """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
+    fill(workspace, requests()[0], [])
+    where, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
+    for words in (("propose",), ("review", "push", *people, "--all")):
+        assert cli(*words, *where).code == 0
+    for name in ("ann", "bo"):
+        edit(workspace.root / "review" / f"{name}.csv", yes)
+    assert cli("review", "pull", "--tool", "files", workspace.root / "review", *where).code == 0
+    pulled = gather(workspace.root, None)
+    assert (pulled["headline"]["sensitivities"], pulled["missed"]["pooled"]["share"]) == (0, None)
+    assert cli("adjudicate", *where).code == 0
+    judged = gather(workspace.root, None)
+    assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
 
 
 def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:

@@ -1,6 +1,7 @@
 """report: what the workspace, a release and its runs come to, as one page that opens without a network."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,6 +78,9 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
     manifest, released = _release(ws.releases, version)
     judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
+    unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
+    # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
+    missed = desk_of.told_bounds(replace(desk, judged=labels, auto=frozenset(unread)))
     return {
         "name": ws.config.dataset.name,
         "code_version": __version__,
@@ -101,7 +105,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(adjudicate.by_reviewers(desk.votes)), taxonomy),
-        "missed": workload.missed(desk_of.told_bounds(desk), taxonomy, bounds.words, precision.words),
+        "missed": workload.missed(missed, taxonomy, bounds.words, precision.words),
         "effort": workload.effort(desk.standing, labels),
         "load": workload.load(desk.assignments, desk.standing, taxonomy, _pseudonym(ws)),
         "flips": _flips(ws, manifest, taxonomy),
