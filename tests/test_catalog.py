@@ -146,6 +146,23 @@ def test_votes_of_several_pages_add_up_and_a_newer_count_replaces():
     assert verdict(said(pages[0], newer))[1] == "unknown"
 
 
+def test_no_order_of_rows_decides_between_two_names_of_an_item():
+    """One table, the film once by its title and once by its id, and no page: which count is newer nobody says."""
+    film = "title:Alien (1979)"
+    both = [(statement(film, yes=40, no=0), statement(ALIEN, yes=0, no=12))]
+    both.append((statement(film, answer="yes"), statement(ALIEN, answer="no")))
+    both += [(statement(film, yes=1, no=20), statement(ALIEN, answer="yes"))]
+    for one, other in both:
+        assert verdict(said(one, other)) == verdict(said(other, one)) == (1.0, "violated")
+    guide = [statement(film, "violence", "guide", severity=3), statement(ALIEN, "violence", "guide", severity=0)]
+    scares = statement(ALIEN, "frightening", "guide", severity=3)
+    assert verdict(said(scares, *guide)) == verdict(said(scares, *guide[::-1])) == (1.0, "violated")
+    # and four who say no are not eight: P(no) = 5/6 on both core topics
+    core = ("Is there blood/gore", "Is there excessive gore")
+    four = [statement(ref, topic, yes=0, no=4) for topic in core for ref in (film, ALIEN)]
+    assert verdict(said(*four)) == (0.0, "unknown")
+
+
 def test_a_clear_answer_weighs_as_certain_and_the_worse_word_counts():
     assert verdict(said(statement(ALIEN, answer="yes"))) == (1.0, "violated")
     no = statement(ALIEN, answer="no", source="a")

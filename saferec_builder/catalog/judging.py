@@ -16,6 +16,7 @@ from saferec_builder.catalog.merging import LINKS
 from saferec_builder.traits import GUIDE, Taxonomy, Trait
 from saferec_builder.violations import Oracle, Rule
 
+_ONE = ("item", "kind", "key", "source")  # what one source says of an item and topic
 AT_ONCE = 16384  # items judged together: votes on every topic of the taxonomy take 3 MB a thousand
 
 
@@ -24,10 +25,10 @@ def risks(
 ) -> tuple[Oracle, NDArray[np.float64]]:
     """(oracle, risk of items x traits with NaN where no source says anything), rows in the order of `items`.
 
-    Of one source's and page's statements on an item and topic the last counts, and votes of several add up. A
+    Of one source's and page's statements on an item and topic the last counts, and votes of several pages add up. A
     clear answer weighs as P(yes) = 1 or 0; where answers and votes differ, the worse one counts; so does the worse
-    of two severities. Of the reviews of an item and trait the last counts; where two items that were reviewed have
-    become one, the worse.
+    of two severities. What a source says without a page counts by the name that it gives the item: the last, and the
+    worse of two names. So do reviews, where two items that were reviewed have become one.
     """
     said = statements(items, links, warnings)
     risk = np.full((items.height, len(taxonomy.traits)), np.nan)
@@ -58,8 +59,13 @@ def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame)
     numbers = items.select("item").with_row_index("row")
     keyed = meant(items, links, warnings).with_columns(key=topic_key())
     latest = keyed.join(numbers, "item", maintain_order="left")
-    page = pl.when(pl.col("kind") == "review").then("ref").otherwise("url")  # what was read: an item has no page
-    return tables.last(latest.with_columns(page=page), "item", "kind", "key", "source", "page").drop("page")
+    page = pl.when(pl.col("kind").is_in(["topic", "guide", "review"])).then(pl.coalesce("url", "ref"))
+    said = tables.last(latest.with_columns(page=page), *_ONE, "page").drop("page")
+    # of two names of an item, and no page, nobody knows which count is newer, nor whether it is the same people's
+    counted = (pl.col("kind") == "topic") & pl.col("url").is_null() & pl.col("answer").is_null()
+    share = (pl.col("yes").fill_null(0) + 1) / (pl.col("yes").fill_null(0) + pl.col("no").fill_null(0) + 2)
+    worse = tables.last(said.filter(counted).sort(share, maintain_order=True), *_ONE)
+    return said.filter(~counted | pl.col("warning").is_in(worse["warning"].implode()))
 
 
 def meant(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
