@@ -59,8 +59,9 @@ async def replies(
     fresh: set[str] = set()
 
     def take(reply: Reply) -> None:
-        reply, body = checked(reply, check), asked.get(reply.request)  # None: a killed run asked it in other words
+        body = asked.get(reply.request)  # None: a killed run asked it in other words
         purse.pay(reply, len(server.payload(body)) if body else 0)
+        reply = checked(reply, check)
         fresh.add(reply.request)
         if reply.error is None:
             put(reply)

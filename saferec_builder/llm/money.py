@@ -8,6 +8,7 @@ from saferec_builder.llm.server import Reply, Server
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then
 SAFETY = 1.25  # a purse reserves so much more input than it expects
+ANSWERED = ("cut off", "refused", "empty answer")  # faults of an answer that was made
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,16 @@ class Purse:
         return True
 
     def pay(self, reply: Reply, sent: int) -> None:
-        """What came back for a request that was sent: billed by its tokens, or for nothing where none are named."""
-        self.aside -= self.held.pop(reply.request, 0.0)
+        """What came back for a request that was sent: billed by its tokens, or for nothing where no answer came.
+
+        An answer whose tokens nobody names cost something all the same: the most that was set aside for it.
+        """
+        held = self.held.pop(reply.request, 0.0)
+        self.aside -= held
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
+        if None in (reply.tokens_in, reply.tokens_out) and (reply.content is not None or reply.reason in ANSWERED):
+            usd = max(usd, held)
         self.spent += usd
         parts: dict[str, float] = {"requests": 1, "tokens_in": tokens_in, "tokens_cached": reply.tokens_cached}
         parts |= {"tokens_out": tokens_out, "bytes_out": sent if tokens_in else 0, "usd": usd}
