@@ -209,6 +209,22 @@ def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspa
     assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
 
 
+def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
+    from saferec_builder.cli.workspace import make
+
+    said = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(said)
+    told = []
+    for n, order in enumerate((("one", "two"), ("two", "one"))):
+        make(tmp_path / f"ws{n}", demo=False)
+        toml = tmp_path / f"ws{n}" / "saferec.toml"
+        toml.write_text(toml.read_text().replace("# languages", "languages"))
+        assert cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 0
+        told.append(store.read(store.open_workspace(toml.parent), tables.DROPS).select("place", "reason").rows())
+    assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
+
+
 def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
     """Worker 8 helps in both dialogues, worker 9 asks in one: what they wrote is theirs."""
     path = tmp_path / "redial.jsonl"

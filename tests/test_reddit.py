@@ -296,6 +296,17 @@ def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspac
     assert "Speed (1994)" not in str(current(workspace)["turns"].to_list())
 
 
+def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
+    """The same post at the same place of both, once with a later score: the table does not hang on their order."""
+    rows = [S, comment(1, "s1", score=2)], [S, comment(1, "s1", score=50)]
+    paths = []
+    for n, part in enumerate(rows):
+        (tmp_path / f"dump{n}").mkdir()
+        paths.append(reddit_dump.write(tmp_path / f"dump{n}" / "RC.ndjson", part))
+    one, two = (tables_of(cli, tmp_path / f"ws{n}", order) for n, order in enumerate((paths, paths[::-1])))
+    assert all(a.equals(b) for a, b in zip(one, two, strict=True))  # tables_of has counted: four posts, two twice
+
+
 MONTHS = 3
 TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tables.DROPS)
 

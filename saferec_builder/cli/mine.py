@@ -227,7 +227,8 @@ def _languages(ws: Any, rows: Any, marks: Any, read: Any) -> tuple[Any, Any, Any
     if not ws.config.mine.languages:
         return rows, marks, tables.DROPS.empty
     wanted = pl.col("language").is_in(ws.config.mine.languages).fill_null(True)
-    foreign = marks.filter(~wanted).join(read, ["conversation", "digest"], "inner").unique(["conversation", "digest"])
+    here = read.sort("place").unique(["conversation", "digest"], keep="first", maintain_order=True)  # as stage.mine
+    foreign = marks.filter(~wanted).join(here, ["conversation", "digest"], "inner")
     drops = foreign.select(
         stage=pl.lit("mine"), source="source", place="place", reason=pl.lit("other language"), detail="language"
     )

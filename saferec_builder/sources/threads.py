@@ -40,12 +40,12 @@ class Rules:
 
 def once(posts: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     """(posts, the first of those with one id; drops of the others): dumps of two months may overlap."""
-    first = posts.sort("place", "post").unique("post", keep="first", maintain_order=True)
-    again = posts.height - first.height
-    rest = (
-        posts.filter(pl.col("post").is_duplicated()).join(first, ["post", "place"], "anti") if again else first.clear()
-    )
-    return first, [sources.drop("mine", SOURCE, place, "same id") for place in rest["place"]]
+    again = pl.col("post").is_duplicated()
+    # by the whole row: files of one name in two folders have one place for two posts
+    twice = posts.filter(again).sort("place", pl.all().exclude("place"))
+    first = pl.col("post").is_first_distinct()
+    once = pl.concat([posts.filter(~again), twice.filter(first)]).sort("place", "post")
+    return once, [sources.drop("mine", SOURCE, place, "same id") for place in twice.filter(~first)["place"]]
 
 
 def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
