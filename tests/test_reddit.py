@@ -307,6 +307,13 @@ def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
     assert all(a.equals(b) for a, b in zip(one, two, strict=True))  # tables_of has counted: four posts, two twice
 
 
+def test_a_flair_that_its_author_wrote_reaches_no_disk(cli, workspace, tmp_path):
+    path = reddit_dump.write(tmp_path / "RS.ndjson", [S | {"link_flair_text": "Request, mail jo@example.org"}])
+    assert mined(cli, workspace, path)["added"] == 1
+    posts = [pl.read_parquet(file) for file in (workspace.root / "mining").rglob("posts-*.parquet")]
+    assert [frame["flair"].to_list() for frame in posts] == [["Request, mail [email]"]]
+
+
 MONTHS = 3
 TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tables.DROPS)
 

@@ -165,7 +165,7 @@ def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame,
 
 def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:
     hide = partial(privacy.redact_all, titles=titles(job.items))
-    for column in ("title", "text"):
+    for column in ("title", "text", "flair"):  # in some forums authors write their own flair
         clean, found = hide(posts[column])
         posts = posts.with_columns(clean.alias(column))
         counts.update({f"replaced_{kind}": n for kind, n in found.items()})
