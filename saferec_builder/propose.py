@@ -115,11 +115,17 @@ def prompt(path: Path = EMBEDDED) -> Prompt:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"{path}: the prompt cannot be read: {fault}") from None
-    parts = re.split(r"^# (\w+)\n", text, flags=re.M)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    before, *parts = re.split(r"^# (\w+)\n", text, flags=re.M)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
     for name in SECTIONS.values():
         if "{traits}" not in sections.get(name, ""):
             raise UsageError(f"{path}: wanted a section `# {name}` with {{traits}} in it: see docs/proposing.md")
+    if before.strip() or sorted(parts[::2]) != sorted(SECTIONS.values()):
+        found = ", ".join([*(["text before the first one"] if before.strip() else []), *(f"# {n}" for n in parts[::2])])
+        raise UsageError(
+            f"{path}: found {found}: wanted # conversation and # item, each once and nothing beside them: "
+            "no model would be told it; give headings inside a section two marks (##)"
+        )
     return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
 
 
