@@ -57,6 +57,12 @@ def test_openai_messages_without_an_id_are_named_by_what_they_say(tmp_path):
     assert found.figures == {"empty_messages_left_out": 1, "tool_messages_left_out": 1}
 
 
+def test_a_blank_user_is_nobody(tmp_path):
+    """Else all whose cell is empty would be one person: of whoever stands in two splits only the latest is kept."""
+    rows = [{"messages": [said("user", f"film {user}")], "user": user} for user in ("", " ", " u7 ", 7)]
+    assert read(tmp_path, *rows).rows["seeker"].to_list() == [None, None, "u7", "7"]
+
+
 def test_a_time_without_a_zone_is_utc(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "time": "2024-05-01T12:00:00"})
     assert found.rows["time"][0] == datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -86,7 +86,7 @@ def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
         place,
         turns,
         domain=row.domain,
-        seeker=None if row.user is None else str(row.user),
+        seeker=None if row.user is None else str(row.user).strip() or None,  # a blank cell names nobody
         time=_time(row.time),
         recommended=by["recommender"],
         accepted=_refs(row.accepted),
