@@ -172,6 +172,17 @@ def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Wo
     assert ran["estimated_usd"] == pytest.approx(wanted, abs=1e-4) and ran["estimated_tokens_in"] > 3_000
 
 
+def test_a_dry_run_tells_votes_on_what_is_uncertain_now(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS)
+    price(workspace, "small")
+    ask("--proposer", "openai:small")
+    sent = len(stub.asked)
+    ran = ask("--proposer", "openai:small", "--samples", "5", "--dry-run").json
+    votes = ran["small x5"]  # one text has a maybe
+    assert (votes["in"], votes["requests"], ran["small"]["requests"]) == (1, 5, 0)
+    assert votes["estimated_usd"] == pytest.approx(5 * (7 * 10 + 3 * 100) / 1e6, abs=1e-4) and len(stub.asked) == sent
+
+
 def test_what_was_spent_is_kept_per_model_and_run(ask: Any, cli: Cli, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     price(workspace, "small")

@@ -188,13 +188,17 @@ def _purse(ws: Any, step: Any, budget: float | None) -> Any:
 def _planned(world: Any, made: list[Any], limits: _Limits) -> Counts:
     """Requests, tokens and price of this run; what was paid for already costs nothing.
 
-    Of a cascade each step is planned as if it read all: what is escalated is not known before.
+    Of a cascade each step is planned as if it read all: what is escalated is not known before. Votes are planned on
+    what is uncertain now: of what is still to be read nobody knows.
     """
     from saferec_builder.cli import reading
 
+    asked: list[tuple[Any, dict[str, Any]]] = [(step, {}) for step in made]
+    if limits.samples and made[-1].server:
+        asked.append((made[-1], {"only": _uncertain(world, made[-1]), "samples": limits.samples}))
     counts: dict[str, Counts] = {}
-    for step in made:
-        work = reading.job(world, step, _purse(world.ws, step, limits.budget), limit=limits.limit)
+    for step, how in asked:
+        work = reading.job(world, step, _purse(world.ws, step, limits.budget), limit=limits.limit, **how)
         _plan(work)
         work.dropped.update(why.split(":")[0] for _, why, _ in work.unread)
         work.dropped["dry run"] = len(work.todo)
