@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import calibration, store, tables
+from saferec_builder import calibration, propose, store, tables
 from saferec_builder.calibration import Truth
-from saferec_builder.cli import reading
+from saferec_builder.cli import propose_score, reading
 from saferec_builder.cli.truth import known
 from saferec_builder.demo import inputs
 from tests.conftest import Ran
@@ -86,6 +86,12 @@ def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Wo
     store.append(workspace, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
     truth = known(reading.world(workspace, False), "labels", by_rules=False)
     assert (truth.of(("c0", "gore")), truth.of(("c1", "gore"))) == (True, None)
+
+
+def test_quotes_that_overlap_are_cut_out_once() -> None:
+    subject = propose.Subject("sensitivity", "c", "d", (("seeker", "I hate blood so much"), ("recommender", "Alien")))
+    spans = [{"turn": 0, "start": 2, "end": 12}, {"turn": 0, "start": 7, "end": 12}]  # hate blood, blood
+    assert propose_score._without(subject, spans).turns == (("seeker", "I  so much"), ("recommender", "Alien"))
 
 
 # ---- the command

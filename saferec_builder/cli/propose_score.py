@@ -123,11 +123,13 @@ def _deletion(world: Any, step: Any, right: list[dict[str, Any]]) -> dict[str, A
 
 
 def _without(subject: Any, spans: list[dict[str, Any]]) -> Any:
-    turns = [list(turn) for turn in subject.turns]
-    for span in sorted(spans, key=lambda s: -s["start"]):
-        text = turns[span["turn"]][1]
-        turns[span["turn"]][1] = text[: span["start"]] + text[span["end"] :]
-    return replace(subject, turns=tuple((role, text) for role, text in turns))
+    """The subject with these letters cut out, each once: two quotes may overlap."""
+    cut = {(span["turn"], n) for span in spans for n in range(span["start"], span["end"])}
+    left = (
+        (role, "".join(c for n, c in enumerate(text) if (k, n) not in cut))
+        for k, (role, text) in enumerate(subject.turns)
+    )
+    return replace(subject, turns=tuple(left))
 
 
 def _by_rules(world: Any, cut: list[Any]) -> list[set[str]]:
