@@ -10,15 +10,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder import engine, rules, store, tables
+from saferec_builder.cli import shards
 from saferec_builder.cli.workspace import make
 from tests.line import TOOL
 from tests.servers.llm_stub import Handler, Stub, completion, running, status
-from tests.test_propose_cli import answer, claim, fill
+from tests.test_propose_cli import Cli, answer, claim, fill
 
 AT_ONCE = 16
 
@@ -97,3 +99,26 @@ def test_kills_cost_what_was_in_flight_and_no_more(
     ours, theirs = contents(loud), contents(calm)
     assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
     injected("kills while a model reads", killed)
+
+
+def test_what_a_killed_run_left_answers_no_other_question(
+    cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when its shards were done and not saved; then the rules are other ones."""
+    words = ("propose", "-C", workspace.root, "--workers", 2, "--json")
+    fill(workspace, *(f"text {n}, no blood please" for n in range(12)))
+    whole, kills = engine.map_shards, [True]
+
+    def here(function: engine.Work, works: dict[str, Any], folder: Path, how: engine.How) -> Any:
+        facts = whole(function, works, folder, engine.How(workers=1))
+        if kills.pop():
+            raise KeyboardInterrupt
+        return facts
+
+    monkeypatch.setattr(engine, "map_shards", here)
+    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How(), shard=10))
+    assert cli(*words).code == 130 and list((workspace.root / "shards").rglob("*.parquet"))
+    monkeypatch.setattr(rules, "VERSION", "the next")
+    kills.append(False)
+    assert cli(*words).json["added"] == 12
+    assert store.read(workspace, tables.READINGS)["version"].unique().to_list() == ["the next"]

@@ -52,7 +52,7 @@ def _read_alone(work: Job, how: How) -> None:
 
     folder = work.ws.root / "shards" / "propose"
     parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
-    named = {tables.digest(work.name, [(s.subject, s.digest) for _, s, _ in part.todo]): part for part in parts}
+    named = {_named(part): part for part in parts}
     for name, facts in engine.map_shards(_shard, named, folder, how.engine).items():
         rows = {path.stem: pl.read_parquet(path) for path in sorted((folder / name).glob("*.parquet"))}
         for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
@@ -66,6 +66,14 @@ def _read_alone(work: Job, how: How) -> None:
         (folder / f"{name}.json").unlink()
         shutil.rmtree(folder / name)
     shutil.rmtree(folder)  # and what a killed run of another plan has left
+
+
+def _named(part: Job) -> str:
+    """By all that a reading depends on: what a killed run has left is no answer to another question."""
+    from saferec_builder import tables
+
+    texts = [(subject.subject, subject.digest, asked.digest) for _, subject, asked in part.todo]
+    return str(tables.digest(part.world.kind, part.name, part.made_by, texts))
 
 
 def _part(work: Job, todo: list[Any], how: How) -> Job:
