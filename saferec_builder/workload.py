@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.certificates import Bound, FalseShare
+from saferec_builder.tables import HANDED_BACK
 from saferec_builder.traits import Taxonomy
 
 Row = dict[str, Any]
@@ -31,7 +32,9 @@ def load(
     done = tasks.group_by("reviewer").agg(
         answered=pl.len(), severe=pl.col("severe").sum(), seconds=pl.col("seconds").median(), total=_sum("seconds")
     )
-    counts = given.join(tasks.select(TASK), on=TASK, how="anti").group_by("reviewer").agg(open=pl.len())
+    gone = standing.filter(pl.col("out").is_in(["set aside", HANDED_BACK])).select(TASK)  # it waits for somebody else
+    counts = given.join(pl.concat([tasks.select(TASK), gone]), on=TASK, how="anti")
+    counts = counts.group_by("reviewer").agg(open=pl.len())
     people = given.group_by("reviewer").agg(given=pl.len())
     people = people.join(done, on="reviewer", how="full", coalesce=True).join(counts, on="reviewer", how="left")
     zero = ("given", "answered", "open", "severe")
