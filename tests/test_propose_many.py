@@ -209,6 +209,16 @@ def test_a_budget_stops_before_it_is_exceeded(ask: Any, workspace: store.Workspa
     assert len(stub.asked) == sent  # not even what a server is asked at the start
 
 
+def test_two_commands_do_not_spend_one_budget(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS)
+    price(workspace, "small")
+    with store.alone(workspace, "propose with a budget"):  # as the other one does
+        ran = ask("--proposer", "openai:small", "--budget-usd", "1")
+        assert ran.code == 1 and "another `propose with a budget` is at work" in ran.err and not stub.asked
+        assert ask("--budget-usd", "1").json["added"] == 3  # the rules spend nothing
+    assert ask("--proposer", "openai:small", "--budget-usd", "1").json["added"] == 3
+
+
 def test_a_budget_without_prices_names_the_section_that_lacks_them(
     ask: Any, cli: Cli, workspace: store.Workspace
 ) -> None:

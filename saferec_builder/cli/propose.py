@@ -50,7 +50,9 @@ def propose(
         return
     rows = _to_send(world, made, limits) if any(s.server and not s.server.is_loopback for s in made) else 0
     proposers.consent(made, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[world.kind])
-    say(_read(world, made, cascade, limits, as_json), as_json, "readings" if len(made) > 1 or samples else noun)
+    with proposers.spending(ws, made, limits.budget):
+        counts = _read(world, made, cascade, limits, as_json)
+    say(counts, as_json, "readings" if len(made) > 1 or samples else noun)
 
 
 class _Limits:

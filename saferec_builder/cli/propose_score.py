@@ -64,7 +64,8 @@ def propose_score(
             [step], allow_remote or ws.config.propose.allow_remote, len(judged), "claims", "text of turns"
         )
         right = [row for row in judged if (row["subject"], row["trait"]) in truth.present and row["spans"]]
-        found["deletion"] = _deletion(world, step, right)
+        with proposers.spending(ws, [step], ws.config.propose.budget_usd):
+            found["deletion"] = _deletion(world, step, right)
     if plot:
         with store.replacing(plot) as tmp:
             tmp.write_text(_svg(found["reliability"]), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,14 @@ def priced(made: list[Step], budget: float | None) -> None:
             f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
             "(USD per million tokens)"
         )
+
+
+def spending(ws: Any, made: list[Step], budget: float | None) -> Any:
+    """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
+    from saferec_builder import store
+
+    paid = budget is not None and any(step.price for step in made)
+    return store.alone(ws, "propose with a budget") if paid else nullcontext()
 
 
 @contextmanager
