@@ -182,6 +182,24 @@ def test_what_is_fetched_again_is_billed_once(ask: Any, workspace: store.Workspa
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5 + 1
 
 
+def test_answers_that_the_server_has_deleted_name_a_way_on(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not kept for ever, and `run the command again` would end here each time."""
+    fill(workspace, *TEXTS)
+
+    def dying(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(stage._Desk, "_fetched", dying)
+        ask()
+    del double.files["file-1"]
+    ran = ask()
+    assert ran.code == 1 and "status 404" in ran.err and "--proposer openai:NAME" in ran.err
+    assert "run the command again" not in ran.err and ran.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("page", [b"<p>log in</p>", b"[1]", b"{}", b'"text"'])
 def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, page: bytes

@@ -176,18 +176,18 @@ class _Desk:
         """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
         import openai
 
-        error = "an answer of another shape"
+        error, next_ = "an answer of another shape", "nothing is lost, run the command again"
         try:
             told = await call
             if not wanted or getattr(told, wanted, None):
                 return told
         except (openai.OpenAIError, ValueError) as fault:
             error = self.wire.failure(fault)[0]
+            if isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # and will not be there again
+                next_ = "run it with the key that submitted the batch, or ask without one: --proposer openai:NAME"
         except AttributeError:  # in a page of a list
             pass
-        raise ProposerError(
-            f"{self.server.base_url}: cannot {verb} a batch: {error}: nothing is lost, run the command again"
-        )
+        raise ProposerError(f"{self.server.base_url}: cannot {verb} a batch: {error}: {next_}")
 
 
 def reply_of(line: str, server: Server) -> Reply | None:

@@ -85,7 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(made)
 
     def do_GET(self) -> None:
-        if file := re.fullmatch(r"/v1/files/(.+)/content", self.path):
+        if (file := re.fullmatch(r"/v1/files/(.+)/content", self.path)) and file[1] not in self.server.files:
+            self._bare(404, b'{"error": {"message": "No such File object"}}')
+        elif file:
             self._say(self.server.files[file[1]])
         elif batch := re.fullmatch(r"/v1/batches/(.+)", self.path):
             found = self.server.batches[batch[1]]
@@ -101,18 +103,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.probes += 1
         refused = self.server.fixed and temperature
         body = b'{"error": {"message": "temperature"}}' if refused else completion('{"word": "zephyr-42"}').encode()
-        self.send_response(400 if refused else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self._bare(400 if refused else 200, body)
 
     def _say(self, told: Any) -> None:
         if self.path in self.server.breaks:
             self.server.breaks.remove(self.path)
             self.close_connection = True
             return
-        body = told if isinstance(told, bytes) else json.dumps(told).encode()
-        self.send_response(200)
+        self._bare(200, told if isinstance(told, bytes) else json.dumps(told).encode())
+
+    def _bare(self, status: int, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
