@@ -86,6 +86,15 @@ def test_what_a_batch_leaves_open_is_counted_and_sent_again(
     assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
 
 
+def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(
+    ask: Any, workspace: store.Workspace, double: Batches
+) -> None:
+    fill(workspace, "an odd one", "an odd one", TEXTS[0], TEXTS[0])
+    ran = ask().json
+    assert (ran["requests"], ran["already_paid"], ran["tokens_in"]) == (2, 2, 2 * 7)
+    assert (ran["added"], ran["dropped"], len(double.sent)) == (2, {"off schema": 2}, 2)
+
+
 def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, double: Batches) -> None:
     fill(workspace, *TEXTS)
     double.refuses = "the file holds a model that your account lacks"

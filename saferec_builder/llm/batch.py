@@ -75,15 +75,16 @@ async def replies(
         if any(purse.affords(server, len(server.payload(body))) for body in missing.values()):
             server = await probed(wire, server)  # a batch of what it refuses would be known as such a day later
         await desk.settle([await desk.submit(part) for part in _parts(server, missing, purse, failed)], poll)
+    told: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
         paid = get(request)
         if paid is not None:
             reply = checked(read_body(request, server.model, paid), check)
-            yield n, replace(reply, cached=request not in fresh)
+            yield n, replace(reply, cached=request not in fresh or request in told)
         else:
             lost = Reply(request, server.model, error=f"not answered: the batch ended without this request{desk.why}")
-            yield n, failed.get(request, lost)
-        fresh.discard(request)
+            yield n, replace(failed.get(request, lost), cached=request in told)
+        told.add(request)
 
 
 def _parts(
