@@ -71,8 +71,8 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Rows with different IMDb ids are never one item, whatever else they share; a title and year that two different
     IMDb ids claim joins nothing. An id joins only rows whose titles agree too: two sources with one id and nothing
-    else in common are an id conflict, stay apart, and the id names the row of its own source or nobody. An item is
-    named after its first-added row, so a later source renames none; the order of rows decides nothing else.
+    else in common are an id conflict, stay apart, and the id names the row of its own source or nobody. An item has
+    its id, title and year from its first-added row, so a later source renames none; which rows it has no order decides.
     """
     keyed = _keyed(rows)
     groups = _grouped(keyed)
@@ -119,8 +119,8 @@ def _names_before(merged: Sequence[Sequence[Mapping[str, Any]]]) -> pl.DataFrame
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """Every merge, and every id conflict, one row each: `row` joined `item` by an id or by title, through `other`.
 
-    by is the shared id, "title", or "id conflict" where `row` and `other` share an id and agree in nothing else, or `row`
-    agrees with two films of different IMDb ids.
+    by is the shared id, "title", or "id conflict" where `row` and `other` share an id and agree in nothing else, or
+    where `row` agrees with two films of different IMDb ids.
     """
     groups = _grouped(_keyed(rows))
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
