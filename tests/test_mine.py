@@ -209,6 +209,18 @@ def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspa
     assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
 
 
+def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, workspace, tmp_path):
+    """`accepted` was forgotten at first: the same words are the same revision, whose first row counts."""
+    path = tmp_path / "chats.jsonl"
+    former = []
+    for more in ({}, {}, {"accepted": ["Heat (1995)"]}):
+        path.write_text(chat("a", "A film?", "Heat (1995)", **more) + "\n" + chat("b", "A game?"))
+        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        former.append((ran["added"], ran.get("kept_with_former_facts")))
+    assert former == [(2, None), (0, None), (0, 1)]
+    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
+
+
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
     from saferec_builder.cli.workspace import make
 

@@ -85,6 +85,7 @@ class _Told:
     kept: int = 0
     turns: int = 0
     crisis: int = 0
+    former: int = 0  # there already, with facts beside their words that have changed since: those do not count
     dropped: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     seekers: set[str] = field(default_factory=set)
@@ -92,7 +93,8 @@ class _Told:
     @property
     def figures(self) -> dict[str, Any]:
         languages = dict(self.languages.most_common(5))
-        return {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis, "languages": languages}
+        told = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis, "languages": languages}
+        return told | ({"kept_with_former_facts": self.former} if self.former else {})
 
 
 def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
@@ -109,6 +111,8 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     told.added += store.append(ws, tables.CONVERSATIONS, rows)
     _stated(ws, rows, read.rows)
     store.append(ws, tables.DROPS, drops)
+    there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
+    told.former += int((there["facts"] != there["facts_right"]).sum())
     told.kept += rows.height
     told.turns += int(rows["turns"].list.len().sum())
     told.crisis += int(marks["crisis"].sum())
@@ -117,21 +121,33 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     told.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
 
 
+FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside what is said in it
+
+
+def _facts() -> Any:
+    import polars as pl
+
+    return pl.struct(FACTS).hash().alias("facts")
+
+
 def _standing(ws: Any) -> Any:
-    """(conversation, digest) so far without those that removals have to change: a shorter text may follow these."""
+    """(conversation, digest, facts: their hash) so far without those that removals have to change.
+
+    A shorter text may follow these.
+    """
     import polars as pl
 
     from saferec_builder import mine as stage
     from saferec_builder import store, tables
 
     wishes = ws.root / "removals.csv"
-    named = ("source", "source_id", "seeker") if wishes.exists() else ()
-    columns = ["conversation", "digest", *named]
-    have = pl.concat([tables.CONVERSATIONS.empty.select(columns), *store.parts(ws, tables.CONVERSATIONS, *columns)])
-    if named:
+    named = ["conversation", "digest", *(("source", "source_id", "seeker") if wishes.exists() else ())]
+    parts = store.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
+    have = pl.concat(part.select(*named, _facts()) for part in (tables.CONVERSATIONS.empty, *parts))
+    if len(named) > 2:
         gone = stage.gone(wishes, have, store.read(ws, tables.ORIGINS), ws.secret)
         have = have.filter(~pl.col("conversation").is_in(gone.implode()))
-    return have.select("conversation", "digest")
+    return have.select("conversation", "digest", "facts")
 
 
 def _with_turns(ws: Any, have: Any, rows: Any) -> Any:
