@@ -281,6 +281,7 @@ LICENCES: Mapping[str, Licence] = {
         "GroupLens terms: same conditions, not for commercial use", "text", "Harper and Konstan, 2015"
     ),
     "csv": Licence("the publisher's own", "text"),
+    "apart": Licence("the publisher's own rulings on which items are one", "text"),
     "esrb": Licence("ratings are facts stated by the ESRB", "text"),
     "imdb": Licence("IMDb non-commercial terms", "no", "Information courtesy of IMDb (https://www.imdb.com)"),
 }

@@ -166,6 +166,14 @@ def test_the_answer_of_a_test_row_in_a_train_request_stops():
         checks.check_answers(listed, turns)
 
 
+def test_every_source_that_this_program_makes_has_terms(workspace, cli):
+    """`catalog apart` writes rows of its own: the card told of them as a source whose licence nobody knows."""
+    ws = world.fill(workspace, *world.requests())
+    assert cli("catalog", "apart", "csv:A", "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert "apart" in manifest(ws)["licences"]
+    assert not [s for s, terms in manifest(ws)["licences"].items() if "unknown" in terms["licence"]]
+
+
 def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, [row | {"source": "inspired"} for row in rows], [s | {"simulated": True} for s in said])
