@@ -213,6 +213,14 @@ def test_titles_of_the_catalog_and_casts_stay():
     assert privacy.redact(text, titles=lambda _: at)[0] == text
 
 
+@pytest.mark.parametrize(
+    "text", ["The Number 23  (2007))", "reach for 1408 (2007)", "call it 300 (2006)", "Signal 47 (2010)"]
+)
+def test_a_title_of_figures_and_its_year_are_no_phone(text: str) -> None:
+    """The first stands so in ReDial: a seeker's film became a placeholder."""
+    assert privacy.redact(text)[0] == text
+
+
 NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")
 
 

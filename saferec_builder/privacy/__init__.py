@@ -62,7 +62,10 @@ _US = re.compile(
 )
 _GROUPED = re.compile(r"(?:00|0|\(0)\d{1,4}\)?(?:[ ./-]\d{2,8})+")
 _CLOCK = re.compile(r"(?!\d\d(?P<mark>[ .-])\d\d(?:(?P=mark)\d\d)+$)\d\d(?:[ .-]\d\d)+")  # 09.30 11.45: marks differ
-_COUNT = re.compile(r"\(?(?:(?:1[89]|20)\d\d[ .()-]*)+|(?:1[89]|20)\d\d-\d\d-\d\d.*|[1-9]\d{0,2}(?:[ .]\d{3})*[ .]000")
+_COUNT = re.compile(
+    r"\(?(?:(?:1[89]|20)\d\d[ .()-]*)+|(?:1[89]|20)\d\d-\d\d-\d\d.*|[1-9]\d{0,2}(?:[ .]\d{3})*[ .]000"
+    r"|\d{1,4} ?\((?:1[89]|20)\d\d"  # The Number 23 (2007
+)
 _COUNTED = re.compile(
     r" ?(?:million|people|persons|viewers?|views|visitors|users|votes|ratings|reviews|copies|downloads|followers"
     r"|subscribers|subs|dollars|usd|bucks|euros?|pounds|yen|times|words|films|movies|games|years)\b",
