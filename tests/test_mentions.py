@@ -85,6 +85,16 @@ def test_two_films_of_one_title_are_both_candidates_and_none_is_chosen(shelf):
     assert sorted(names[c] for c in mention.candidates) == ["Suspiria (1977)", "Suspiria (2018)"]
 
 
+def test_a_year_that_the_catalog_does_not_know_names_another_film(shelf):
+    """In brackets it is one; without them it may be a number, and the title still stands there: nobody is chosen."""
+    finder, names = shelf
+    for text in ("I loved Zodiac 1949", "I loved Zodiac, 1949!"):
+        (mention,) = catalog.in_text(finder, text)
+        assert (text[mention.start : mention.end], mention.match) == ("Zodiac", "ambiguous")
+        assert [names[c] for c in mention.candidates] == ["Zodiac (2007)"]
+    assert [names[m.item] for m in catalog.in_text(finder, "I loved Zodiac, 2008!")] == ["Zodiac (2007)"]
+
+
 def test_an_empty_catalog_names_nothing():
     items = catalog.merge(pl.DataFrame(schema=made.items_read([], []).rows.schema))[0]
     assert catalog.in_text(catalog.finder(items), "I love Zodiac (2007)") == []

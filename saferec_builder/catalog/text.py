@@ -95,7 +95,10 @@ def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
     score = sum(finder.weights.get(name, 0.0) for name in evidence(read, place, place.form in finder.articled))
     if score < 0:
         return None
-    return _mention(read, place, place.end, titles.by_form(finder.index, place.form))
+    named = titles.by_form(finder.index, place.form)
+    if year and named.item:  # "Suspiria 1977" where the catalog has the remake alone: its title, and nobody is guessed
+        named = titles.Match("ambiguous", None, (named.item,))
+    return _mention(read, place, place.end, named)
 
 
 def _marked(read: Text, place: Place) -> bool:
