@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import StoreError, UsageError
+from saferec_builder.errors import StoreError, UsageError, whole_object
 
 Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
 _TRIES = 3  # of a shard whose worker died
@@ -36,7 +36,7 @@ def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -
     """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
     folder.mkdir(parents=True, exist_ok=True)
     _sweep(folder, shards)
-    missing = {name: work for name, work in shards.items() if not _manifest(folder, name).exists()}
+    missing = {name: work for name, work in shards.items() if _facts(folder, name) is None}
     if missing and how.engine == "ray":
         _on_ray(function, missing, folder, how)
     elif len(missing) > 1 and (how.workers or os.cpu_count() or 1) > 1:
@@ -50,6 +50,12 @@ def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -
 
 def _manifest(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
+
+
+def _facts(folder: Path, name: str) -> dict[str, Any] | None:
+    """What the manifest of a shard says; None: the shard is not done. A power cut may leave one that is empty."""
+    manifest = _manifest(folder, name)
+    return whole_object(manifest.read_bytes()) if manifest.exists() else None
 
 
 def _temporary(name: str, unique: object) -> str:
@@ -116,7 +122,7 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
             except BaseException:  # a shard's own error: those that have not begun need not
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        left = {name: work for name, work in left.items() if not _manifest(folder, name).exists()}
+        left = {name: work for name, work in left.items() if _facts(folder, name) is None}
         if not left:
             return
     raise StoreError(

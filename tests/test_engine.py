@@ -107,6 +107,15 @@ def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_p
     assert files(tmp_path) == want
 
 
+def test_a_manifest_that_a_power_cut_emptied_counts_for_nothing(tmp_path):
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    want = files(tmp_path)
+    for half in ("", '{"squ'):
+        (tmp_path / "s1.json").write_text(half)
+        assert engine.map_shards(square, shards(2), tmp_path, ONE)["s1"] == {"square": 1}
+        assert files(tmp_path) == want
+
+
 def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_path):
     engine.map_shards(square, shards(2), tmp_path / "calm", ONE)
     folder = tmp_path / "shards"
