@@ -104,8 +104,9 @@ def test_merges_are_listed_and_undone(cli, ws, tmp_path):
         assert ran["added"] == added
         listed = cli("catalog", "merges", "-C", ws.root, "--json").json
         assert len(listed["merges"]) - listed["id_conflicts"] == merges
-    ran = cli("catalog", "apart", "redial:99", "-C", ws.root)
-    assert (ran.code, "no row of the catalog" in ran.err) == (1, True)
+    for undo in ((), ("--undo",)):
+        ran = cli("catalog", "apart", "redial:99", *undo, "-C", ws.root)
+        assert (ran.code, "no row of the catalog" in ran.err) == (1, True)
 
 
 # ---- fetch

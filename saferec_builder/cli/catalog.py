@@ -139,10 +139,11 @@ def apart(
 
     ws = store.open_workspace(folder)
     rows = store.read(ws, tables.CATALOG_ROWS)
+    ruled = catalog.ruling(rows, row, apart=not undo)
     if catalog.is_apart(rows, row) is not undo:
         say(Counts("catalog apart", skipped=1, figures={"row": row}), as_json)
         return
-    added = store.append(ws, tables.CATALOG_ROWS, catalog.ruling(rows, row, apart=not undo))
+    added = store.append(ws, tables.CATALOG_ROWS, ruled)
     say(Counts("catalog apart", added, figures={"row": row}), as_json)
 
 
