@@ -8,6 +8,7 @@ files that are mined. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messa
 assistant (system, tool, ...) and messages without text are left out and counted.
 """
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,4 +107,5 @@ def _time(text: str | None) -> datetime | None:
         time = datetime.fromisoformat(text.strip())
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise Left("wrong time", f"found {text!r}, wanted ISO 8601 such as 2024-05-01T12:00:00Z") from None
+        shape = re.sub(r"\d", "9", re.sub(r"[^\W\d_]", "x", text))[:40]  # a column of texts may be taken for times
+        raise Left("wrong time", f"found {shape!r}, wanted ISO 8601 such as 2024-05-01T12:00:00Z") from None
