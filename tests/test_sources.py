@@ -159,6 +159,21 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     assert wrong.code == 1 and "no column 'messages'" in wrong.err and "--column" in wrong.err
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")],
+)
+def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
+    cli, workspace, tmp_path, monkeypatch, name, told
+):
+    """`chats.txt` was looked for on the Hub as a dataset called txt."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    (tmp_path / name).write_text("")
+    ran = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
+    assert (ran.code, told in ran.err, ran.err.count("\n")) == (1, True, 1), ran.err
+
+
 def test_real_inspired_and_ccpe(cli, workspace, real_data):
     told = cli("mine", "inspired", real_data / "inspired", "-C", workspace.root, "--json").json
     assert (told["in"], told["out"] + sum(told["dropped"].values())) == (told["in"], told["in"])

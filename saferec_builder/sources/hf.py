@@ -15,6 +15,8 @@ from saferec_builder.sources import Read, Rows, conversations, messages
 SOURCE = "hf"
 COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
 _ROLES = {"human": "user", "seeker": "user", "gpt": "assistant", "bot": "assistant", "recommender": "assistant"}
+_KINDS = dict.fromkeys((".json", ".jsonl", ".ndjson"), "json") | dict.fromkeys((".csv", ".tsv"), "csv")
+_KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
 
 
 def read(name: str, columns: dict[str, str], split: str) -> Read:
@@ -70,6 +72,15 @@ def _message(raw: dict[str, Any]) -> dict[str, Any]:
     return {"role": known, "content": content} | ({"items": raw["items"]} if raw.get("items") else {})
 
 
+def _kind(path: Path) -> str:
+    """What `datasets` calls such a file; any other word would be a name on the Hub for it."""
+    if path.suffix not in _KINDS:
+        raise UsageError(
+            f"mine hf {path}: {path.suffix!r} is no kind of file that it reads: wanted {', '.join(_KINDS)}"
+        )
+    return _KINDS[path.suffix]
+
+
 def _rows(name: str, split: str, wanted: str) -> Iterator[dict[str, Any]]:
     try:
         import datasets
@@ -81,12 +92,12 @@ def _rows(name: str, split: str, wanted: str) -> Iterator[dict[str, Any]]:
             loaded = datasets.load_from_disk(name)
             found = loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
         elif path.is_file():
-            kind = {".jsonl": "json", ".ndjson": "json", ".tsv": "csv"}.get(path.suffix, path.suffix[1:])
-            found = datasets.load_dataset(kind, data_files=name, split="train")
+            found = datasets.load_dataset(_kind(path), data_files=name, split="train")
         else:
             found = datasets.load_dataset(name, split=split)
-    except (ValueError, OSError, KeyError, ImportError, datasets.exceptions.DatasetsError) as fault:
-        raise SourceError(f"mine hf {name}: datasets cannot open it: {sources.readable(str(fault))}") from None
+    except (ValueError, OSError, KeyError, ImportError, StopIteration, datasets.exceptions.DatasetsError) as fault:
+        why = sources.readable(str(fault)) or "no rows in it"  # of an empty file it says nothing
+        raise SourceError(f"mine hf {name}: datasets cannot open it: {why}") from None
     if wanted not in found.column_names:
         raise UsageError(
             f"mine hf {name}: no column {wanted!r}, found {', '.join(found.column_names)}: say which one holds the"
