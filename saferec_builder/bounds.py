@@ -143,15 +143,18 @@ def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> 
 
 def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
-    need = f"{bound.more:,} more audits" if bound.more else ""
-    if bound.more is None:
-        need = "read everything" if bound.audited < bound.zone else ""
-        if waiting := bound.open + bound.holes:
-            need = f"{waiting:,} handed out are not labelled yet, or unsure"
+    need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
+    if bound.more is None and waiting:
+        need = f"{waiting:,} handed out are not labelled yet, or unsure"
+    elif bound.more is None and bound.audited < bound.zone:
+        need = "read everything"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     told = certificates.at_most(bound.share)
-    return f"{told} (certified)" if bound.certified else f"{told} ({need} for {100 * certificates.ALPHA:.0f} %)"
+    goal = (
+        "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
+    )  # what waits promises none
+    return f"{told} (certified)" if bound.certified else f"{told} ({need}{goal})"
 
 
 def lowers_most(told: Told) -> str | None:
