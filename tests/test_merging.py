@@ -83,6 +83,11 @@ def test_two_imdb_ids_are_never_one_item():
     chain = [("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "X", 2, ["imdb:tt0000002", "tmdb:6"])]
     items, _ = merged(*chain, ("csv:c", "X", 1, ["tmdb:5", "tmdb:6"]))
     assert sorted(sum(ref.startswith("imdb:") for ref in refs) for refs in items["refs"]) == [1, 1]
+    # nor one row that has both ids
+    both = ("csv:c", "X", 1, ["imdb:tt0000001", "imdb:tt0000002"])
+    for rows in itertools.permutations([*chain, both]):
+        found = [{"csv:a", "csv:b", "csv:c"} & set(refs) for refs in merged(*rows)[0]["refs"]]
+        assert sorted(map(sorted, found)) == [["csv:a", "csv:c"], ["csv:b"]]
 
 
 def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():

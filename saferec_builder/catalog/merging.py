@@ -36,12 +36,14 @@ class _Groups:
     rows: Sequence[Mapping[str, Any]]
     parent: list[int] = field(init=False)
     imdb: list[set[str]] = field(init=False)
+    sole: list[set[str]] = field(init=False)  # of rows with one of them: a row with two makes no one film of two
     joined: list[tuple[int, int, str]] = field(default_factory=list)
     refused: list[tuple[int, int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parent = list(range(len(self.rows)))
         self.imdb = [{ref for ref in row["refs"] or () if ref.startswith("imdb:")} for row in self.rows]
+        self.sole = [set(ids) if len(ids) == 1 else set() for ids in self.imdb]
 
     def root(self, n: int) -> int:
         while self.parent[n] != n:
@@ -52,10 +54,12 @@ class _Groups:
         first, later = sorted((self.root(a), self.root(b)))
         if first == later:
             return
-        if self.imdb[first] and self.imdb[later] and self.imdb[first].isdisjoint(self.imdb[later]):
-            return
+        for ids in (self.imdb, self.sole):
+            if ids[first] and ids[later] and ids[first].isdisjoint(ids[later]):
+                return
         self.parent[later] = first
         self.imdb[first] |= self.imdb[later]
+        self.sole[first] |= self.sole[later]
         self.joined.append((b, a, why))
 
     def members(self) -> list[list[int]]:
