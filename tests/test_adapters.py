@@ -118,8 +118,9 @@ def test_esrb_certificates(tmp_path):
     assert read.items.rows["source_id"].to_list() == ["1"]
     assert read.warnings.rows.select("kind", "topic").rows() == [("rating", "E10plus")]
     assert read.items.drops["reason"].to_list() == ["no id"]
-    with pytest.raises(SourceError, match="wanted an ESRB table, found a;b"):
-        esrb.read(file(tmp_path, "other.csv", "a;b\n1;2\n"))
+    for text, found in (("a;b\n1;2\n", "a;b"), ('"' + "x" * 1_100_000, "nothing")):
+        with pytest.raises(SourceError, match=f"wanted an ESRB table, found {found}$"):
+            esrb.read(file(tmp_path, "other.csv", text))
 
 
 def media(number, name, year="1979", imdb=None, stats=(), kind="Movie"):

@@ -6,6 +6,7 @@ rating alone says nothing of a trait and is kept as a statement that no verdict 
 """
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 
 def read(path: Path) -> Both:
     """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
-    with sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
+    header: list[str] = []
+    told = sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="")
+    with told as file, suppress(csv.Error):  # a cell without end: no such table
         header = [name.strip() for name in next(csv.reader(file), [])]
     names = {_spelt(name) for name in header}
     wanted: tuple[str, ...]
