@@ -184,7 +184,7 @@ def json_object(line: bytes) -> Any:
 
 def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, Any]]:
     with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file)
+        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file, strict=True)
         first: Any = next(_csv_records(reader), [])
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
         missing = [name for name in wanted if name not in header]
