@@ -32,7 +32,10 @@ _PLAIN = frozenset(
 )
 _NOT_ME = "".join(rf"(?<!\b{me} )" for me in ("i'm", "im", "i am", "as", "being", "we're", "was", "became"))
 _FAMILY = "mum|mom|dad|gran(?:d?ad|ny|dma|dpa|dmother|dfather)?|nan|mother|father|auntie"  # without "my"
-_YOU = "(?<!can )(?<!could )(?<!would )(?<!thank )you(?! (?:pick|choose|find|recommend|suggest|have|send|come))"
+_YOU = (
+    "(?<!can )(?<!could )(?<!would )(?<!thank )(?<!ask )(?<!want )(?<!beg )"
+    "you(?! (?:pick|choose|find|recommend|suggest|have|send|come))"
+)
 _WORD = re.compile(r"(?<!\w)\w|'(?=\w)")
 _CAN_MISS = re.compile(r"\?|\*\??|\{0,\d+\}\??")
 SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
@@ -243,9 +246,9 @@ def _person(words: dict[str, str]) -> re.Pattern[str]:
     kin, whose = phrase(words["kin"], words), "my|our|his|her|the|an?|some|this|that|these|your|their|most"
     return re.compile(
         rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|she|he|him|her|"
-        rf"(?<!\w )(?:{_FAMILY}))|(?P<self>i|i'\w+|im|ive|me|my|mine|we|we'\w+|us|our|myself)|(?P<which>who|whose)|"
-        rf"(?P<any>{_YOU}|people|someone|anyone|everyone|everybody|somebody|critics?|reviewers?|audiences?|viewers?|"
-        r"others))(?!\w)"
+        rf"(?<!\w )(?:{_FAMILY}))|(?P<self>i|i'\w+|im|ive|id(?= (?:rather|like|love|prefer))|me|my|mine|we|we'\w+|us|"
+        rf"our|myself)|(?P<which>who|whose)|(?P<any>{_YOU}|people|(?<!as )someone|anyone|everyone|everybody|"
+        r"(?<!as )somebody|critics?|reviewers?|audiences?|viewers?|others))(?!\w)"
     )
 
 
@@ -290,7 +293,7 @@ def _starts_of(part: str) -> set[str]:
         return {part[0] + second}
     end = _closing(part)
     inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
-    if inner.startswith(("?!", "?<!")):
+    if inner.startswith(("?!", "?<!", "?<=")):
         return _starts_of(rest)
     can_miss = _CAN_MISS.match(rest)
     return starts(inner) | (_starts_of(rest[can_miss.end() :]) if can_miss else set())

@@ -22,6 +22,8 @@ DENIED = re.compile(
     r"(?:\bwill not|\bwon't|\bwont|\bnot|n't|\bnever|\bno longer|\bhardly|\brarely|\bnothing|\bisnt|"
     r"\bno (?:need|reason) to|\bnever have to)\s+(?:\w+\s+){0,2}$"
 )
+OWN_CLAUSE = re.compile(r"(?:i'm|i am|i|we're|we are|we)\b")
+DOUBTS = re.compile(r"\b(?:think|thought|say|said|mean|meant|believe|know|remember|that)\s+$")
 SAYS_NOT = re.compile(r"(?:i'm|im|i|we're|we|i am|we are) (?:not|never|hardly)\b|i don't (?:get|feel)\b")
 ABSENT = re.compile(r"\b(?:no|not|never|without|nobody|n't)\s+(?:\w+\s+){0,2}$")
 DEGREE = re.compile(r"(?:too|so|way|far|just|very|really|bit|little|scary|gory|not|no|nothing)\b")
@@ -30,7 +32,14 @@ SELF = re.compile(r"\b(?:i|im|ive|me|my|mine|myself|we|us|our)\b")
 OTHERS_WHO = re.compile(
     r"(?<!one of )(?<!one of those )(?<!one of the )\b(?:people|those|folks|others|viewers|everyone|anyone)\s*$"
 )
+SAFE_FOR_ONE = re.compile(
+    r"\b(?:as|(?:safe|ok|okay|good|fine|suitable|tame enough|gentle enough|watchable|playable|readable|right) for) "
+    r"(?:someone|somebody|a person|one)(?: who)?\s*$"
+)
+ONCE = re.compile(r"\bused to (?:be )?(?:\w+ly )?$")
 GROUP = re.compile(r"\b(?:family|kids|children|group|friends|class|club|students|residents|guests|parents|boys|girls)$")
+POINTS_BACK = re.compile(r"\b(?:it|that|those|them|these|this|such)\b")
+STARTS_ANEW = re.compile(r"\s*(?:it'?s|that'?s|what|i|i'm|i've|we|they)\b")
 LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
 # ---- whose clause it is, and in what mood: each is asked of the words around one phrase
@@ -117,8 +126,8 @@ _TOLD_OF = re.compile(
 )
 _TOLD_HAVING = re.compile(r"\b(?:it|this|they|he|she|(?:the|his|her|this|that) \w+)\s*$")
 _WISHES = re.compile(
-    r"\b(?:please|pls|want|need|hop\w+|prefer\w*|long as|if|unless|make sure|sure|rules?|condition|only|must|wish|"
-    r"ideally|provided|so|check\w*|promise\w*|can|could|would|anything|something|recommend\w*|find)\b"
+    r"\b(?:please|pls|tell me|let me know|want|need|hop\w+|prefer\w*|long as|if|unless|make sure|sure|rules?|condition|"
+    r"only|must|wish|ideally|provided|so|check\w*|promise\w*|can|could|would|anything|something|recommend\w*|find)\b"
 )
 _DONE = re.compile(r"\s+(?:were|was|had|did|left|relations?|(?:in the \w+ )?this (?:year|week|month|summer|winter))\b")
 _GLADLY = re.compile(  # "I can't watch it without dancing"
@@ -141,12 +150,15 @@ def is_anothers(low: str, place: Place, start: int, end: int, said: Said | None,
     if SELF.search(phrase) or (said and phrase.startswith(_AMOUNT)):
         return False
     if said and said.after:
-        lead = low[place[0] : content_end] if SAME_SUBJECT.search(low, content_end, start) else ""
+        shared = SAME_SUBJECT.search(low, content_end, start) and not SELF.search(low, content_end, start)
+        lead = low[place[0] : content_end] if shared else ""
     return _of_another(lead)
 
 
 def _of_another(lead: str) -> bool:
     """True where what stands before a feeling in its sentence names whose it is, and not the seeker."""
+    if SAFE_FOR_ONE.search(lead):
+        return False
     clause = _HARD_EDGE.split(lead)[-1]
     for piece in reversed(_PIECE.split(clause)):
         if _ONESELF.search(piece):
@@ -178,7 +190,8 @@ def is_supposed(clause: str) -> bool:
 def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Pattern[str]) -> bool:
     """ "People say that it is too bloody", "no blood, says my aunt": tells nothing of who writes it."""
     lead = low[place[0] : start]
-    told = [m.end() for m in _REPORTS.finditer(lead) if _of_another(lead[: m.start()])]
+    before = [(lead[: m.start()], m.end()) for m in _REPORTS.finditer(lead)]
+    told = [at for who, at in before if _of_another(who) and not _ASKED_OF_YOU.search(who)]  # "could you find me"
     if _BY_ACCOUNT.search(lead) or _SAID_AFTER.match(low, end, place[1]):
         return True
     if any(not SELF.search(lead, at) for at in told):

@@ -21,7 +21,7 @@ from saferec_builder import cues, grammar, tables
 from saferec_builder.grammar import Said
 from saferec_builder.traits import Taxonomy
 
-VERSION = "rules-4"
+VERSION = "rules-5"
 NEAR = 120  # code points between a cue and what is said of it
 LONG = 400  # code points: so much of a sentence without an end is read on either side
 MOST = 40  # hits of one trait in one turn
@@ -136,16 +136,21 @@ def _of_trait(slug: str, turn: "_Turn") -> Iterator[Hit]:
 
 def _named(slug: str, turn: "_Turn", start: int, end: int, genre: bool) -> Iterator[Hit]:
     """A content is named at [start, end): a hit where the same breath says that it is unwanted."""
-    before, after = turn.before(start), turn.after(end)
-    if before and before.level in _GLAD and not (after and after.level == "strong"):
+    before, after = turn.before(start), turn.afters(end)
+    if after and turn.low[end : after[0].start] == "-":
+        before = None  # who likes a "blood-free" film likes no blood
+    if before and before.level in _GLAD and not (after and after[0].level == "strong"):
         return
-    averse = [s for s in (before, after) if s and s.level not in _GLAD]
+    averse = [s for s in (before, *after) if s and s.level not in _GLAD]
     for said in sorted(averse, key=lambda s: list(_REACH).index(s.level)):
         first, last = min(start, said.start), max(end, said.end)
         verdict = _verdict(said.level, genre, slug in turn.book.mild)
         if verdict and not turn.asked(said.start) and turn.holds(said.start, said.end, said, end):
             liked = before is not None and before.level in _GLAD
-            verdict = "unsure" if liked else verdict  # liked, and yet it does something to them
+            if liked and not (before and before.level == "theirs" and turn.points_back(said)):
+                verdict = (
+                    "unsure"  # liked, and yet it does something to them; "he likes it, I can't take it" is present
+                )
             sure = _SURE[said.level] if verdict == "present" else 0.35
             yield turn.hit(slug, first, last, verdict, "explicit", sure)
             return
@@ -188,7 +193,11 @@ class _Turn:
     def said(self) -> list[Said]:
         """Every phrase of aversion, liking or ease, by its start."""
         found = (Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
-        return sorted((self._as_denied(s) for s in found), key=lambda s: s.start)
+        here = (s for s in found if s.level not in _GLAD or not self._was_once(s))
+        return sorted((self._as_denied(s) for s in here), key=lambda s: s.start)
+
+    def _was_once(self, said: Said) -> bool:
+        return bool(grammar.ONCE.search(self.low, max(0, said.start - 20), said.start))
 
     def _as_denied(self, said: Said) -> Said:
         """The same, or ease where it is denied: "not afraid of"."""
@@ -198,6 +207,10 @@ class _Turn:
             return said
         if grammar.REFUSES.match(self.low[said.start : said.end]):
             return said
+        if grammar.OWN_CLAUSE.match(self.low[said.start : said.end]) and not grammar.DOUBTS.search(
+            self.low[max(0, said.start - 30) : said.start]
+        ):
+            return said  # "if they don't make it I'm inconsolable"
         denied = grammar.DENIED.search(self.low[max(0, said.start - 30) : said.start])
         level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
         return Said(said.start, said.end, level, said.after) if denied else said
@@ -234,20 +247,27 @@ class _Turn:
         if said.level == "request" and grammar.strays(self.low[said.start : said.end], between):
             return False
         pause = grammar.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
-        if pause is None or (said.level == "fine" and re.search(r"\b(?:and|or)\b", between)):
+        if pause is None:
+            return True
+        if grammar.STARTS_ANEW.match(pause[1]):  # "fine with swords, it's needles that ..."
+            return False
+        if said.level == "fine" and re.search(r"\b(?:and|or)\b", between):
             return True
         return len(pause[1].split()) <= 3 and self._names_content(said.end, said.end + pause.start())
 
     def after(self, end: int) -> Said | None:
-        """The nearest phrase that is said of what ends at `end`, in its sentence or by a pronoun just behind it."""
+        return next(iter(self.afters(end)), None)
+
+    def afters(self, end: int) -> list[Said]:
+        """What is said of what ends at `end`, in its sentence or by a pronoun just behind it, the nearest first."""
         near = [s for s in self._around(end) if s.after and s.start >= end and self._speaks_of(s, end)]
         eased = [s for s in near if s.level in _GLAD and not self.low[end : s.start].strip()]
-        return min(eased or near, key=lambda s: (s.level != "strong", s.start, -s.end), default=None)
+        return sorted(eased or near, key=lambda s: (s.level != "strong", s.start, -s.end))
 
     def _speaks_of(self, said: Said, end: int) -> bool:
         between = self.low[end : said.start]
         others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
-        if any(s.level in ("request", *_GLAD) for s in others):
+        if not self.points_back(said) and any(s.level in ("request", *_GLAD) for s in others):
             return False  # another content stands between: the phrase is about that one
         if not grammar.TURNING.search(self.low, end, said.start):
             return len(between.split()) <= _REACH["after"]
@@ -257,6 +277,9 @@ class _Turn:
             return False  # what is named in between has it
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
         return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
+
+    def points_back(self, said: Said) -> bool:
+        return bool(grammar.POINTS_BACK.search(self.low, said.start, said.end))
 
     def sentence(self, place: int) -> tuple[int, int]:
         n = bisect_right(self.ends, place)
@@ -296,7 +319,7 @@ class _Turn:
         others = any(m["other"] for m in context["person"].finditer(lead))  # those who watch along count
         if not others and grammar.is_anothers(self.low, place, start, end, said, content_end):
             return False
-        return self._watches(start, end, self._reach_back(start, said, content_end))
+        return self._watches(start, end, self._reach_back(start, said, content_end), said)
 
     def _reach_back(self, start: int, said: Said | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
@@ -331,12 +354,17 @@ class _Turn:
             self._likes[slug] = [a for a, s in near if s.level in ("like", "fine")]
         return self._likes[slug]
 
-    def _watches(self, start: int, end: int, since: int) -> bool:
+    def _watches(self, start: int, end: int, since: int, said: Said | None) -> bool:
         """Whose feeling it is: the nearest person named; others count where they watch along."""
         first, _ = self.sentence(start)
         ahead = list(self.book.context["person"].finditer(self.low, since, start))
         inside = [m for m in self.book.context["person"].finditer(self.low, start, end) if m[0] != "our" or not ahead]
         ahead = [m for m in ahead if m[0] not in ("my", "our")] or ahead  # "a lad in my squad"
+        if said and said.level == "request" and not grammar.SHUNS.match(self.low, said.start):
+            # "a drama on rich people who have no fights" is asked for by the seeker
+            ahead = [m for m in ahead if m[0] == "you" or not (m["any"] or m["which"])]
+        if said and said.after and ahead and grammar.SAME_SUBJECT.search(self.low, since, start):
+            ahead = ahead[:1]  # "I lost my brother to suicide and can't watch it"
         who = inside[0] if inside else ahead[-1] if ahead else None
         if inside and ahead and ahead[-1]["other"] and not self.low[ahead[-1].end() : start].strip():
             who = ahead[-1]  # "my wife reads me the ending"
@@ -345,6 +373,8 @@ class _Turn:
         if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there
             ours = who[0] in ("we", "us", "our") and any(m["other"] for m in ahead)
             return not (ours and self._alone)
+        if who["which"] and grammar.SAFE_FOR_ONE.search(self.low, first, who.start()):
+            return True  # "is it safe for someone who can't see blood?"
         if who["which"] and grammar.OTHERS_WHO.search(self.low, first, who.start()):
             return False
         if who["which"] and not any(m["other"] for m in ahead):

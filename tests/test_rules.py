@@ -43,6 +43,14 @@ NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever wa
     "no plane crashes, I fly on Monday": "accidents_disasters",
     "I can't handle sad endings right now": "sad_endings",
     "My sister and I watch together, she faints at needles": "needles",
+    "need a rich-people drama with no wife beating": "domestic_abuse",  # who is named in it asks for nothing
+    "Could you find me a film in which no pet dies?": "animal_harm",
+    "We lost my brother to suicide and can't watch it": "suicide_self_harm",  # whose clause it is, not who is nearest
+    "I'm okay with swords and guns, it's needles that I can't bear": "needles",
+    "My husband likes horror stuff, I can't handle that": "horror_scares",
+    "I'd like a needle-free crime series": "needles",
+    "Is it safe for someone who can't see blood?": "gore",
+    "I used to be fine with blood, now I can't watch it": "gore",
     "Torture on screen is the last thing I need": "torture",
     "Injections make the room spin, so skip such scenes": "needles",
     "Real snakes are nothing I can look at": "spiders_snakes",
@@ -315,11 +323,13 @@ def test_sentences_of_our_own() -> None:
 
 
 def test_whole_messages_of_our_own() -> None:
-    # tuned on the first, not on the second; there are 935 and 135 of them
-    figures = {name: rules_score.messages(f"rules_{name}.toml") for name in ("voices", "heldout")}
-    assert (figures["voices"][0].precision or 0) >= 0.92 and figures["voices"][1:] <= (12, 590)
-    assert (figures["heldout"][0].precision or 0) >= 0.87 and (figures["heldout"][0].recall or 0) >= 0.77
-    assert figures["heldout"][1:] <= (5, 73)
+    # tuned on the first two (935 and 655), not on the last (260)
+    figures = {name: rules_score.messages(f"rules_{name}.toml") for name in ("voices", "strangers", "heldout")}
+    least = {"voices": (0.92, 0.86, (12, 590)), "strangers": (0.92, 0.80, (6, 233)), "heldout": (0.92, 0.66, (1, 80))}
+    for name, (precision, recall, flags) in least.items():
+        rates, *flagged = figures[name]
+        assert (rates.precision or 0) >= precision and (rates.recall or 0) >= recall, name
+        assert flagged[0] <= flags[0] and flagged[1] == flags[1], name
 
 
 def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
