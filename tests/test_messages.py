@@ -63,6 +63,14 @@ def test_a_blank_user_is_nobody(tmp_path):
     assert read(tmp_path, *rows).rows["seeker"].to_list() == [None, None, "u7", "7"]
 
 
+def test_a_blank_id_is_none(tmp_path):
+    """Else of all whose cell is empty one would stay, and the others be dropped as `same id`."""
+    rows = [{"messages": [said("user", text)], "id": name} for text, name in (("a", ""), ("b", " "), ("c", None))]
+    bare = [{"messages": row["messages"]} for row in rows]
+    ids = read(tmp_path, *rows).rows["source_id"].to_list()
+    assert ids == read(tmp_path, *bare).rows["source_id"].to_list() and len(set(ids)) == 3
+
+
 def test_a_time_without_a_zone_is_utc(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "time": "2024-05-01T12:00:00"})
     assert found.rows["time"][0] == datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -83,7 +83,7 @@ def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
     by = conversations.by_role(turns)
     return conversations.row(
         source,
-        tables.digest(turns) if row.id is None else str(row.id),
+        tables.digest(turns) if row.id is None or not str(row.id).strip() else str(row.id),
         place,
         turns,
         domain=row.domain,
