@@ -151,9 +151,8 @@ def words(bound: Bound) -> str:
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     told = certificates.at_most(bound.share)
-    goal = (
-        "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
-    )  # what waits promises none
+    # what waits may turn out either way: labels for it promise nothing
+    goal = "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
     return f"{told} (certified)" if bound.certified else f"{told} ({need}{goal})"
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,10 @@ f.onload = () => {
   told.width = [root.scrollWidth, root.clientWidth];
   told.wide = [...doc.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > root.clientWidth + 1
     && !e.closest(".scroll, .hidden, .talk")).map(e => e.className || e.tagName);
+  const tracks = (rows) => new Set(rows.flatMap(r => [...r.querySelectorAll(".b")].map(
+    (b, n) => n + ": " + Math.round(b.getBoundingClientRect().width)))).size;
+  told.tracks = [...doc.querySelectorAll("table.chart tbody")].map(
+    t => tracks([...t.rows]) / t.rows[0].querySelectorAll(".b").length);
   told.heights = [...doc.querySelectorAll("section")].map(s => s.getBoundingClientRect().height);
   told.title = doc.title;
   document.title = "done"; document.body.dataset.told = JSON.stringify(told);
@@ -375,6 +380,25 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     assert all(inert and "blur" in veil for inert, veil in seen["before"])
     assert all(not inert and veil == "none" for inert, veil in seen["after"])
     assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
+    """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""
+    audits = {"gore": (4, 600), "torture": (0, 900), "needles": (0, 200)}
+    told = {
+        slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))
+        for slug, (x, n) in audits.items()
+    }
+    sure = bounds.Told(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
+    sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
+    figures = gather(world(workspace).root, None)
+    figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
+    one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
+    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one, "recall": None})
+    seen = probe(page.render(figures), width, tmp_path)
+    assert len(seen["tracks"]) >= 5 and set(seen["tracks"]) == {1}
+    assert seen["wide"] == []
 
 
 def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
