@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saferec_builder import cues, rules, tables, traits
+from saferec_builder import cues, rules, tables, traits, turns
 from tests import rules_score
 
 DEVELOPMENT = Path(__file__).parent / "data" / "rules_development.toml"
@@ -220,7 +220,7 @@ def test_fifty_thousand_characters_end(piece: str) -> None:
 
 
 def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
-    turn = rules._Turn("blood snakes asylum horror, i screamed. " * 100, cues.load())
+    turn = turns.Turn("blood snakes asylum horror, i screamed. " * 100, cues.load())
     looked = 0
 
     class Counted(list[tuple[int, int]]):
@@ -254,8 +254,8 @@ def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: 
 def test_the_index_by_first_letters_misses_no_phrase() -> None:
     book = cues.load()
     everything = {p for rows in book.signs.by_start.values() for _, p in rows}
-    for turns in rules_score.demo("tune").frame["turns"].to_list()[:15]:
-        low = book.mask(turns[0]["text"], ())
+    for said in rules_score.demo("tune").frame["turns"].to_list()[:15]:
+        low = book.mask(said[0]["text"], ())
         starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
         slow = {(at, m.end()) for p in everything for at in starts if (m := p.match(low, at))}
         assert {(start, end) for _, start, end in book.signs.find(low)} == slow

@@ -124,7 +124,7 @@ def job(
         part = part_of(subject.subject, subject.digest)
         if part is None:
             made.skipped += 1
-        elif limit and len(made.todo) + len(made.unread) >= limit:
+        elif limit and len(made.todo) >= limit:
             made.left += 1
         elif why := stage.cannot_ask(subject, longest):
             made.unread.append((subject.subject, why, ""))
