@@ -5,7 +5,7 @@ Only the standard library and numpy. Release, rewards, metrics and `catalog chec
 risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything
 verdict  violated  risk >= violated_at, or a topic of the trait is answered yes with P(yes) >= sure
          clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
-                   trait and risk < clear_below
+                   trait and risk < clear_below; and no topic of the trait has P(yes) > .5
          unknown   everything else
          Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
          sources say violated. Neither changes the risk, which is the sources' alone.
@@ -90,7 +90,8 @@ def judge(
         strong = (~np.isnan(guide) & (trait.guide_applies == "strong")) | (
             ~np.isnan(esrb) & (trait.esrb_applies == "strong")
         )
-        clear = ~violated & (core_clear | (strong & (risk < rule.clear_below)) | (people < 0))
+        leans = (asked > 0.5).any(axis=1)  # seven of seven say yes: too few to violate, and no silence either
+        clear = ~violated & ((~leans & (core_clear | (strong & (risk < rule.clear_below)))) | (people < 0))
     return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
 
 

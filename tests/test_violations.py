@@ -103,6 +103,14 @@ def test_the_worse_source_counts():
     assert judge(p=(0.05, 0.5, NAN)) == (0.0, CLEAR)  # the core topic is answered no; t2 is open
 
 
+def test_nothing_clears_while_a_topic_leans_to_yes():
+    seven = float(violations.p_yes(7, 0))  # 8/9 = .89: too few to violate
+    assert judge(p=(0.05, seven, NAN)) == (0.0, UNKNOWN)
+    assert judge(p=(NAN, seven, NAN), severity=(0, 0, 0, 0, 0)) == (0.0, UNKNOWN)
+    assert judge(p=(0.05, seven, NAN), reviewed=-1)[1] == CLEAR  # people have looked
+    assert judge(p=(0.05, NAN, seven))[1] == CLEAR  # another trait's topic
+
+
 def test_topics_of_other_traits_and_topics_that_nobody_asked_say_nothing():
     risk, code = judge(p=(NAN, NAN, 0.99))
     assert np.isnan(risk) and code == UNKNOWN

@@ -111,7 +111,9 @@ def _votes(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:
 def _settled(p: float, rule: Rule) -> str:
     if p >= rule.sure:
         return f" >= {rule.sure:g}: yes, the trigger is 1"
-    return f", P(no) >= {rule.sure:g}: no" if p <= 1 - rule.sure + 1e-12 else ": open"
+    if p <= 1 - rule.sure + 1e-12:
+        return f", P(no) >= {rule.sure:g}: no"
+    return ": open, and nothing clears while it leans to yes" if p > 0.5 else ": open"
 
 
 def _guide(said: pl.DataFrame, trait: Trait) -> list[str]:
