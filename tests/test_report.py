@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ import pytest
 
 from exports import plots
 from exports import report as page
-from saferec_builder import bounds, certificates, precision, store, tables, traits, workload
+from saferec_builder import store, tables
 from saferec_builder.cli.report import gather
 from saferec_builder.errors import ReleaseError, UsageError
 from tests.conftest import Ran
 from tests.release_world import conversation, fill, label, requests
 from tests.test_figures import claim, drop, frame, reading, vote
-from tests.test_review_cli import edit, yes
 
 Cli = Callable[..., Ran]
 EVIL = (
@@ -136,17 +134,6 @@ def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspac
     assert ("real people's words" in body) == (not demo)
 
 
-def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(
-    workspace: store.Workspace,
-) -> None:
-    # 5 of 50 audited count as missed: two are positives, three have no label
-    bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
-    told = bounds.Told({}, bound, [], {"units_present": 0, "units_absent": 0})
-    missed = workload.missed(told, traits.load(), bounds.words, precision.words)
-    text = text_of(page.render(gather(workspace.root, None) | {"runs": [], "missed": missed}))
-    assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
-
-
 def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
     # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
     ws = world(workspace)
@@ -159,22 +146,6 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         "1 proposals confirmed, 1 refused, 18 sensitivities found by reviewers alone.",
     ):
         assert fact in text, fact
-
-
-def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
-    """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
-    fill(workspace, requests()[0], [])
-    where, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
-    for words in (("propose",), ("review", "push", *people, "--all")):
-        assert cli(*words, *where).code == 0
-    for name in ("ann", "bo"):
-        edit(workspace.root / "review" / f"{name}.csv", yes)
-    assert cli("review", "pull", "--tool", "files", workspace.root / "review", *where).code == 0
-    pulled = gather(workspace.root, None)
-    assert (pulled["headline"]["sensitivities"], pulled["missed"]["pooled"]["share"]) == (0, None)
-    assert cli("adjudicate", *where).code == 0
-    judged = gather(workspace.root, None)
-    assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
 
 
 def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
@@ -380,25 +351,6 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     assert all(inert and "blur" in veil for inert, veil in seen["before"])
     assert all(not inert and veil == "none" for inert, veil in seen["after"])
     assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
-    """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""
-    audits = {"gore": (4, 600), "torture": (0, 900), "needles": (0, 200)}
-    told = {
-        slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))
-        for slug, (x, n) in audits.items()
-    }
-    sure = bounds.Told(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
-    sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
-    figures = gather(world(workspace).root, None)
-    figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
-    one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
-    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one, "recall": None})
-    seen = probe(page.render(figures), width, tmp_path)
-    assert len(seen["tracks"]) >= 5 and set(seen["tracks"]) == {1}
-    assert seen["wide"] == []
 
 
 def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
