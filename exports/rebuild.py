@@ -15,7 +15,7 @@ from exports import card, charts, croissant, proof, rows, write
 from exports.shapes import prompts, turns
 from saferec_builder.errors import ReleaseError
 
-UNKNOWN, OTHER = "not mined here", "mined with another text"
+UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
@@ -30,8 +30,11 @@ class Rebuilt:
     lost: dict[str, int] = field(default_factory=dict)  # reason -> conversations without
 
 
-def rebuild(home: Path, to: Path, mined: pl.DataFrame, sentence: Sentence) -> Rebuilt:
-    """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions)."""
+def rebuild(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence) -> Rebuilt:
+    """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions).
+
+    gone: conversation, digest of what somebody asked to remove; it stays out, also where it was mined before.
+    """
     proof.check_name(to)
     manifest, _ = proof.verify(home)
     facts = manifest.model_dump(exclude={"files", "row_digests", "schema_"}) | {"schema": manifest.schema_}
@@ -48,9 +51,10 @@ def rebuild(home: Path, to: Path, mined: pl.DataFrame, sentence: Sentence) -> Re
         texts = {"README.md": card.render(made).encode()}
         return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}
 
-    parts = _parts(
-        home, manifest, frozenset(silent), mined.unique(["conversation", "digest"], keep="last"), sentence, told
-    )
+    here = mined.unique(["conversation", "digest"], keep="last")
+    here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
+    here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
+    parts = _parts(home, manifest, frozenset(silent), here, sentence, told)
     to.parent.mkdir(parents=True, exist_ok=True)
     told.new = write.build(to.parent, to.name, parts, manifest.counts, finish)
     return told
@@ -96,15 +100,17 @@ def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, 
         return pl.DataFrame(
             schema={"conversation": pl.String, "cut": pl.Int32, "quiet": pl.Boolean, "place": pl.UInt32}
         )
-    here = mined.select("conversation", "digest").with_row_index("place")
+    here = mined.select("conversation", "digest", "gone").with_row_index("place")
     about = (
         pl.read_parquet(path, columns=wanted, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(silent)))
         .join(here, on=["conversation", "digest"], how="left", maintain_order="left")
     )
     known = pl.col("conversation").is_in(mined["conversation"].implode())
+    about = about.with_columns(place=pl.when(pl.col("gone").is_null()).then("place"))
     quiet = about.filter("quiet")
-    lost = quiet.filter(pl.col("place").is_null()).select(pl.when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN)))
+    why = pl.when("gone").then(pl.lit(REMOVED)).when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN))
+    lost = quiet.filter(pl.col("place").is_null()).select(why)
     for reason in lost.to_series():
         told.lost[reason] = told.lost.get(reason, 0) + 1
     told.back += quiet.height - lost.height

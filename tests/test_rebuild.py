@@ -64,6 +64,20 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, cli, tmp_p
     assert kept.num_rows == 32  # what is known of them stays
 
 
+def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
+    ws, bare, _ = silent
+    first = chats()[0][0]
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\n{first['source']},{first['source_id']},\n")
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root, "--json")
+    assert (ran.code, ran.json["out"], ran.json["dropped"]) == (0, 39, {"removed on request": 1}), ran.err
+    for split in ("train", "validation", "test"):
+        name = f"data/conversations/{split}.parquet"
+        told, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
+        same = {row["conversation"] for row, old in zip(told, before, strict=True) if row["turns"] == old["turns"]}
+        assert same == {first["conversation"]} & {row["conversation"] for row in before}
+    assert cli("verify", tmp_path / "mine").code == 0
+
+
 def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):
     ws, _, full = silent
     ran = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)

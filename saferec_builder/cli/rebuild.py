@@ -19,10 +19,12 @@ def rebuild(
     from exports import rebuild as stage
     from exports import write
     from saferec_builder import inject, store, tables
+    from saferec_builder.cli import withheld
 
     ws = store.open_workspace(folder)
     mined = store.read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, traits = inject.banks(), write.read_manifest(release).model_dump().get("injected_traits", [])
-    told = stage.rebuild(release, to, mined, lambda name, split: inject.drawn(name, split, traits, banks)[0])
+    gone = withheld.erased(ws)
+    told = stage.rebuild(release, to, mined, gone, lambda name, split: inject.drawn(name, split, traits, banks)[0])
     figures = {"release": str(to)} if told.back else {}
     say(Counts("rebuild", told.back if told.new else 0, 0 if told.new else told.back, told.lost, figures), as_json)

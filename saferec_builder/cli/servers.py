@@ -107,7 +107,7 @@ def _take_back(
     from saferec_builder.cli import withheld
 
     told: dict[str, int] = {}
-    erased = withheld.erased(desk.ws)
+    erased = set(withheld.erased(desk.ws).iter_rows())
     gone = set(back.select("kind", "subject", "reviewer").iter_rows())
     removed = {base for base, task in pushed.items() if (task.subject, task.digest) in erased}
     held = {base for base, task in pushed.items() if task.kind == "sensitivity" and task.subject in desk.withheld}

@@ -22,15 +22,14 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     return out
 
 
-def erased(ws: Workspace) -> set[tuple[str, str]]:
+def erased(ws: Workspace) -> pl.DataFrame:
     """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
     from saferec_builder.cli import spilled
 
     asked = ws.root / "removals.csv"
     if not asked.exists():
-        return set()
-    found = mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
-    return set(found.iter_rows())
+        return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
+    return mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
 
 
 def without(rows: pl.DataFrame, withheld: dict[str, str]) -> pl.DataFrame:
