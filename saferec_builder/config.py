@@ -1,5 +1,6 @@
 """saferec.toml, read and checked once per command."""
 
+import re
 import tomllib
 from datetime import date
 from pathlib import Path
@@ -29,7 +30,15 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _code(text: str) -> str:
+    """A language as the model names it: "EN" would drop everything."""
+    if not re.fullmatch(r"[a-z]{2,3}", text):
+        raise ValueError(f'{text!r} is no ISO 639 code in small letters, such as "en"')
+    return text
+
+
 Pattern = Annotated[str, AfterValidator(_pattern)]
+Language = Annotated[str, AfterValidator(_code)]
 
 
 class Dataset(_Section):
@@ -94,7 +103,7 @@ class Release(_Section):
 
 
 class Mine(_Section):
-    languages: list[str] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
+    languages: list[Language] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
 
 
 SUGGESTIONS = {

@@ -9,6 +9,7 @@ from saferec_builder import checks, inject, privacy, store, tables, traits
 from saferec_builder.errors import ReleaseError, UsageError
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film, label
+from tests.test_review_cli import edit, yes
 
 SLUGS = traits.load().slugs
 BANKS = inject.banks()
@@ -98,6 +99,29 @@ def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(works
     ran = cli("release", "1.0.0", "-C", ws.root)
     assert ran.code == 1 and "1 reviews are simulated" in ran.err
     assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0 and manifest(ws)["simulated"]
+
+
+def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
+    """20 of 40 cannot see blood, and all were read twice; but only a few of the answers were adjudicated."""
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+    few = [f"blood. I liked {film(x)}" for x in "AC"]
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    for done in (few, [""]):
+        for name in ("ann", "bo"):
+            edit(
+                ws.root / "review" / f"{name}.csv",
+                lambda r, done=done: yes(r) if any(x in r["text"] for x in done) else {},
+            )
+        assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
+        assert done is not few or cli("adjudicate", *where).code == 0
+    assert cli("release", "1.0.0", *where).code == 0
+    told = manifest(ws)
+    present = told["labels"]["gore"]["present"]
+    assert 0 < present < 10 and told["missed"]["gore"]["certified"] is False
+    assert told["missed"]["gore"]["share"] is None or told["missed"]["gore"]["share"] >= (20 - present) / 20
 
 
 def test_without_a_review_no_certificate_holds(workspace, cli):

@@ -302,6 +302,7 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
         ("[dataset", "not a TOML file"),
         ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
         ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
+        ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),
     ],
 )
 def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:

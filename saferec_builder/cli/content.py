@@ -1,7 +1,7 @@
 """What a release is made of, gathered from the workspace: every table read once, every check passed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,11 @@ def _missed(ws: Workspace, base: Base, withheld: list[str]) -> dict[str, dict[st
     from saferec_builder import bounds, checks
     from saferec_builder.cli import adjudicate
 
-    told = {} if base.reviews.is_empty() else adjudicate.told_bounds(adjudicate.gather(ws.root)).traits
+    told = {}
+    if not base.reviews.is_empty():  # by the labels that are released: of what was pulled since there are none yet
+        labels = base.known.with_columns(kind=pl.lit("sensitivity"))
+        unread = frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows())
+        told = adjudicate.told_bounds(replace(adjudicate.gather(ws.root), judged=labels, auto=unread)).traits
     checks.check_certificates(base.known, [slug for slug, bound in told.items() if bound.certified])
     return {
         slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}
