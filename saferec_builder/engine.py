@@ -164,6 +164,8 @@ def _sharing(workers: int) -> Iterator[None]:
 
 
 def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
+    if how.address == "auto":  # Ray's own word for looking around
+        raise UsageError("--ray-address auto: wanted local, or a cluster's address, such as 10.0.0.5:6379")
     try:
         import ray
     except ImportError:

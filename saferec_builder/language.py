@@ -51,7 +51,7 @@ _NOT_NOW = re.compile(
     r"|as a (?:teen|kid|child)"
     r"|he|she|they|character|hero|who|says?|said|told|quote|line|song|lyrics?|scene|plot|where|titled"
     r"|called|ma[dk]es? me"
-    r"|making me|if i (?:have to|see|hear)|lol|lmao|haha)\b|[\"“”])[^.!?\n]{0,40}$",
+    r"|making me|if i (?:have to|see|hear)|lol|lmao|haha)\b|[\"“”])(?:(?!\bbut\b)[^.!?\n]){0,40}$",
     re.I,
 )
 _JOKE = re.compile(

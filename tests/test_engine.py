@@ -178,6 +178,8 @@ def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
         engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
+    with pytest.raises(UsageError, match="wanted local, or a cluster's address"):  # Ray would look around
+        engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address="auto"))
     dump = tmp_path / "RC.ndjson"
     dump.write_text("{}\n")
     ran = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)

@@ -61,6 +61,7 @@ FAULTS = {
     "a request the server refuses": ([status(400)], "bad request", 1),
     "a charset that is none of text": ([status(400, Content_Type="text/html; charset=zlib")], "bad request", 1),
     "no quota": ([status(429, QUOTA)], "quota exhausted", 1),
+    "no money": ([status(402, "Insufficient Balance")], "quota exhausted", 1),
     "a key that is no longer good": ([status(401)], "key refused", 1),
     "a reset": ([reset], "connection failed", 2),
     "a reset in the middle of an answer": ([half], "connection failed", 2),

@@ -152,6 +152,8 @@ def refusal(status: int, text: str) -> str:
     """The error in an answer that is not a 200."""
     if status == 429:
         reason = "quota exhausted" if is_quota(text) else "rate limited"
+    elif status == 402:  # payment required: how some servers say so
+        reason = "quota exhausted"
     elif status in (401, 403):
         reason = "key refused"
     elif 300 <= status < 400:
