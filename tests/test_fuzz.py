@@ -12,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from saferec_builder.llm import batch
-from saferec_builder.llm.server import Reply
 from tests import fuzz, fuzz_laws
 from tests.conftest import NOT_RUN
 from tests.fuzz_strategies import CALM, HALF, TEXT, changed, values
@@ -82,16 +81,14 @@ def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
         "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "a\u2028b"}}]}},
     }
     text = json.dumps(said, ensure_ascii=False) + "\n" + json.dumps(fuzz_laws.BATCH) + "\n"
-    taken: list[Reply] = []
 
     async def content(file: str) -> SimpleNamespace:
         return SimpleNamespace(response=text)
 
     client = SimpleNamespace(files=SimpleNamespace(content=content), with_options=lambda **_: None)
     wire: Any = SimpleNamespace(client=client, text=lambda response: response)
-    desk = batch._Desk(fuzz_laws.SERVER, wire, lambda entry: None, taken.append)
-    asyncio.run(desk._fetch("file-1"))
-    assert [reply.content for reply in taken] == ["a\u2028b", fuzz_laws.CONTENT]
+    desk = batch._Desk(fuzz_laws.SERVER, wire, lambda entry: None, lambda reply: None)
+    assert [reply.content for reply in asyncio.run(desk._fetched("file-1"))] == ["a\u2028b", fuzz_laws.CONTENT]
 
 
 # ---- mined lines
