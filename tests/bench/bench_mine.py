@@ -1,6 +1,6 @@
 """Mining at the speed of the disk: reading beside zstd and duckdb, steps beside reading, the join, growth, duplicates.
 
-Every program runs in a process of its own on the same file, in turns; a ratio is of the medians of three rounds. Walls
+Every program runs in a process of its own on the same file, in turns; a ratio is of the medians of seven rounds. Walls
 are of the machine as it was found; the CPU ratios beside them say the same with less noise.
 """
 
@@ -18,7 +18,7 @@ from tests import reddit_dump
 from tests.bench.bench_oracle import cpu
 from tests.bench.figures import figure
 
-ROUNDS = 3
+ROUNDS = 7
 MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "2200"))
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 READ = """
