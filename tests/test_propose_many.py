@@ -205,7 +205,7 @@ def test_a_budget_stops_before_it_is_exceeded(ask: Any, workspace: store.Workspa
     fill(workspace, *(f"another text {n}" for n in range(40)))
     sent = len(stub.asked)
     ran = ask("--proposer", "openai:small", "--budget-usd", "0.1").json
-    assert (ran["added"], ran["dropped"]) == (0, {"budget reached": 40})
+    assert (ran["added"], ran["requests"], ran["dropped"]) == (0, 0, {"budget reached": 40})
     assert len(stub.asked) == sent  # not even what a server is asked at the start
 
 

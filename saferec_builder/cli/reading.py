@@ -313,7 +313,7 @@ def _save_replies(work: Job, chunk: list[tuple[tuple[int, Any, Any], list[Any]]]
         work.figures["turns_giving_orders"] += len(stage.orders(subject))
         found = []
         for reply in told:
-            work.figures["already_paid" if reply.cached else "requests"] += 1
+            work.figures["already_paid" if reply.cached else "requests"] += reply.sent
             if not reply.cached:
                 work.figures["tokens_in"] += reply.tokens_in or 0
                 work.figures["tokens_out"] += reply.tokens_out or 0

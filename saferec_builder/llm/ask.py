@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from saferec_builder.llm.money import Purse
 from saferec_builder.llm.pace import Pace
 from saferec_builder.llm.probe import post, probed
-from saferec_builder.llm.server import Reply, Server, read_body
+from saferec_builder.llm.server import UNSENT, Reply, Server, read_body
 from saferec_builder.llm.wire import Wire
 
 FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
@@ -66,7 +66,7 @@ async def replies(
                     waiting[request].append(n)
                 elif broke or (talk is None and not purse.affords(server, len(server.payload(body)))):
                     broke = True  # and nothing is sent, not even the question at the start
-                    yield n, Reply(request, server.model, error=f"{NO_MONEY}: not sent")
+                    yield n, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
                 else:
                     if talk is None:
                         talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse))
@@ -124,7 +124,7 @@ class _Talk:
                 return False
             self.stopped = NO_MONEY
         if self.stopped:
-            self.ended.put_nowait(Reply(request, self.server.model, error=f"{self.stopped}: not sent"))
+            self.ended.put_nowait(Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}"))
             return True
         task = asyncio.create_task(self._run(request, payload))
         self.flying.add(task)
@@ -140,7 +140,7 @@ class _Talk:
 
     async def _reply(self, request: str, payload: bytes) -> Reply:
         if self.stopped in FATAL:
-            return Reply(request, self.server.model, error=f"{self.stopped}: not sent")
+            return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
         said = await post(self.wire, self.server, request, payload)
         self.purse.pay(said, len(payload))
         reply = checked(said, self.check)

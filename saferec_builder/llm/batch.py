@@ -15,7 +15,7 @@ from saferec_builder.errors import ProposerError, whole_object
 from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.money import Purse
 from saferec_builder.llm.probe import probed
-from saferec_builder.llm.server import Reply, Server, read_body, refusal
+from saferec_builder.llm.server import UNSENT, Reply, Server, read_body, refusal
 from saferec_builder.llm.wire import Wire
 from saferec_builder.tables import digest
 
@@ -96,7 +96,7 @@ def _parts(
     for request, body in missing.items():
         payload = server.payload(body)
         if not purse.hold(request, server, len(payload)):
-            failed[request] = Reply(request, server.model, error=f"{NO_MONEY}: not sent")
+            failed[request] = Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
             continue
         head = json.dumps({"custom_id": request, "method": "POST", "url": "/v1/chat/completions"})
         line = head[:-1].encode() + b', "body": ' + payload + b"}\n"

@@ -64,6 +64,9 @@ class Server:
             return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+UNSENT = ": not sent"  # ends the error of a request that stayed here
+
+
 @dataclass(frozen=True)
 class Reply:
     """content: the answer's text, or None and `error` says why; body: the raw reply as it came.
@@ -84,6 +87,10 @@ class Reply:
     @property
     def reason(self) -> str | None:
         return self.error.split(":")[0] if self.error else None
+
+    @property
+    def sent(self) -> bool:
+        return not (self.error or "").endswith(UNSENT)
 
 
 class _Message(BaseModel):
