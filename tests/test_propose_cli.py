@@ -263,3 +263,8 @@ def test_the_rules_read_once_and_need_no_network(cli: Cli, workspace: store.Work
     again = cli("propose", "-C", workspace.root, "--json").json
     assert (again["added"], again["skipped"]) == (0, 3)
     assert all(frame.equals(before[name]) for name, frame in contents(workspace).items())
+
+
+def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
+    ran = cli("propose", "--samples", "3", "-C", workspace.root)
+    assert ran.code != 0 and "wanted a model as the last proposer" in ran.err

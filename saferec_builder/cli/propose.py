@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.errors import UsageError
 
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}
 
@@ -39,6 +40,8 @@ def propose(
 
     ws = store.open_workspace(folder)
     made, cascade = proposers.steps(ws, proposer, model, base_url)
+    if samples and not made[-1].server:
+        raise UsageError("--samples: the rules answer alike each time; wanted a model as the last proposer")
     world = reading.world(ws, items)
     how = shards.plan(ws, engine, ray_address, workers)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
@@ -84,7 +87,7 @@ def _read(world: Any, made: list[Any], cascade: bool, limits: _Limits, as_json: 
         work = reading.job(world, step, _purse(world.ws, step, limits.budget), only=only, limit=limits.limit)
         counts[work.name] = reading.read(work, lambda total: _bar(total, as_json), limits.how)
     last = made[-1]
-    if limits.samples and last.server:
+    if limits.samples:
         unsure = _uncertain(world, last)
         purse = _purse(world.ws, last, limits.budget)
         work = reading.job(world, last, purse, only=unsure, limit=limits.limit, samples=limits.samples)
@@ -196,7 +199,7 @@ def _planned(world: Any, made: list[Any], limits: _Limits) -> Counts:
     from saferec_builder.cli import reading
 
     asked: list[tuple[Any, dict[str, Any]]] = [(step, {}) for step in made]
-    if limits.samples and made[-1].server:
+    if limits.samples:
         asked.append((made[-1], {"only": _uncertain(world, made[-1]), "samples": limits.samples}))
     counts: dict[str, Counts] = {}
     for step, how in asked:
