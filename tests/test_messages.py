@@ -71,6 +71,15 @@ def test_a_blank_id_is_none(tmp_path):
     assert ids == read(tmp_path, *bare).rows["source_id"].to_list() and len(set(ids)) == 3
 
 
+def test_a_domain_is_a_word_and_never_what_somebody_said(tmp_path):
+    words = ["film", " Video Game ", "", "my son Ethan was hurt", "x" * 60]
+    found = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(words)))
+    assert found.rows["domain"].to_list() == ["film", "video game", None]
+    assert found.drops.select("reason", "detail").rows() == [
+        ("wrong domain", f"{n} characters: wanted a word such as film, series, game") for n in (21, 60)
+    ]
+
+
 def test_a_time_without_a_zone_is_utc(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "time": "2024-05-01T12:00:00"})
     assert found.rows["time"][0] == datetime(2024, 5, 1, 12, tzinfo=UTC)

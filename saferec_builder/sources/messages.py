@@ -86,7 +86,7 @@ def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
         tables.digest(turns) if row.id is None or not str(row.id).strip() else str(row.id),
         place,
         turns,
-        domain=row.domain,
+        domain=_domain(row.domain),
         seeker=None if row.user is None else str(row.user).strip() or None,  # a blank cell names nobody
         time=_time(row.time),
         recommended=by["recommender"],
@@ -97,6 +97,14 @@ def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
 
 def _refs(names: list[str]) -> list[str]:
     return list(dict.fromkeys(refs.ref(name) for name in names if name.strip()))
+
+
+def _domain(text: str | None) -> str | None:
+    """A word or two; anything longer may be what somebody said, in the wrong column."""
+    word = (text or "").strip().lower()
+    if word and not re.fullmatch(r"[a-z][\w-]{0,23}( [\w-]{1,23})?", word):
+        raise Left("wrong domain", f"{len(word)} characters: wanted a word such as film, series, game")
+    return word or None
 
 
 def _time(text: str | None) -> datetime | None:
