@@ -44,6 +44,17 @@ def ask(cli: Cli, workspace: store.Workspace, double: Batches) -> Callable[..., 
     return lambda *words: cli("propose", "-C", workspace.root, "--proposer", "batch:m", "--json", *words)
 
 
+def killed_at(step: str, ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed where it would take this step."""
+
+    def dying(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(stage._Desk, step, dying)
+        ask()
+
+
 def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Workspace, double: Batches) -> None:
     fill(workspace, *TEXTS)
     ran = ask().json
@@ -148,13 +159,7 @@ def test_what_was_uploaded_only_is_never_submitted(
 ) -> None:
     """Between a kill after the upload and the next run a conversation was marked that no model may read."""
     fill(workspace, *TEXTS)
-
-    def dying(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(stage._Desk, "_start", dying)
-        ask()
+    killed_at("_start", ask, monkeypatch)
     (file,) = double.files.values()
     assert TEXTS[2].encode() in file and not double.batches
     mark = {"conversation": "c2", "digest": tables.digest(TEXTS[2]), "language": "en", "language_score": 1.0}
@@ -196,13 +201,7 @@ def test_answers_that_the_server_has_deleted_name_a_way_on(
 ) -> None:
     """They are not kept for ever, and `run the command again` would end here each time."""
     fill(workspace, *TEXTS)
-
-    def dying(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(stage._Desk, "_fetched", dying)
-        ask()
+    killed_at("_fetched", ask, monkeypatch)
     del double.files["file-1"]
     ran = ask()
     assert ran.code == 1 and "status 404" in ran.err and "--proposer openai:NAME" in ran.err
