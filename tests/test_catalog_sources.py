@@ -143,11 +143,11 @@ def test_a_description_is_a_plot(tmp_path):
     assert read.rows["plot"].to_list() == ["In space."]
 
 
-def test_a_quote_that_nobody_closes_costs_one_row_and_not_the_run(tmp_path):
+def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_run(tmp_path):
     text = 'domain,title,year\nfilm,Alien,1979\nfilm,"open,1980\n' + "x" * 1_100_000 + "\nfilm,Heat,1995\n"
     read = items_csv.read(file(tmp_path, "own.csv", text))
     assert read.rows["title"].to_list() == ["Alien", "Heat"]
-    assert read.drops["reason"].to_list() == ["not CSV"]
+    assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
 
 
 def test_demo_items(tmp_path):

@@ -78,9 +78,9 @@ def test_ccpe_keeps_the_numbers_of_its_utterances(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "texts", "dropped"),
     [
-        # the quote of line 2 takes line 3 with it: one row that says what two people said
-        (['a,0,USER,"open', "b,0,USER,x"], [], ["not CSV"]),
-        (['a,0,USER,"open', 'b,0,USER,"x, y"', "c,0,USER,z"], ["z"], ["not CSV"]),
+        # the quote of line 2 takes line 3 with it, and of two rows that are gone two are told
+        (['a,0,USER,"open', "b,0,USER,x"], [], ["ccpe.csv:2", "ccpe.csv:3"]),
+        (['a,0,USER,"open', 'b,0,USER,"x, y"', "c,0,USER,z"], ["z"], ["ccpe.csv:2", "ccpe.csv:3"]),
         (['a,0,USER,"two', 'lines, ""quoted"""', "c,0,USER,z"], ['two\nlines, "quoted"', "z"], []),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_quote_that_nobody_closes_is_told(tmp_path, lines, texts, dropped):
     path.write_text("\n".join(["dialog_id,utterance_index,speaker,text", *lines]) + "\n")
     found = ccpe.read(path)
     assert [turn[1] for turns in said(found.rows) for turn in turns] == texts
-    assert found.drops["reason"].to_list() == dropped
+    assert found.drops.select("place", "reason").rows() == [(place, "not CSV") for place in dropped]
 
 
 OFFICIAL = {

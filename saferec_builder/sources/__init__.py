@@ -185,7 +185,7 @@ def json_object(line: bytes) -> Any:
 def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, Any]]:
     with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file, strict=True)
-        first: Any = next(_csv_records(reader), [])
+        first: Any = next(_csv_records(reader), (0, []))[1]
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
         missing = [name for name in wanted if name not in header]
         if missing or not header:
@@ -195,20 +195,23 @@ def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tu
                 f" with the columns {','.join(wanted)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
-        for record in _csv_records(reader):
+        for line, record in _csv_records(reader):
             if record != []:
-                yield f"{path.name}:{reader.line_num}", _csv_row(header, record)
+                yield f"{path.name}:{line}", _csv_row(header, record)
 
 
-def _csv_records(reader: Any) -> Iterator[Any]:
-    """Records, and `Left` for what the csv module cannot read; it goes on with the next line."""
+def _csv_records(reader: Any) -> Iterator[tuple[int, Any]]:
+    """(line, record), and of what the csv module cannot read each line as `Left`: an open quote takes many."""
     while True:
+        before = reader.line_num
         try:
-            yield next(reader)
+            record = next(reader)
         except StopIteration:
             return
         except csv.Error as fault:
-            yield Left("not CSV", str(fault))
+            yield from ((n, Left("not CSV", str(fault))) for n in range(before + 1, reader.line_num + 1))
+        else:
+            yield reader.line_num, record
 
 
 def _csv_row(header: list[str], record: Any) -> Any:
