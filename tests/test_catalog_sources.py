@@ -150,6 +150,15 @@ def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_ru
     assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
 
 
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    # the last one counted: Severe in one and None in the other gave severity 0, and a strong guide clears
+    path = file(tmp_path, "g.csv", "title,year,violence,violence\nAlien,1979,Severe,None\n")
+    with pytest.raises(SourceError, match="two columns are called 'violence'"):
+        parent_guide.read(path)
+    blank = file(tmp_path, "own.csv", "domain,title,year,,\nfilm,Alien,1979,,\n")  # what spreadsheets leave at the end
+    assert items_csv.read(blank).rows["title"].to_list() == ["Alien"]
+
+
 def test_demo_items(tmp_path):
     rows = [
         {

@@ -195,6 +195,9 @@ def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tu
                 f" with the columns {','.join(wanted)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
+        twice = next((name for name in header if name and header.count(name) > 1), None)
+        if twice:  # of a severity in each, the last would count, however mild
+            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: wanted each once: rename one")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
