@@ -4,7 +4,7 @@ import re
 import tomllib
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -106,7 +106,8 @@ class Mine(_Section):
     languages: list[Language] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
 
 
-SUGGESTIONS = {
+Domain = Literal["film", "series", "game", ""]
+SUGGESTIONS: dict[str, Domain] = {
     "MovieSuggestions": "film",
     "ifyoulikeblank": "",
     "televisionsuggestions": "series",
@@ -117,7 +118,7 @@ SUGGESTIONS = {
 
 
 class Reddit(_Section):
-    subreddits: dict[str, str] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
+    subreddits: dict[str, Domain] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
     flair: Pattern | None = None  # None: the pattern in sources/threads.py
     other_flair: Pattern | None = None
     request: Pattern | None = None

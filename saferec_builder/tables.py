@@ -51,7 +51,7 @@ CONVERSATIONS = Table(
         "source": (pl.String, "redial, messages, ..."),
         "source_id": (pl.String, "the id in the source"),
         "source_file": (pl.String, "name of the file that it was read from"),
-        "domain": (pl.String, "film, game, ... or null where the source does not say"),
+        "domain": (pl.String, "film | series | game, or null where the source does not say"),
         "seeker": (pl.String, "keyed pseudonym of the person who asks; null where the source has none"),
         "time": (pl.Datetime("us", "UTC"), "of the request; null where the source has no times"),
         "turns": (pl.List(TURN), "role (seeker | recommender), text, items mentioned (refs)"),

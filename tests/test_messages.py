@@ -71,12 +71,13 @@ def test_a_blank_id_is_none(tmp_path):
     assert ids == read(tmp_path, *bare).rows["source_id"].to_list() and len(set(ids)) == 3
 
 
-def test_a_domain_is_a_word_and_never_what_somebody_said(tmp_path):
-    words = ["film", " Video Game ", "", "my son Ethan was hurt", "x" * 60]
+def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
+    """For a request of the domain "movie" the baselines of an evaluation found no film: each answer was empty."""
+    words = ["film", " Game ", "", "movie", "my son Ethan was hurt"]
     found = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(words)))
-    assert found.rows["domain"].to_list() == ["film", "video game", None]
+    assert found.rows["domain"].to_list() == ["film", "game", None]
     assert found.drops.select("reason", "detail").rows() == [
-        ("wrong domain", f"{n} characters: wanted a word such as film, series, game") for n in (21, 60)
+        ("wrong domain", f"found {n} characters, wanted one of film, series, game, or nothing") for n in (5, 21)
     ]
 
 

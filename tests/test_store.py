@@ -300,6 +300,10 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
         ("[oracle]\nviolated_at = 7", "violated_at"),
         ("[orcale]", "orcale"),
         ("[dataset", "not a TOML file"),
+        (
+            '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',
+            r"reddit\.subreddits\.MovieSuggestions.*'film'.*found 'movie'",
+        ),
         ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
         ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
         ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),

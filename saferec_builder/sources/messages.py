@@ -100,10 +100,14 @@ def _refs(names: list[str]) -> list[str]:
 
 
 def _domain(text: str | None) -> str | None:
-    """A word or two; anything longer may be what somebody said, in the wrong column."""
+    """One that items have; what else stood there is never told, for it may be what somebody said, in the wrong column.
+
+    A baseline recommends out of the domain of the request: for a "movie" it would find nothing in a catalog of films.
+    """
     word = (text or "").strip().lower()
-    if word and not re.fullmatch(r"[a-z][\w-]{0,23}( [\w-]{1,23})?", word):
-        raise Left("wrong domain", f"{len(word)} characters: wanted a word such as film, series, game")
+    if word and word not in sources.DOMAINS:
+        wanted = f"wanted one of {', '.join(sources.DOMAINS)}, or nothing"
+        raise Left("wrong domain", f"found {len(word)} characters, {wanted}")
     return word or None
 
 
