@@ -125,6 +125,25 @@ def test_saferec_columns(tmp_path):
         saferec.read(parquet)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("[" * 100_000, "wrong type"), ('["\\ud800 (1999)"]', "lone surrogate")],
+    ids=["brackets without end", "half of a character"],
+)
+def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(OFFICIAL | {"seen_titles": text}) + "\n" + json.dumps(OFFICIAL) + "\n")
+    found = saferec.read(path)
+    assert (found.rows.height, found.drops["reason"].to_list()) == (1, [reason])
+
+
+def test_no_depth_of_brackets_stops_a_run(tmp_path):
+    # one depth is read and cannot be written again: at 993 it was a traceback
+    path = tmp_path / "deep.jsonl"
+    path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
+    assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}
+
+
 def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
     from saferec_builder import traits
 

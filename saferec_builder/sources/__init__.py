@@ -133,6 +133,8 @@ def sound(value: Any) -> Any:
         json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns hold times and bytes, too
     except UnicodeEncodeError:
         return Left("lone surrogate", "half of a character: \\ud800-\\udfff without its partner")
+    except RecursionError:  # one bracket more is refused where it is read
+        return Left("not JSON", "brackets without end")
     return value
 
 

@@ -36,9 +36,12 @@ def _parsed(value: Any) -> Any:
     """Tables without nesting hold JSON text."""
     if isinstance(value, str):
         try:
-            return json.loads(value)
-        except ValueError:
+            found = sources.sound(json.loads(value))
+        except (ValueError, RecursionError):
             return value
+        if isinstance(found, Left):
+            raise found
+        return found
     return value
 
 
