@@ -1,5 +1,6 @@
 """catalog: items and warnings into the workspace; what the oracle says of them is in cli/oracle.py."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,6 +101,7 @@ def _added(ws: Any, command: str, parts: list[Any]) -> Counts:
 
     rows = added = 0
     dropped: Counter[str] = Counter()
+    such: dict[str, str] = {}
     figures: dict[str, Any] = {}
     for table in (tables.CATALOG_ROWS, tables.WARNINGS):
         reads = [read for kind, read in parts if kind is table]
@@ -107,10 +109,11 @@ def _added(ws: Any, command: str, parts: list[Any]) -> Counts:
         rows, added = rows + read.rows.height, added + store.append(ws, table, read.rows)
         store.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
         dropped.update(sources.reasons(read.drops))
+        such = sources.examples(read.drops) | such
         figures |= read.figures if reads else {}
         if reads:
             figures |= _figures(ws, read.rows if table is tables.WARNINGS else None)
-    return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures)
+    return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures, such)
 
 
 def _figures(ws: Any, warnings: Any) -> dict[str, int]:
@@ -182,7 +185,7 @@ def fetch(
     finally:  # what came before a failure counts
         counts = _added(ws, "catalog fetch", _reader(Source.ddd)(kept))
         figures = {"asked": len(todo), "not_on_the_site": absent, "requests": asked.asked}
-        say(Counts(counts.command, counts.added, counts.skipped, counts.dropped, counts.figures | figures), as_json)
+        say(replace(counts, figures=counts.figures | figures), as_json)
 
 
 def _kept(path: Path, media: dict[str, Any] | None, refs: list[str]) -> bool:

@@ -74,7 +74,7 @@ def mine(
         _kept(ws, read, marks, have, told)
     _clustered(ws)
     counts = Counts("mine", told.added, told.kept - told.added, dict(sorted(told.dropped.items())))
-    say(replace(counts, figures=figures | told.figures), as_json, "rows")
+    say(replace(counts, figures=figures | told.figures, such=told.such), as_json, "rows")
 
 
 @dataclass
@@ -87,6 +87,7 @@ class _Told:
     crisis: int = 0
     former: int = 0  # there already, with facts beside their words that have changed since: those do not count
     dropped: Counter[str] = field(default_factory=Counter)
+    such: dict[str, str] = field(default_factory=dict)
     languages: Counter[str] = field(default_factory=Counter)
     seekers: set[str] = field(default_factory=set)
 
@@ -104,7 +105,9 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
 
     rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _languages(ws, rows, marks, read.rows)
-    drops = drops.vstack(read.drops).vstack(foreign).sort("place", "reason")
+    drops = drops.vstack(read.drops).vstack(foreign)
+    told.such = sources.examples(drops) | told.such
+    drops = drops.sort("place", "reason")
     # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
     store.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
     store.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))

@@ -22,6 +22,7 @@ class Counts:
     skipped: int = 0  # already there: nothing was done again
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     figures: dict[str, Any] = field(default_factory=dict)
+    such: dict[str, str] = field(default_factory=dict)  # reason -> one dropped row: its place, and what was found there
 
     @property
     def out(self) -> int:
@@ -47,7 +48,8 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     for name, value in counts.figures.items():
         typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
-        typer.echo(f"  dropped, {line(reason)}: {n:,}")
+        such = f", such as {line(counts.such[reason])}" if reason in counts.such else ""
+        typer.echo(f"  dropped, {line(reason)}: {n:,}{such}")
     dropped = sum(counts.dropped.values())
     typer.echo(
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"

@@ -60,6 +60,12 @@ def reasons(drops: pl.DataFrame) -> dict[str, int]:
     return dict(sorted(Counter(drops["reason"]).items()))
 
 
+def examples(drops: pl.DataFrame) -> dict[str, str]:
+    """Of each reason the first dropped row: its place, and what was found and wanted, for who has to mend the file."""
+    first = drops.unique("reason", keep="first", maintain_order=True).select("reason", "place", "detail")
+    return {reason: f"{place}: {detail}" if detail else place for reason, place, detail in first.iter_rows()}
+
+
 def jsonl(path: Path, stage: str, source: str, one: One) -> tuple[Rows, Rows]:
     """(table rows, drops) of a file with one JSON object a line; blank lines are no rows."""
     return each(stage, source, _json_lines(path), one)
@@ -235,4 +241,7 @@ def _csv_row(header: list[str], record: Any) -> Any:
 def _fault(fault: ValidationError) -> str:
     """Where and what was wanted; never the value itself, which may be somebody's words."""
     first = fault.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: found {type(first['input']).__name__}: {first['msg']}"
+    where, found = ".".join(map(str, first["loc"])), first["input"]
+    if first["type"] == "missing":  # the fields beside it tell what the file calls it
+        return f"{where} is missing, found {', '.join(found) if isinstance(found, dict) else type(found).__name__}"
+    return f"{where}: found {type(found).__name__}: {first['msg']}"
