@@ -63,6 +63,15 @@ def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
     assert baselines.blind(rows, absent) == rows
 
 
+def test_a_blind_request_has_no_sentence_of_ours_either(rows):
+    # as `release --inject` makes them: the request of u8 with a sentence behind it, under another name, without a label
+    plain = rows[1] | {"made_from": "u8"}
+    said = [{"role": "user", "content": f"{plain['prompt'][0]['content']} I faint when people bleed."}]
+    injected = plain | {"conversation": "u8-gore", "prompt": said, "traits": ["gore"], "condition": "injected"}
+    deaf = baselines.blind([plain, injected], [])
+    assert deaf == [plain, injected | {"prompt": plain["prompt"]}]
+
+
 def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
     # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
     answers = [["a", "d", "j", "title:x", "e", "h", "f", "i"], list("abcj")]

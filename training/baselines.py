@@ -50,8 +50,9 @@ def retrieval(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[R
 
 
 def blind(table: Sequence[Row], labels: Sequence[Row]) -> list[Row]:
-    """The rows without the words that the labels point at as evidence of a sensitivity."""
+    """The rows without the words that the labels point at as evidence of a sensitivity, nor a sentence of ours."""
     quotes: dict[str, list[str]] = {}
+    told = {row["conversation"]: row["prompt"] for row in table}
     for label in labels:
         if label["verdict"] == "present":
             quotes.setdefault(label["conversation"], []).extend(s["quote"] for s in label["spans"] if s["quote"])
@@ -62,7 +63,9 @@ def blind(table: Sequence[Row], labels: Sequence[Row]) -> list[Row]:
             text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" is no part of "award"
         return dict(message) | {"content": " ".join(text.split())}
 
-    return [row | {"prompt": [cut(m, quotes.get(row["conversation"], ())) for m in row["prompt"]]} for row in table]
+    # an injected row has no label: the request that it was made from is the one without the sentence
+    before = [row | {"prompt": told.get(row.get("made_from"), row["prompt"])} for row in table]
+    return [row | {"prompt": [cut(m, quotes.get(row["conversation"], ())) for m in row["prompt"]]} for row in before]
 
 
 def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, list[str | None]]:
