@@ -16,6 +16,7 @@ from saferec_builder.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN
 
 PER_TASK = 2  # reviewers who read a task apart from each other
 UNIT = ("kind", "subject", "trait")
+TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]
 Wanted = tuple[str, str, str, str]  # kind, subject, digest, why
 
@@ -246,10 +247,15 @@ def void(
         assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
         for role, of in units.items()
     ]
-    done = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
     aside = reviews.filter(pl.col("out").is_in(["set aside", HANDED_BACK]))
     back = pl.concat([*(part.select(who) for part in parts), aside.select(who)]).unique()
-    return back.join(done, on=who, how="anti")
+    return back.join(_read(reviews), on=who, how="anti")
+
+
+def _read(reviews: pl.DataFrame) -> pl.DataFrame:
+    """The `*` of each task that its reader has read to its end; not where the words that they marked are gone since."""
+    ends = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
+    return ends.join(reviews.filter(out="stale"), on=TASK, how="anti")
 
 
 def _disputes(
@@ -304,17 +310,14 @@ def units(
     """One row per unit to show (UNITS), tasks in the order in which they were assigned, `*` last in each.
 
     verdict, form, spans are the proposal's (null where there is none, and in every audit task); own_* is what this
-    reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until its
-    reviewer answered `*`; the adjudicator gets the disputed units only. `reviews` are the last per unit and person,
-    with a column `out`: null where the review still stands. What no longer stands is asked again. `decoys` (kind,
+    reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until it was
+    read to its end, and again once words that were marked are gone; the adjudicator gets the disputed units only.
+    `reviews` are the last per unit and person, with a column `out`: null where the review still stands. `decoys` (kind,
     subject, reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing tells them apart.
     """
     now = texts.filter("current").select("kind", "subject", "digest")
     tasks = assignments.with_row_index("task").drop("digest", "batch").join(now, on=["kind", "subject"])
-    whole = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null()).select(
-        "kind", "subject", "reviewer", "role"
-    )
-    reading = tasks.filter(pl.col("role") == "reviewer").join(whole, on=whole.columns, how="anti")
+    reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=TASK, how="anti")
     ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=["kind", "subject"])
     shown = _suggestions(proposals, texts)
     planted = shown.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys

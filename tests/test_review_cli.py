@@ -297,6 +297,14 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     assert told["reviews_left_out"] == {"stale": 2}
     assert labels(ws)["c1", "gore"] == (None, "unresolved")
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
+    again = review("push", *TWO, "--audit", 0)  # c1 alone: gore, and `*`
+    assert (again["added"], again["rows"]) == (0, {"ann": 2, "bo": 2})
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", no)
+    review("pull", ws.root / "review")
+    assert adjudicate()["reviews_left_out"] == {}
+    assert labels(ws)["c1", "gore"] == ("absent", "agreed")
+    assert review("push", *TWO, "--audit", 0)["rows"] == {"ann": 0, "bo": 0}
 
 
 def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudicate):
