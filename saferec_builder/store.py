@@ -209,10 +209,12 @@ def replacing(path: Path) -> Iterator[Path]:
 def _connection(ws: Workspace) -> Iterator[Any]:
     import sqlalchemy as sa
 
-    url = ws.config.store.url or f"sqlite:///{ws.root / 'workspace.db'}"
+    # not as text: of a folder called `what?` the address would end before the ?, and hold what others have there
+    beside = sa.URL.create("sqlite", database=str(ws.root / "workspace.db"))
     try:
+        url = sa.make_url(ws.config.store.url or beside)
         # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
-        engine = sa.create_engine(url, connect_args={"timeout": 60} if url.startswith("sqlite") else {})
+        engine = sa.create_engine(url, connect_args={"timeout": 60} if url.drivername.startswith("sqlite") else {})
     except ModuleNotFoundError as missing:
         place = sa.make_url(url)
         raise StoreError(

@@ -120,6 +120,10 @@ def test_saferec_columns(tmp_path):
     flat["groundtruth_with_release_year"] = json.dumps(OFFICIAL["groundtruth_with_release_year"])
     pl.DataFrame([flat]).write_parquet(parquet)
     assert saferec.read(parquet).rows["turns"].to_list() == found.rows["turns"].to_list()[:1]
+    second = tmp_path / "train[1].parquet"  # as browsers name it; as a pattern it is train1.parquet
+    pl.DataFrame([flat | {"prompt": "Another request"}]).write_parquet(second)
+    pl.DataFrame([flat]).write_parquet(tmp_path / "train1.parquet")
+    assert saferec.read(second).rows["turns"][0][0]["text"] == "Another request"
     parquet.write_text("no parquet")
     with pytest.raises(SourceError, match="not a parquet file"):
         saferec.read(parquet)

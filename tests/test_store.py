@@ -20,6 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from saferec_builder import config, store, tables
+from saferec_builder.cli.workspace import make
 from saferec_builder.errors import StoreError, UsageError
 from saferec_builder.locks import held
 
@@ -245,6 +246,17 @@ def test_a_frame_that_does_not_fit_is_refused(workspace: store.Workspace) -> Non
         store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(detail=pl.lit(1, pl.Int64)))
     with pytest.raises(StoreError, match="null in its key"):
         store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(reason=pl.lit(None, pl.String)))
+
+
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    """Of `team?1` and `team?2` both had the database `team`, beside them, and `50%25` none."""
+    for name in ("team?1", "team?2", "50%25", "[v2]#*"):
+        make(tmp_path / name, demo=False)
+        ws = store.open_workspace(tmp_path / name)
+        for table in (tables.LABELS, tables.PROPOSALS):
+            assert store.append(ws, table, rows(table, 1)) == 1
+            assert store.read(ws, table).height == 1
+        assert (ws.root / "workspace.db").exists()
 
 
 def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None:

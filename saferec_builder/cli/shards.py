@@ -54,7 +54,7 @@ def _read_alone(work: Job, how: How) -> None:
     parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
     named = {_named(part): part for part in parts}
     for name, facts in engine.map_shards(_shard, named, folder, how.engine).items():
-        rows = {path.stem: pl.read_parquet(path) for path in sorted((folder / name).glob("*.parquet"))}
+        rows = {path.stem: pl.read_parquet(path, glob=False) for path in sorted((folder / name).glob("*.parquet"))}
         for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
             if table.name in rows:
                 added = store.append(work.ws, table, rows[table.name])

@@ -70,7 +70,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as fault:
         raise SourceError(f"{path}: not a parquet file ({sources.readable(str(fault))})") from None
     for number, row in enumerate(frame.iter_rows(named=True), 1):
