@@ -282,8 +282,10 @@ def test_add_counts_and_a_rerun_adds_nothing(cli, catalogued, tmp_path):
         "skipped": 3,
         "dropped": {},
         "items": 4,
-        "no_item_yet": 1,  # Heat
+        "no_item_yet": 1,
+        "such_items": ["title:Heat (1995)"],
         "topic_no_trait_asks_about": 1,
+        "such_topics": ["Is it in space"],
     }
     assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy may ask
 

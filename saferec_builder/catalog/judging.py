@@ -133,7 +133,7 @@ def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
     return answers
 
 
-def unasked(warnings: pl.DataFrame, taxonomy: Taxonomy) -> int:
-    """How many votes and answers are on topics that no trait asks about."""
+def unasked(warnings: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """The votes and answers on topics that no trait asks about."""
     known = pl.DataFrame({"topic": list(taxonomy.topics)}).select(topic_key())["topic"]
-    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(known.implode())).height
+    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(known.implode()))

@@ -116,9 +116,12 @@ def _added(ws: Any, command: str, parts: list[Any]) -> Counts:
     return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures, such)
 
 
-def _figures(ws: Any, warnings: Any) -> dict[str, int]:
-    """How many items the catalog has now and, of warnings just read, how many speak of no item or to no trait."""
-    from saferec_builder import catalog, store, tables
+def _figures(ws: Any, warnings: Any) -> dict[str, Any]:
+    """How many items the catalog has now and, of warnings just read, how many speak of no item or to no trait.
+
+    Both with the first few of them: another spelling of a title or a question is seen, not guessed.
+    """
+    from saferec_builder import catalog, sources, store, tables
 
     rows = store.read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(rows)
@@ -126,8 +129,15 @@ def _figures(ws: Any, warnings: Any) -> dict[str, int]:
         conflicts = (catalog.merges(rows)["by"] == catalog.ID_CONFLICT).sum()
         return {"items": items.height} | ({"id_conflicts": int(conflicts)} if conflicts else {})
     unasked = catalog.unasked(warnings, oracle.taxonomy(ws))
-    met = catalog.meant(items, links, warnings).height
-    return {"items": items.height, "no_item_yet": warnings.height - met, "topic_no_trait_asks_about": unasked}
+    lost = warnings.join(catalog.meant(items, links, warnings), "warning", "anti", maintain_order="left")
+    figures: dict[str, Any] = {"items": items.height}
+    for name, such, rows, column in (
+        ("no_item_yet", "such_items", lost, "ref"),
+        ("topic_no_trait_asks_about", "such_topics", unasked, "topic"),
+    ):
+        first = rows[column].unique(maintain_order=True).head(3)
+        figures |= {name: rows.height} | ({such: [sources.readable(f, 80) for f in first]} if rows.height else {})
+    return figures
 
 
 @app.command()
