@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.errors import TrainingError
-from training import runs, settings
+from training import runs, safecrs, settings
 
 
 def names(folder: Path) -> set[str]:
@@ -90,6 +90,33 @@ def test_a_setting_of_another_kind_is_said(said: str) -> None:
     with pytest.raises(TrainingError, match="wanted"):
         settings.read("sft", [said])
     assert settings.read("sft", ["saferec.lam=2"])["saferec"]["lam"] == 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [f"saferec.{one}" for one in ("batch=0", "batch=-4", "validate=0", "says=-1", "lora=-1", "thin=1.5", "lam=-1")]
+    + [f"saferec.{one}" for one in ("floor=.nan", "rows=grpo", "prefer=saef", "items=list")],
+)
+def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
+    # -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
+    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: wanted"):
+        settings.read("sft", [said])
+    assert settings.read("gdpo", ["saferec.floor=-0.5", "saferec.mode=conditioned"])["saferec"]["floor"] == -0.5
+
+
+@pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])
+def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
+    trl = pytest.importorskip("trl")
+    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: wanted a value like"):
+        settings.trl(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
+
+
+def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("-1", "4294967296", "x"):
+        with pytest.raises(SystemExit):
+            safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
+        assert "argument --seed" in capsys.readouterr().err
+    assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
 
 
 def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder.errors import TrainingError
 from saferec_builder.violations import CLEAR, worst
 from training import generate
 from training.best import Score
@@ -33,8 +32,6 @@ def answers(speaker: Speaker, table: Sequence[Row], shut: Sequence[Sequence[str]
 
 def scorer(speaker: Speaker, table: Sequence[Row], release: Release, prefer: str, caution: float) -> Score:
     """A model -> its figures on these rows of the validation split, by the release's own labels."""
-    if prefer not in PREFER:
-        raise TrainingError(f"saferec.prefer = {prefer!r}: wanted one of {', '.join(PREFER)}")
     k, users = release.k, columns(table)
 
     def score(model: Any) -> dict[str, float]:

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=where)
         one.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
         one.add_argument("--model", metavar="tiny|NAME|PATH", help="`tiny` is made from the release and needs no GPU")
-        one.add_argument("--seed", type=int, default=0)
+        one.add_argument("--seed", type=seed, default=0)
         _settings(one, verb)
         if verb in ("run", "evaluate"):
             one.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
@@ -69,6 +69,14 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
     choices = ["text", "trie"] if verb == "evaluate" else ["text", "tokens", "trie"]
     one.add_argument("--items", choices=choices, help=f"{items} (default text)")
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
+
+
+def seed(word: str) -> int:
+    """What numpy takes for one; argparse tells whoever gives another what was wrong with it."""
+    number = int(word)
+    if not 0 <= number < 2**32:
+        raise argparse.ArgumentTypeError(f"{word}: wanted a whole number from 0 to {2**32 - 1}")
+    return number
 
 
 def main(words: Sequence[str] | None = None) -> int:

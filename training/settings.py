@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 from saferec_builder.errors import TrainingError
 
-ITEMS = ("text", "tokens", "trie")
 CONFIGS = Path(__file__).with_name("configs")
 OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "rows": "sft",  # config of the release to learn lists from
@@ -34,6 +34,18 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "new_tokens": 256,  # length of an answer where decoding is free
     "batch": 256,  # prompts that are answered at once
 }
+ONE_OF = {"rows": ("sft", "sft_raw"), "prefer": ("safe", "raw"), "items": ("text", "tokens", "trie")}
+LEAST: dict[str, float] = {
+    "caution": 0,
+    "validate": 1,
+    "thin": 0,
+    "repeat": 0,
+    "says": 0,
+    "lora": 0,
+    "lam": 0,
+    "rho": 0,
+}
+LEAST |= {"floor": -math.inf, "new_tokens": 1, "batch": 1}
 
 
 def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -57,13 +69,21 @@ def read(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     if strange:
         raise TrainingError(f"{path}: saferec.{strange[0]} is not known: wanted one of {', '.join(OURS)}")
     for key, value in found["saferec"].items():
-        wanted = _kind(OURS[key])
-        fits = isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)
-        if not fits and not (value is None and OURS[key] is None):
-            raise TrainingError(f"saferec.{key} = {value!r}: wanted a value like {OURS[key]!r}")
-    if found["saferec"]["items"] not in ITEMS:
-        raise TrainingError(f"saferec.items = {found['saferec']['items']!r}: wanted one of {', '.join(ITEMS)}")
+        _check(key, value)
     return found
+
+
+def _check(key: str, value: Any) -> None:
+    wanted, most = _kind(OURS[key]), 1 if key == "thin" else math.inf
+    fits = isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)
+    if value is None and OURS[key] is None:
+        return
+    if not fits:
+        raise TrainingError(f"saferec.{key} = {value!r}: wanted a value like {OURS[key]!r}")
+    if key in ONE_OF and value not in ONE_OF[key]:
+        raise TrainingError(f"saferec.{key} = {value!r}: wanted one of {', '.join(ONE_OF[key])}")
+    if key in LEAST and not LEAST[key] <= value <= most:
+        raise TrainingError(f"saferec.{key} = {value!r}: wanted a number from {LEAST[key]} to {most}")
 
 
 def _kind(default: Any) -> Any:
@@ -102,6 +122,11 @@ def trl(kind: type, settings: dict[str, Any], output: Path, seed: int) -> Any:
     strange = [key for key in named if key not in {f.name for f in dataclasses.fields(kind)}]
     if strange:
         raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: see its documentation")
+    for field in dataclasses.fields(
+        kind
+    ):  # TRL takes a word for a number or a switch, and fails when it counts with it
+        if isinstance(field.default, int | float) and isinstance(said := named.get(field.name), str):
+            raise TrainingError(f"{field.name} = {said!r}: wanted a value like {field.default!r}")
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
