@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from exports.versions import KEYS, Draft, changes, table
+from exports.versions import KEYS, Draft, changes, keys, table, terms
 from exports.write import read_manifest
 
 ALPHA = 0.05
@@ -24,13 +24,14 @@ def diff(before: Path, after: Path) -> dict[str, Any]:
     old, new = ((folder, read_manifest(folder).model_dump()) for folder in (before, after))
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
-    reviews = new_reviews(old, new)
+    reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
     caused = flips.join(reviews, left_on=_UNIT, right_on=["subject", "trait"], how="left", suffix="_review")
     return {
         "name": new[1]["name"],
         "from": old[1]["version"],
         "to": new[1]["version"],
         "changes": [f"{change.size}: {change.what}" for change in changes(old, new)],
+        "terms": [f"{change.size}: {change.what}" for change in terms(old, new)],
         "rows": {config: _rows(config, old, new) for config in KEYS},
         "flips": _per_trait(flips),
         "flipped": _named(flips, caused),
@@ -55,13 +56,14 @@ def _columns(frame: pl.DataFrame, wanted: list[str]) -> pl.DataFrame:
 
 
 def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
-    keys = list(KEYS[config])
-    was, now = (table(draft, config) for draft in (old, new))
-    added, gone = (a.join(b, on=keys, how="anti").height for a, b in ((now, was), (was, now)))
+    was, now = (keys(draft, config) for draft in (old, new))
+    unit = [name for name in was.columns if name != "split"]
+    added, gone = (a.join(b, on=unit, how="anti").height for a, b in ((now, was), (was, now)))
     if config == "reviews" or was.is_empty() or now.is_empty():
         return {"added": added, "removed": gone, "changed": 0}
-    same = [c for c in was.columns if c in now.columns and c not in keys]
-    both = was.join(now, on=keys, suffix="_new")
+    was, now = (table(draft, config) for draft in (old, new))
+    same = [c for c in was.columns if c in now.columns and c not in unit]
+    both = was.join(now, on=unit, suffix="_new")
     other = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in same))
     return {"added": added, "removed": gone, "changed": other.height}
 
@@ -74,14 +76,33 @@ def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
     return found
 
 
-def new_reviews(old: Draft, new: Draft) -> pl.DataFrame:
-    """Reviews of conversations that the older release does not have; pseudonyms are those of the newer one."""
+def new_reviews(old: Draft, new: Draft, units: pl.DataFrame) -> pl.DataFrame:
+    """Reviews of conversations that the older release does not have; pseudonyms are those of the newer one.
+
+    A `*` is spelled out for those of `units` (subject, trait) that its reviewer did not answer one by one: who says
+    nothing of a trait says that it is absent.
+    """
     wanted = ["subject", "trait", "verdict", "role", "reviewer"]
     was, now = (_columns(_sensitivity(table(draft, "reviews")), wanted) for draft in (old, new))
+    # only there, for one `*` is as many reviews as there are traits
+    moved = pl.concat([_beyond(now, was), _beyond(was, now)])["subject"].unique().implode()
+    was, now = (_spelled(frame.filter(pl.col("subject").is_in(moved)), units) for frame in (was, now))
+    return _beyond(now, was)
+
+
+def _beyond(these: pl.DataFrame, those: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `these` that say what no row of `those` says, or say it once more."""
     count = ["subject", "trait", "verdict", "role"]
-    was = was.with_columns(nth=pl.int_range(pl.len()).over(count)).drop("reviewer")
-    now = now.with_columns(nth=pl.int_range(pl.len()).over(count))
-    return now.join(was, on=[*count, "nth"], how="anti", nulls_equal=True).drop("nth")
+    one, other = (frame.with_columns(nth=pl.int_range(pl.len()).over(count)) for frame in (these, those))
+    return one.join(other, on=[*count, "nth"], how="anti", nulls_equal=True, maintain_order="left").drop("nth")
+
+
+def _spelled(reviews: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
+    said = reviews.filter(pl.col("trait") != "*")
+    stars = reviews.filter((pl.col("trait") == "*") & (pl.col("role") == "reviewer")).drop("trait")
+    rest = stars.join(units, on="subject", maintain_order="left_right")
+    unit = ["subject", "trait", "role", "reviewer"]
+    return pl.concat([said, rest.join(said, on=unit, how="anti", maintain_order="left").select(reviews.columns)])
 
 
 def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:
@@ -175,7 +196,7 @@ def _tail(k: int, n: int, p: float) -> float:
 
 def as_text(found: Mapping[str, Any]) -> str:
     """For people: a section that also fits into a card."""
-    lines = [f"## {found['from']} -> {found['to']}", ""]
+    lines = [f"## {found['from']} -> {found['to']}", "", *(f"- {change}" for change in found["terms"])]
     for config, rows in found["rows"].items():
         if any(rows.values()):
             lines.append(

@@ -41,10 +41,17 @@ Draft = tuple[Path, dict[str, Any]]  # a folder and its manifest, which a draft 
 
 def changes(before: Draft, after: Draft) -> list[Change]:
     """Every kind of change, the largest first."""
-    found = [*_meaning(before, after), *_shape(before, after)]
-    for config in KEYS:
-        found += _rows(config, before, after)
-    return sorted(found, key=lambda change: -SIZES.index(change.size))
+    rows = [change for config in KEYS for change in _rows(config, before, after)]
+    return sorted([*terms(before, after), *rows], key=_size)
+
+
+def terms(before: Draft, after: Draft) -> list[Change]:
+    """What changed beside rows, the largest first: what the data means, and the columns that it has."""
+    return sorted([*_meaning(before, after), *_shape(before, after)], key=_size)
+
+
+def _size(change: Change) -> int:
+    return -SIZES.index(change.size)
 
 
 def check(before: Path, draft: Path, facts: dict[str, Any], version: tuple[int, int, int]) -> list[Change]:
@@ -129,7 +136,7 @@ def _one(draft: Draft, config: str) -> Path | None:
 
 def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
     old, new = (keys(draft, config) for draft in (before, after))
-    names = list(KEYS[config])
+    names = [name for name in old.columns if name != "split"]
     if old.is_empty() and new.is_empty():
         return
     gone, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
@@ -146,8 +153,9 @@ def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
 
 
 def keys(draft: Draft, config: str) -> pl.DataFrame:
-    """Key columns and split of every row."""
-    return table(draft, config, list(KEYS[config]))
+    """Key columns and split of every row; reviews that say the same are told apart by their number, `nth`."""
+    found = table(draft, config, list(KEYS[config]))
+    return found if config != "reviews" else found.with_columns(nth=pl.int_range(pl.len()).over(KEYS[config]))
 
 
 def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:

@@ -120,6 +120,53 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert "- gore: 1 present -> absent" in text and "c001 gore" in text
 
 
+def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
+    """Of 40 requests 20 are of people who cannot see blood. Ann and bo found them; cy reads 12 of these, marks nothing
+    (one `*` each) and the labels follow: 12 flips. Cy contradicts 12 of 12, dee none of the 20 calm ones.
+    """
+    from saferec_builder import store, tables
+    from tests import release_world as world_
+
+    rows, said = world_.requests()
+    hurt, calm = rows[1::2], rows[::2]
+    ws = world_.fill(workspace, rows, [row | {"reviews": [f"{row['label']}-a"]} for row in said])
+    ws_toml = ws.root / "saferec.toml"
+    ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann", "bo", "cy", "dee"]'))
+    for who in ("ann", "bo"):
+        store.append(ws, tables.REVIEWS, reviews(hurt, who, "present", who=who))
+        store.append(ws, tables.REVIEWS, reviews(calm, who, "absent", who=who, trait="*"))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    for who, read in (("cy", hurt[:12]), ("dee", calm)):
+        store.append(ws, tables.REVIEWS, reviews(read, who, "absent", who=who, trait="*"))
+    flipped = [
+        row | {"label": f"new{n}", "verdict": "absent", "form": None, "spans": [], "reviews": [f"x{n}"]}
+        for n, row in enumerate(said[1::2][:12])
+    ]
+    store.append(ws, tables.LABELS, world_.labels(*flipped))
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 1 and "32 rows of reviews are new" in ran.err  # dee's too, though they say what others said
+    assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    found = cli("diff", "1.0.0", "1.1.0", "--json", "-C", ws.root).json
+    assert found["rows"]["reviews"] == {"added": 32, "removed": 0, "changed": 0}
+    assert [(a["kind"], a["changed"], a["of"]) for a in found["alarms"]] == [("reviewer", 12, 12)]
+    assert all([r["verdict"] for r in flip["reviews"]] == ["absent"] for flip in found["flipped"])
+
+
+def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
+    from saferec_builder import traits
+    from tests import release_world as world_
+
+    ws = world_.fill(workspace, *world_.requests())
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    calm = traits.EMBEDDED.read_text(encoding="utf-8").replace("definition = ", 'definition = "As before, and: " # ', 1)
+    (ws.root / "my.toml").write_text(calm, encoding="utf-8")
+    ws_toml = ws.root / "saferec.toml"
+    ws_toml.write_text(ws_toml.read_text().replace('# path = "my-traits.toml"', 'path = "my.toml"'))
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    text = cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
+    assert "- major: the trait animal_harm means something else" in text and "nothing changed" not in text
+
+
 @pytest.mark.slow
 def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
     from saferec_builder import store, tables
@@ -148,13 +195,13 @@ def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
     assert ran.code == 1 and "cannot be scored" in ran.err
 
 
-def reviews(rows, ids, verdict, who="ann"):
-    from saferec_builder import tables
+def reviews(rows, ids, verdict, who="ann", trait="gore"):
+    from saferec_builder import tables, traits
 
     made = [
-        {"review": ids if len(rows) == 1 else f"{row['conversation']}-{ids}", "kind": "sensitivity", "trait": "gore"}
+        {"review": ids if len(rows) == 1 else f"{row['conversation']}-{ids}", "kind": "sensitivity", "trait": trait}
         | {"subject": row["conversation"], "digest": row["digest"], "reviewer": who, "role": "reviewer"}
-        | {"verdict": verdict, "spans": [], "tool": "files", "simulated": False}
+        | {"verdict": verdict, "spans": [], "tool": "files", "simulated": False, "taxonomy": traits.load().digest}
         for row in rows
     ]
     return pl.DataFrame(made, schema=tables.REVIEWS.schema)
