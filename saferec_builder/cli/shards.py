@@ -14,6 +14,7 @@ from saferec_builder.cli.reading import Job, World, read_here
 from saferec_builder.errors import UsageError
 
 SHARD = 2_000
+TOGETHER = 50  # shards saved at once: each table grows by a file, and all its files are looked through for the next
 
 
 @dataclass(frozen=True)
@@ -46,26 +47,35 @@ def read(work: Job, how: How) -> None:
 
 
 def _read_alone(work: Job, how: How) -> None:
-    import polars as pl
-
-    from saferec_builder import engine, store, tables
+    from saferec_builder import engine
 
     folder = work.ws.root / "shards" / "propose"
     parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
     named = {_named(part): part for part in parts}
-    for name, facts in engine.map_shards(_shard, named, folder, how.engine).items():
-        rows = {path.stem: pl.read_parquet(path, glob=False) for path in sorted((folder / name).glob("*.parquet"))}
-        for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
-            if table.name in rows:
-                added = store.append(work.ws, table, rows[table.name])
-                work.added += added if table is tables.READINGS else 0
+    done = list(engine.map_shards(_shard, named, folder, how.engine).items())
+    for n in range(0, len(done), TOGETHER):
+        _save(work, folder, dict(done[n : n + TOGETHER]))
+    shutil.rmtree(folder)  # and what a killed run of another plan has left
+
+
+def _save(work: Job, folder: Path, shards: dict[str, dict[str, Any]]) -> None:
+    """Rows and counts of these shards, which are gone after that."""
+    import polars as pl
+
+    from saferec_builder import store, tables
+
+    for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
+        files = [path for name in shards if (path := folder / name / f"{table.name}.parquet").exists()]
+        if files:
+            added = store.append(work.ws, table, pl.concat(pl.read_parquet(path, glob=False) for path in files))
+            work.added += added if table is tables.READINGS else 0
+    for name, facts in shards.items():
         for into, counts in ((work.figures, "figures"), (work.dropped, "dropped"), (work.rejected, "rejected")):
             into.update(facts[counts])
         if work.purse:
             work.purse.spent += facts["spent"]
         (folder / f"{name}.json").unlink()
         shutil.rmtree(folder / name)
-    shutil.rmtree(folder)  # and what a killed run of another plan has left
 
 
 def _named(part: Job) -> str:
