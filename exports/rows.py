@@ -206,14 +206,13 @@ def _as_answer(texts: Any, message: Any) -> Any:
 
 
 def _constraints(traits: pl.Series, official: Mapping[str, str], schema: Any) -> Any:
-    """A struct with true where the person has the trait, else null: the official {trait: true}."""
+    """The official {trait: true}: a struct with true where the person has a trait of that key, else null."""
     if not official:
         return None
     frame = pl.DataFrame({"traits": traits})
-    fields = [
-        pl.when(pl.col("traits").list.contains(slug)).then(pl.lit(True)).otherwise(None).alias(key)
-        for slug, key in official.items()
-    ]
+    mine = pl.col("traits").list
+    has = {key: [mine.contains(slug) for slug in official if official[slug] == key] for key in official.values()}
+    fields = [pl.when(pl.any_horizontal(of)).then(pl.lit(True)).otherwise(None).alias(key) for key, of in has.items()]
     return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
 
 

@@ -168,6 +168,28 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
     assert cli("verify", workspace.releases / "1.0.0").code == 0
 
 
+def test_two_traits_may_share_an_official_key(workspace, cli):
+    """A taxonomy with finer traits than the official one: whoever has either has the key."""
+    import pyarrow.parquet as pq
+
+    told = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
+    (workspace.root / "mine.toml").write_text(told.format("gore", "Blood") + told.format("wounds", "Wounds"))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace('# path = "my-traits.toml"', 'path = "mine.toml"'))
+    asked, said = world.requests()
+    # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
+    wounds = [world.label(row, "wounds", quote="what next") for row in asked[::4]]
+    ws = world.fill(store.open_workspace(workspace.root), asked, said + wounds)
+    ran = cli("release", "1.0.0", "--unreviewed", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]
+    grpo = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("grpo/*.parquet")]
+    has = {row["conversation"]: bool(row["traits"]) for part in grpo for row in part}
+    found = {row["conversation"]: row["constraints"] for part in parts for row in part}
+    assert sum(has.values()) == 30
+    assert all(found[c] == {"Anti-gore": has[c] or None} for c in found)
+
+
 def test_what_a_corrected_label_may_change_stands_last():
     """Between columns that stay, each would cost a re-upload of the pieces (64 kB) of those beside it."""
     moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form"}
