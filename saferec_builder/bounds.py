@@ -145,7 +145,7 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} handed out are not labelled yet, or unsure"
+        need = f"{waiting:,} handed out or drawn are not labelled yet, or unsure"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.share is None:
@@ -157,9 +157,9 @@ def words(bound: Bound) -> str:
 
 
 def lowers_most(told: Told) -> str | None:
-    """The one thing to do next: labels for what was handed out, then audits for the closest trait."""
+    """The one thing to do next: labels for what was handed out or drawn, then audits for the closest trait."""
     if waiting := told.pooled.open + told.pooled.holes:
-        return f"{waiting:,} conversations were handed out and have no sure label yet: each counts as missed"
+        return f"{waiting:,} conversations were handed out or drawn and have no sure label yet: each counts as missed"
     open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
     if not open_:
         return None

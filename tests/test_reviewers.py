@@ -228,7 +228,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
     assert not open_.traits["gore"].certified
-    assert "60 handed out are not labelled yet" in bounds.words(open_.traits["gore"])  # to read more would not help
+    assert "60 handed out or drawn are not labelled yet" in bounds.words(open_.traits["gore"])  # no more reading helps
     assert "60 conversations" in (bounds.lowers_most(open_) or "")
 
 
@@ -257,7 +257,7 @@ def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
     open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs)
     assert open_.traits["gore"].open == open_.pooled.open == 20
     assert open_.traits["gore"].share > 20 / 200
-    assert "20 handed out are not labelled yet" in bounds.words(open_.traits["gore"])
+    assert "20 handed out or drawn are not labelled yet" in bounds.words(open_.traits["gore"])
     assert "20 conversations" in (bounds.lowers_most(open_) or "")
 
 
@@ -282,7 +282,7 @@ def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
     told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
     assert told.traits["gore"].open == told.pooled.open == 20
     assert told.traits["gore"].share == told.pooled.share == 20 / 120
-    assert bounds.words(told.traits["gore"]) == "<= 16.7 % (20 handed out are not labelled yet, or unsure)"
+    assert bounds.words(told.traits["gore"]) == "<= 16.7 % (20 handed out or drawn are not labelled yet, or unsure)"
 
 
 def test_gold_is_told_apart_from_the_audit():
