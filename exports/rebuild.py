@@ -45,6 +45,11 @@ def rebuild(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sente
     stamp = {"version": manifest.version, "sha256": write.sha256(home / write.SUMS)}
 
     def finish(draft: Path, written: write.Written) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        if not told.back:
+            why = ", ".join(f"{reason}: {many}" for reason, many in told.lost.items())
+            raise ReleaseError(
+                f"{home}: none of its texts can be put back ({why}): mine the same files of {', '.join(silent)} first"
+            )
         made = facts | {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
         kept = {name: (home / name).read_bytes() for name in _KEPT if (home / name).exists()}
         schemas = rows.schemas(manifest.official)
@@ -145,7 +150,7 @@ def _prompted(table: Any, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Se
         return table
     column = table.schema.get_field_index("prompt")
     kind = table.schema.field("prompt").type
-    said = texts.gather(full["place"].fill_null(0))
+    said = texts.gather(full["place"])
     put = prompts(said, full["cut"], full["quiet"], kind.value_type, full["added"])
     quiet = full["quiet"].to_arrow()
     mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
@@ -159,7 +164,7 @@ def _spoken(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
     full = _facts(table["conversation"], about)
     back = full["quiet"] & full["place"].is_not_null()
     column, kind = table.schema.get_field_index("turns"), table.schema.field("turns").type
-    put = turns(texts.gather(full["place"].fill_null(0)), back, kind.value_type).cast(kind)
+    put = turns(texts.gather(full["place"]), back, kind.value_type).cast(kind)
     mixed = pc.if_else(back.to_arrow(), put, table["turns"].combine_chunks())
     return table.set_column(column, pa.field("turns", kind), mixed)
 

@@ -103,7 +103,8 @@ def _same(draft: Path, home: Path) -> bool:
     if old.is_file() and old.read_bytes() == (draft / SUMS).read_bytes():
         return False
     raise ReleaseError(
-        f"{home}: this release exists with other content: a release is never changed, choose a higher version"
+        f"{home}: this release exists with other content: a release is never changed, choose a higher version (rebuild:"
+        " another folder)"
     )
 
 

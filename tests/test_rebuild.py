@@ -78,6 +78,28 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
     assert cli("verify", tmp_path / "mine").code == 0
 
 
+def test_where_nothing_of_it_was_mined_nothing_is_made(silent, cli, tmp_path):
+    _, bare, _ = silent
+    other = tmp_path / "other"
+    assert cli("init", other).code == 0
+    for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
+        store.append(store.open_workspace(other), tables.CONVERSATIONS, world.conversations(*mined))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+        assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
+        assert not (tmp_path / "mine").exists()
+
+
+def test_what_was_mined_since_goes_into_another_folder(silent, cli, tmp_path):
+    _, bare, _ = silent
+    other = tmp_path / "other"
+    assert cli("init", other).code == 0
+    for part in (chats()[0][:20], chats()[0][20:]):
+        store.append(store.open_workspace(other), tables.CONVERSATIONS, world.conversations(*part))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+    assert ran.code == 1 and "another folder" in ran.err
+    assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other, "--json").json["out"] == 40
+
+
 def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):
     ws, _, full = silent
     ran = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)

@@ -26,5 +26,5 @@ def rebuild(
     banks, traits = inject.banks(), write.read_manifest(release).model_dump().get("injected_traits", [])
     gone = withheld.erased(ws)
     told = stage.rebuild(release, to, mined, gone, lambda name, split: inject.drawn(name, split, traits, banks)[0])
-    figures = {"release": str(to)} if told.back else {}
-    say(Counts("rebuild", told.back if told.new else 0, 0 if told.new else told.back, told.lost, figures), as_json)
+    added, skipped = (told.back, 0) if told.new else (0, told.back)
+    say(Counts("rebuild", added, skipped, told.lost, {"release": str(to)}), as_json)
