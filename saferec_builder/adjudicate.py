@@ -33,29 +33,47 @@ _BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK
 def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = None) -> pl.DataFrame:
     """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
 
-    `taxonomy` is the digest of the one in force: under it the same `*` is new, since it speaks for other traits, and
-    no `*` of an earlier one, in a file that is pulled again, takes its place.
+    `taxonomy` is the digest of the one in force, where answers come from files or a server: under it the same `*` is
+    new, since it speaks for other traits, and what is `_older`, in a place that is pulled again, is no row.
     The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
     file pulled twice is the same rows.
     """
     key = [*UNIT, *WHO]
     said = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
-    known = reviews.group_by(key).agg(pl.len().alias("times"), *(pl.col(c).last().alias(f"last_{c}") for c in said))
+    time = pl.col("time").max()
+    known = (
+        reviews.with_columns(told=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
+        .group_by(key)
+        .agg(
+            pl.len().alias("times"),
+            pl.col("told").first(),
+            pl.col("digest").unique().alias("texts"),
+            *(pl.col(c).last().alias(f"last_{c}") for c in said),
+        )
+    )
     other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
-    star, in_force = pl.col("trait") == "*", pl.lit(taxonomy, pl.String)
-    other["taxonomy"] &= star & (pl.col("taxonomy") == in_force)
-    outlived = star & (pl.col("taxonomy") != in_force) & (pl.col("last_taxonomy") == in_force)
-    outlived &= pl.col("last_verdict").is_not_null()  # but for work that was set aside
+    in_force = pl.lit(taxonomy, pl.String)
+    other["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
     new = (
         last(answers, *key)
         .join(known, on=key, how="left", maintain_order="left")
         .filter(pl.col("times").is_null() | pl.any_horizontal(other.values()))
-        .filter(~outlived.fill_null(False))
+        .filter(in_force.is_null() | ~_older(in_force))
         .with_columns(pl.col("times").fill_null(0))
     )
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]
     return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())
+
+
+def _older(in_force: pl.Expr) -> pl.Expr:
+    """Whether an answer was given before its reviewer's last word on the unit (`last_*`): of an earlier taxonomy than
+    that, of a text that they had left by then, or known by its time: `told` is that of the latest answer so far."""
+    now, then = (pl.col(c).eq_missing(in_force) for c in ("taxonomy", "last_taxonomy"))
+    left = (pl.col("digest") != pl.col("last_digest")) & pl.col("digest").is_in(pl.col("texts"))
+    had = left | (pl.col("time") <= pl.col("told"))
+    again = (pl.col("trait") == "*") & now & ~then  # the taxonomy of before is in force again, and so is this word
+    return ((~now & then) | (had & ~again)).fill_null(False)
 
 
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:

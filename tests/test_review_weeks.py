@@ -1,12 +1,17 @@
 """Three weeks of a team: texts are mined anew, tools are switched midway, people leave and are renamed."""
 
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from saferec_builder import store, tables
+from saferec_builder.cli import servers
 from tests import review_world
+from tests.test_other_taxonomy import Memory
 from tests.test_review_contract import taxonomy
 from tests.test_review_day import DI, FILES, TWO, given, rest
 
@@ -23,6 +28,27 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 @pytest.fixture
 def review(cli: Any, ws: store.Workspace) -> Any:
     return review_world.reviewing(cli, ws)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    made = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: made)
+    return made
+
+
+def last_words(ws: store.Workspace, **of: str) -> list[str | None]:
+    """ann's on c1 as they count now."""
+    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    return rows.filter(reviewer="ann", subject="c1", **of)["verdict"].to_list()
+
+
+def answered(server: Memory, day: int, **said: Any) -> str:
+    """ann reads c1 on the server that day: what stands there from then on."""
+    number = next(n for n, (_, t, who) in server.held.items() if who == "ann" and "gore" in t["asked"])
+    server.answered.append(number)
+    server.words[number] = {"time": datetime(2026, 11, day, 9, 30, 1, 123457, tzinfo=UTC)} | said
+    return number
 
 
 def changed(ws: store.Workspace) -> None:
@@ -43,3 +69,63 @@ def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.
     review("opt-out", "bo", "gore")
     told = review("push", *TWO, *DI, "--audit", 0, *FILES)
     assert (told["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 2}, ["ann", "bo", "di"])
+
+
+def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
+    ws: store.Workspace, review: Any, server: Memory
+) -> None:
+    """ann marked blood on the server; the text changed, and in her file of this week gore is absent."""
+    review("push", *TWO, "--audit", 0)
+    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    review("pull")
+    changed(ws)
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    path = files.folder / "ann.csv"
+    rows = files._rows("ann")
+    files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else "absent"} for row in rows])
+    review("pull", *FILES, path)
+    assert last_words(ws, trait="gore") == last_words(ws, trait="*") == ["absent"]
+    again = review("pull")
+    assert (again["added"], again["skipped"]) == (0, 2)
+    assert last_words(ws, trait="gore", digest="d2") == ["absent"]
+
+
+def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
+    ws: store.Workspace, review: Any, server: Memory, tmp_path: Path
+) -> None:
+    """ann read c1 on the server on the 2nd; the copy of her file, which she sent later, adds accidents."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    path = shutil.copy(ws.root / "review" / "ann.csv", tmp_path / "ann.csv")
+    review("push", *TWO, "--audit", 0)
+    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    review("pull")
+    rest(path, "accidents_disasters", "blood")
+    review("pull", *FILES, path)
+    assert last_words(ws, trait="accidents_disasters") == ["present"]
+    assert review("pull")["added"] == 0
+    assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["present"]
+    answered(server, 9)  # and now she ticks nothing there
+    assert review("pull")["added"] == 2
+    assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["absent"]
+
+
+def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
+    ws: store.Workspace, review: Any, tmp_path: Path
+) -> None:
+    """Three copies of ann's file: as first sent, of a list with needles, and of a text without the word blood."""
+    files, path, verdicts = review_world.Files(ws), ws.root / "review" / "ann.csv", ("absent", "present", "unsure")
+    for n, verdict in enumerate(verdicts):
+        review("push", *TWO, "--audit", 0, *FILES)
+        rows = files._rows("ann")
+        files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else verdict} for row in rows])
+        shutil.copy(path, tmp_path / f"{n}.csv")
+        review("pull", *FILES, path)
+        assert last_words(ws, trait="gore") == [verdict]
+        if n == 0:
+            taxonomy(ws, **OLD, needles="Injections.")
+        elif n == 1:
+            changed(ws)
+    for n in (0, 1):
+        assert review("pull", *FILES, tmp_path / f"{n}.csv")["added"] == 0
+        assert last_words(ws, trait="gore", digest="d2") == ["unsure"]
