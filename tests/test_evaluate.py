@@ -44,6 +44,14 @@ def test_text_and_ids_score_alike(release, rows):
     assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
 
 
+def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
+    """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
+    run = score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4) | {"name": "a", "against": None}
+    head, line, interval = evaluate.show([run], 4).splitlines()
+    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"])
+    assert "0.250..0.250" in interval
+
+
 def test_slices_are_scored_on_their_own_users(release, rows):
     run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
     assert set(run["slices"]) == {

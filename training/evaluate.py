@@ -292,7 +292,10 @@ def write_report(folder: Path | str, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(runs: Sequence[Run], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first."""
+    """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
+
+    `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
+    """
     lines = _block(runs, k, "metrics")
     paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
     if paired:
@@ -307,10 +310,11 @@ def show(runs: Sequence[Run], k: int) -> str:
 def _block(runs: Sequence[Run], k: int, part: str) -> list[str]:
     heads = [*SHOWN, "length"]
     first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
-    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in heads) + "users".rjust(8)]
+    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
     for one in runs:
         cells = [one[part][f"{head}@{k}" if head in SHOWN else head] for head in heads]
-        lines.append(one["name"].ljust(first) + "".join(_mean(c).rjust(wide) for c in cells) + str(one["n"]).rjust(8))
+        means = [*map(_mean, cells), str(one["n"]), str(one["n_sensitive"])]
+        lines.append(one["name"].ljust(first) + "".join(told.rjust(wide) for told in means))
         lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
     return lines
 
@@ -320,4 +324,4 @@ def _mean(cell: Mapping[str, Any]) -> str:
 
 
 def _range(cell: Mapping[str, Any]) -> str:
-    return "" if cell["mean"] is None else f"{cell['low']:.3f}-{cell['high']:.3f}"
+    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"
