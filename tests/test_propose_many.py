@@ -357,7 +357,8 @@ def test_two_processes_give_the_tables_of_one(
     monkeypatch.setattr(shards.How, "__init__", lambda self, engine: _how(self, engine))
     stub.usual = speaks_plainly
     texts = [f"text {n}, {'no blood please' if n % 2 else 'funny'}" for n in range(25)] + [" "]
-    one, other = workspace, store.open_workspace(_made(tmp_path / "other [2]"))
+    make(tmp_path / "other [2]", demo=False)
+    one, other = workspace, store.open_workspace(tmp_path / "other [2]")
     for ws, words in ((one, ()), (other, ("--workers", 2))):
         options(ws, f'base_url = "{stub.url}"')
         fill(ws, *texts)
@@ -377,11 +378,6 @@ def test_two_processes_give_the_tables_of_one(
 def _how(self: Any, engine: Any) -> None:
     object.__setattr__(self, "engine", engine)
     object.__setattr__(self, "shard", 10)
-
-
-def _made(folder: Path) -> Path:
-    make(folder, demo=False)
-    return folder
 
 
 def speaks_plainly(handler: Handler) -> None:
