@@ -75,6 +75,17 @@ def test_ccpe_keeps_the_numbers_of_its_utterances(tmp_path):
     assert found.rows["recommended"].to_list() == [[], []]
 
 
+def test_a_dialogue_that_comes_twice_in_a_file_is_said_once(tmp_path):
+    # two files in one, as `cat` leaves them: the second `a` is longer, `b` is new; each turn of `a` was there twice
+    path = tmp_path / "ccpe.csv"
+    first = ["a,0,USER,hello", "a,1,ASSISTANT,hi"]
+    second = ["a,0,USER,x", "a,1,ASSISTANT,y", "a,2,USER,z", "b,0,USER,w"]
+    path.write_text("\n".join(["dialog_id,utterance_index,speaker,text", *first, *second]) + "\n")
+    found = ccpe.read(path)
+    assert [[turn[1] for turn in turns] for turns in said(found.rows)] == [["hello", "hi"], ["w"]]
+    assert found.drops.select("place", "reason").rows() == [(f"ccpe.csv:{n}", "same id") for n in (4, 5, 6)]
+
+
 @pytest.mark.parametrize(
     ("lines", "texts", "dropped"),
     [

@@ -5,7 +5,8 @@ from typing import Any, TypedDict
 
 import polars as pl
 
-from saferec_builder import tables
+from saferec_builder import sources, tables
+from saferec_builder.sources import Rows
 
 POST = pl.Struct({"source_id": pl.String, "author": pl.String})
 _COLUMNS: dict[str, Any] = {
@@ -83,12 +84,23 @@ class Line(TypedDict):
     turn: str | None  # lines with the same one in a row are one turn; None: a turn of its own
 
 
-def of_lines(source: str, lines: list[Line], **facts: Any) -> list[dict[str, Any]]:
-    """One conversation per dialogue, in order of its first line; a dialogue stands at its first line."""
-    dialogues: dict[str, list[Line]] = {}
+def of_lines(source: str, lines: list[Line], **facts: Any) -> tuple[Rows, Rows]:
+    """(one conversation per dialogue, in order of its first line, where it stands; drops).
+
+    Where a number comes twice, another copy or another dialogue of that name begins: its lines are left out.
+    """
+    dialogues: dict[str, dict[tuple[int, ...], Line]] = {}
+    again: set[str] = set()
+    drops: Rows = []
     for line in lines:
-        dialogues.setdefault(line["dialogue"], []).append(line)
-    return [_dialogue(source, name, found, facts) for name, found in dialogues.items()]
+        name, found = line["dialogue"], dialogues.setdefault(line["dialogue"], {})
+        if line["order"] in found:
+            again.add(name)
+        if name in again:
+            drops.append(sources.drop("mine", source, line["place"], "same id"))
+        else:
+            found[line["order"]] = line
+    return [_dialogue(source, name, list(found.values()), facts) for name, found in dialogues.items()], drops
 
 
 def _dialogue(source: str, name: str, lines: list[Line], facts: dict[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, wanted=COLUMNS, tabs=True)
-    rows = conversations.of_lines(SOURCE, lines, domain="film")  # type: ignore[arg-type]
-    return Read(conversations.frame(rows), sources.drops_frame(drops))
+    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")  # type: ignore[arg-type]
+    return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
 
 
 def _line(place: str, row: dict[str, str]) -> Rows:
