@@ -140,7 +140,8 @@ def _tags(api: Any, repo: str) -> dict[str, str]:
 
 def _tagged(api: Any, repo: str, tag: str, folder: Path) -> str | None:
     """The commit that holds this version already; stops where it holds other content, or the version was withdrawn."""
-    if why := withdrawn(api, repo).get(tag.removeprefix("v")):
+    why = withdrawn(api, repo).get(tag.removeprefix("v"))
+    if why is not None:
         raise HubError(f"{repo}: {tag} was withdrawn there: {why}; publish another version")
     commit = _tags(api, repo).get(tag)
     if commit:
@@ -235,7 +236,7 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
         try:
             api.snapshot_download(repo, repo_type=KIND, revision=f"v{version}", local_dir=folder)
         except RevisionNotFoundError:
-            erased = f", it was withdrawn: {why}" if why else ""
+            erased = "" if why is None else f", it was withdrawn: {why}"
             raise HubError(f"{repo}: there is no version {version}{erased}") from None
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     for path in KEPT:

@@ -120,6 +120,16 @@ def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases
     assert (": there is no version 1.1.0, it was withdrawn: wrong" in cli("verify", f"{REPO}@1.1.0").err) == erase
 
 
+def test_a_withdrawal_says_why(published, releases, cli):
+    for words in ((), ("--hub", "--repo", REPO)):
+        ran = cli("withdraw", "1.0.0", "--reason", " ", *words, "-C", releases[0].parent.parent)
+        assert ran.code == 1 and "--reason is empty" in ran.err
+    withdraw.on_hub(REPO, "1.0.0", "")  # as an older program took it
+    with pytest.raises(HubError, match="was withdrawn there"):
+        stage.publish(releases[0], REPO)
+    assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == ""
+
+
 def test_a_dry_run_tells_of_a_tag_with_other_content(published, releases):
     published.at("v1.0.0").tree["README.md"] = Blob(b"other", False)
     with pytest.raises(HubError, match="holds other content"):

@@ -94,7 +94,7 @@ def verify(
         with tempfile.TemporaryDirectory() as folder:
             withdrawn = hub.fetch(found[1], found[2], Path(folder) / "release")
             manifest, files = proof.verify(Path(folder) / "release")
-        figures = {"withdrawn": withdrawn} if withdrawn else {}
+        figures = {} if withdrawn is None else {"withdrawn": withdrawn}
     else:
         manifest, files = proof.verify(Path(what), hub.BESIDE)
     total = sum(sum(splits.values()) for splits in manifest.counts.values())

@@ -30,6 +30,8 @@ def withdraw(
 
     ws = store.open_workspace(folder)
     name = repo or ws.config.dataset.repo
+    if not reason.strip():
+        raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
     if erase and not hub:
         raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
     if hub and not name:
