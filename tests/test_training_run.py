@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from saferec_builder.errors import TrainingError
 from tests import chat_model, small_release
 from training.baselines import NAMES
+from training.data import open_release
+from training.runs import Run
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.training
@@ -85,6 +89,36 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, .
     assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--set", "gdpo.per_device_train_batch_size=40"), "takes 5 prompts (40 answers), and the release has 4"),
+        (("--gold", "other.jsonl", "--set", SHORT[-1]), "names none of these conversations"),
+    ],
+)
+def test_what_the_end_of_a_run_will_not_bear_is_said_before_its_beginning(
+    folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str
+) -> None:
+    # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
+    (folder / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
+    given = [str(folder / word) if word == "other.jsonl" else word for word in words]
+    ran = command("run", "--release", folder / "release", "--model", "tiny", *given, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
+    release = small_release.write(tmp_path / "release")
+    for split in ("validation", "test"):
+        path = release / "data" / "grpo" / f"{split}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.slice(0, 0), path)
+        run = Run(open_release(release), tmp_path / "out")
+        with pytest.raises(TrainingError, match=f"grpo/{split} has no rows"):
+            run.rows("grpo", split)
+        pq.write_table(table, path)
+
+
 def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
     assert whole(folder).returncode == 0
     given = ("--release", folder / "release", "--model", folder / "runs" / "start")
@@ -103,7 +137,8 @@ def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder:
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
     words = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
-    ran = command("run", "--release", folder / "release", "--model", words, "--output", tmp_path / "out")
+    given = ("--release", folder / "release", "--model", words, "--set", SHORT[-1])
+    ran = command("run", *given, "--output", tmp_path / "out")
     assert ran.returncode == 1 and "max_completion_length=256" in ran.stderr
     assert not (tmp_path / "out").exists()
 

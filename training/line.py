@@ -7,7 +7,7 @@ from typing import Any
 from saferec_builder.errors import TrainingError
 from training import compat, evaluate, gdpo, generate, item_tokens, sft, tiny, trie
 from training.baselines import blind
-from training.data import labels_of, repeated, unfilled
+from training.data import labels_of, repeated, unfilled, with_gold
 from training.decoding import FILE
 from training.generate import Speaker
 from training.judging import PREFER, Answers, answers, scorer, unsafe
@@ -56,7 +56,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
     _check_room(run, model, settings)
-    gdpo.arguments(settings, run.output / name, run.seed)
+    _check_rows(run, gdpo.arguments(settings, run.output / name, run.seed))
 
     def work(folder: Path) -> dict[str, Any]:
         speaker, table = _speaker(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
@@ -71,8 +71,14 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
-    for found, arguments in ((unsafe_sft, sft.arguments), (safe_sft, sft.arguments), (safe_gdpo, gdpo.arguments)):
-        arguments(found, run.output, run.seed)  # before two models are trained
+    # what the end will not bear is said before two models are trained
+    for found in (unsafe_sft, safe_sft):
+        sft.arguments(found, run.output, run.seed)
+    _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
+    run.rows("grpo", "validation")
+    test = run.rows("grpo", "test")
+    if run.gold is not None:
+        with_gold(test, run.release.oracle, run.gold)
     begin = start(run, model, safe_sft)
     _check_room(run, begin, safe_gdpo)
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
@@ -148,6 +154,17 @@ def _speaker(run: Run, model: str, settings: Settings, dtype: str = "auto") -> S
 def _check_room(run: Run, model: str, settings: Settings) -> None:
     if settings["saferec"]["items"] != "trie" and not (Path(model) / FILE).is_file():
         gdpo.check_room(settings, run.release.k)
+
+
+def _check_rows(run: Run, args: Any) -> None:
+    """Whether one step of GDPO can be filled: the trainer drops what is left of an epoch, and would make no step."""
+    wanted, there = args.generation_batch_size // args.num_generations, len(run.rows("grpo", "train"))
+    if there < wanted:
+        raise TrainingError(
+            f"a step of GDPO takes {wanted} prompts ({args.generation_batch_size} answers), and the release has {there}"
+            f" to train on: wanted --set per_device_train_batch_size={args.num_generations * there} or less"
+            " (in `run`: gdpo.per_device_train_batch_size)"
+        )
 
 
 def _dtype(settings: Settings) -> str:

@@ -82,9 +82,11 @@ class Run:
         return {"stage": name, "release": named, "settings": settings, "seed": self.seed, "versions": versions()}
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[dict[str, Any]]:
-        """Rows of a split; those without a prompt are left out (see data.asked)."""
+        """Rows of a split, one at least; those without a prompt are left out (see data.asked)."""
         found = rows(self.release.folder, config, split)
-        return (asked(found, self.release) if found and "prompt" in found[0] else found)[:most]
+        if not found:
+            raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: wanted a release with some")
+        return (asked(found, self.release) if "prompt" in found[0] else found)[:most]
 
 
 def begin(folder: Path, mark: str) -> None:
