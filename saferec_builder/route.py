@@ -237,8 +237,9 @@ def void(
     avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
     """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, their
-    answers were set aside, or their reader handed them back. A task that was read to its end stays. `told` are units
-    that are known to be there; an adjudicator reads the whole text too, whatever they rule on."""
+    reader handed them back, or the work of their reader was set aside, for then nothing counts that is still to come
+    either. A task that was read to its end stays. `told` are units that are known to be there; an adjudicator reads the
+    whole text too, whatever they rule on."""
     who = ["kind", "subject", "reviewer"]
     shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     there = told.select(UNIT)
@@ -247,8 +248,11 @@ def void(
         assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
         for role, of in units.items()
     ]
-    aside = reviews.filter(pl.col("out").is_in(["set aside", HANDED_BACK]))
-    back = pl.concat([*(part.select(who) for part in parts), aside.select(who)]).unique()
+    parts += [
+        reviews.filter(out=HANDED_BACK),
+        assignments.join(reviews.filter(out="set aside"), on="reviewer", how="semi"),
+    ]
+    back = pl.concat(part.select(who) for part in parts).unique()
     return back.join(_read(reviews), on=who, how="anti")
 
 

@@ -32,8 +32,10 @@ def load(
     done = tasks.group_by("reviewer").agg(
         answered=pl.len(), severe=pl.col("severe").sum(), seconds=pl.col("seconds").median(), total=_sum("seconds")
     )
-    gone = standing.filter(pl.col("out").is_in(["set aside", HANDED_BACK])).select(TASK)  # it waits for somebody else
-    counts = given.join(pl.concat([tasks.select(TASK), gone]), on=TASK, how="anti")
+    # what waits for somebody else: handed back, and all that people have whose work is set aside
+    back, aside = standing.filter(out=HANDED_BACK).select(TASK), standing.filter(out="set aside")
+    counts = given.join(pl.concat([tasks.select(TASK), back]), on=TASK, how="anti")
+    counts = counts.join(aside, on="reviewer", how="anti")
     counts = counts.group_by("reviewer").agg(open=pl.len())
     people = given.group_by("reviewer").agg(given=pl.len())
     people = people.join(done, on="reviewer", how="full", coalesce=True).join(counts, on="reviewer", how="left")

@@ -13,7 +13,7 @@ from saferec_builder.cli import servers
 from tests import review_world
 from tests.test_other_taxonomy import Memory
 from tests.test_review_contract import taxonomy
-from tests.test_review_day import DI, FILES, TWO, given, rest
+from tests.test_review_day import ANN, DI, FILES, TWO, given, rest
 
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 
@@ -129,3 +129,29 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
     for n in (0, 1):
         assert review("pull", *FILES, tmp_path / f"{n}.csv")["added"] == 0
         assert last_words(ws, trait="gore", digest="d2") == ["unsure"]
+
+
+def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store.Workspace, review: Any) -> None:
+    """Bo has answered c1 and left c2 open: nothing that bo says of it would count, so di takes over both."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder / "bo.csv")
+    review("set-aside", "bo", "--reason", "left the team")
+    told = review("push", *ANN, *DI, "--audit", 0, *FILES)
+    assert (told["new"], told["rows"]["di"]) == ({"proposed": 2}, 4)
+    assert review("status")["reviewers"]["bo"]["open"] == 0
+    review("set-aside", "bo", "--undo")
+    assert review("status")["reviewers"]["bo"]["open"] == 1
+
+
+def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict())
+    review("pull", *FILES, files.folder / "bo.csv")
+    review("set-aside", "bo", "--reason", "read nothing")
+    for words in (TWO, ("--adjudicator", "bo")):
+        ran = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
+        assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err

@@ -27,8 +27,8 @@ def given(*pairs: tuple[dict, str]) -> pl.DataFrame:
 
 
 def test_a_persons_load_counts_tasks_not_rows() -> None:
-    # ann: a (two rows, one severe, 100 s), b (20 s); c is open. bo: a, set aside, and b, handed back: given, not
-    # answered, and open for somebody else
+    # ann: a (two rows, one severe, 100 s), b (20 s); c is open. bo: a, set aside, with it c, and b, handed back: given,
+    # not answered, and open for somebody else
     rows = standing(
         said(A, "ann", 100.0),
         said(A, "ann", 100.0, trait=SEVERE),
@@ -36,11 +36,11 @@ def test_a_persons_load_counts_tasks_not_rows() -> None:
         said(A, "bo", out="set aside"),
         said(B, "bo", out=tables.HANDED_BACK, trait="*"),
     )
-    tasks = given((A, "ann"), (B, "ann"), (C, "ann"), (A, "bo"), (B, "bo"))
+    tasks = given((A, "ann"), (B, "ann"), (C, "ann"), (A, "bo"), (B, "bo"), (C, "bo"))
     ann, bo = workload.load(tasks, rows, TAXONOMY, str.upper)
     assert (ann["name"], ann["given"], ann["answered"], ann["open"], ann["severe"]) == ("ANN", 3, 2, 1, 1)
     assert ann["seconds"] == 60.0 and ann["hours"] == pytest.approx(120 / 3600)  # the median of 100 and 20; their sum
-    assert (bo["given"], bo["answered"], bo["open"], bo["seconds"], bo["hours"]) == (2, 0, 0, None, None)
+    assert (bo["given"], bo["answered"], bo["open"], bo["seconds"], bo["hours"]) == (3, 0, 0, None, None)
 
 
 def test_effort_grows_in_the_order_of_the_reviews() -> None:

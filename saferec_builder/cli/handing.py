@@ -62,6 +62,7 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     from saferec_builder import route, store, tables
 
     _check_people(who, desk.assignments)
+    _check_aside(who, desk.reviews)
     _check_texts(desk)
     send = _to_files(desk, who, place) if place.tool == "files" else _to_server(desk, who, place)
     desk = _probe(desk, wish.gold)
@@ -298,6 +299,14 @@ def _check_people(who: People, assignments: "pl.DataFrame") -> None:
         role = "adjudicator" if name == who.adjudicator else "reviewer"
         if roles.get(name, role) != role:
             raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")
+
+
+def _check_aside(who: People, reviews: "pl.DataFrame") -> None:
+    from saferec_builder import adjudicate
+    from saferec_builder.errors import UsageError
+
+    if gone := sorted(adjudicate.aside(reviews) & {*who.names}):
+        raise UsageError(f"{gone[0]}: their work is set aside: name others, or run `review set-aside {gone[0]} --undo`")
 
 
 def _check_pulled(desk: Desk, paths: list[Path]) -> None:
