@@ -155,3 +155,14 @@ def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: 
         ran = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
         assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err
+
+
+def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
+    """Ann and bo have their files; this push writes di's, who gets nothing. What nobody is shown nobody refuses."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *DI, "--audit", 0, "--decoys", 0.5, *FILES)
+    assert store.read(ws, tables.DECOYS).is_empty()
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
+    shown = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
+    assert decoy["trait"] in shown

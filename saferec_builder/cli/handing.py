@@ -72,8 +72,10 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     new = route.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     added = store.append(desk.ws, tables.ASSIGNMENTS, new)
     given = store.read(desk.ws, tables.ASSIGNMENTS)
-    # a server's task is as it was sent: a decoy planted in it later nobody would see, and it would count as refused
-    _plant(desk, given if place.tool == "files" else new, wish.decoys, plan.avoid)
+    # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
+    # and it would count as refused
+    written = given.filter(given["reviewer"].is_in(who.names)) if place.tool == "files" else new
+    _plant(desk, written, wish.decoys, plan.avoid)
     said = send(still_open(desk, given, due, plan.avoid), back)
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
