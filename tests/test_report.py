@@ -18,7 +18,7 @@ from saferec_builder import store, tables
 from saferec_builder.cli.report import gather
 from saferec_builder.errors import ReleaseError, UsageError
 from tests.conftest import Ran
-from tests.release_world import conversation, fill, label, requests
+from tests.release_world import conversation, conversations, fill, film, label, requests
 from tests.test_figures import claim, drop, frame, reading, vote
 
 Cli = Callable[..., Ran]
@@ -165,6 +165,20 @@ def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> Non
     assert "Alarm: 1 verdicts changed without a review behind it" in text
     cli(*words, "--release", "1.0.0")
     assert "1.0.0 is the first version here" in text_of((ws.root / "report.html").read_text())
+
+
+def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> None:
+    """Three conversations that nobody had reviewed are left out of the lists of 2.0.0, and in those of 3.0.0."""
+    ws, _ = told
+    more = [conversation(f"new{n}", "A film?", f"Try {film('D')}", day=9, seeker=f"new{n}") for n in range(3)]
+    store.append(ws, tables.CONVERSATIONS, conversations(*more))
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in more)))
+    assert cli("release", "3.0.0", "-C", ws.root).code == 0
+    for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
+        left = gather(ws.root, version)["left_out"]
+        assert {row["reason"]: row["count"] for row in left if row["stage"] == "release"} == wanted
+        assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
 
 
 # ---- runs

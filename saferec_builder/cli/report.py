@@ -46,6 +46,8 @@ def report(
 
 def gather(folder: Path, version: str | None) -> dict[str, Any]:
     """Everything that the page shows but for the runs: plain values, the same for the same rows."""
+    import polars as pl
+
     from saferec_builder import (
         __version__,
         adjudicate,
@@ -100,7 +102,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
             released=released,
             withheld=desk.withheld,
         ),
-        "left_out": figures.left_out(drops),
+        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release")) + _dropped(manifest),
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
@@ -142,6 +144,14 @@ def _flips(ws: Any, manifest: dict[str, Any] | None, taxonomy: Any) -> dict[str,
     }
 
 
+def _dropped(manifest: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What the release that is shown left out; the table of drops holds what any release ever did."""
+    told = (manifest or {}).get("dropped") or {}
+    return [
+        {"stage": "release", "reason": reason, "count": n} for reason, n in sorted(told.items(), key=lambda x: -x[1])
+    ]
+
+
 def _release(releases: Path, version: str | None) -> tuple[dict[str, Any] | None, dict[str, set[str]] | None]:
     """(the manifest's own words, config -> conversations in it) of that version or the newest; None where none is."""
     import polars as pl
@@ -162,5 +172,5 @@ def _release(releases: Path, version: str | None) -> tuple[dict[str, Any] | None
         except (pl.exceptions.PolarsError, OSError) as fault:
             raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
         held[config] = {c for frame in frames for c in frame["conversation"]}
-    wanted = ("name", "version", "created", "licence", "split_rule", "counts", "sources")
+    wanted = ("name", "version", "created", "licence", "split_rule", "counts", "sources", "dropped")
     return {key: manifest.get(key) for key in wanted}, held
