@@ -47,16 +47,12 @@ class Workspace:
         """Key of the seekers' pseudonyms: made once, readable by its owner only, never exported."""
         path = self.root / ".secret"
         if not path.exists():
-            tmp = path.with_name(f".secret.{os.getpid()}.tmp")
-            try:
-                with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-                    file.write(os.urandom(SECRET))
-                    file.flush()
-                    os.fsync(file.fileno())
-                with suppress(FileExistsError):  # another process was first: its secret counts
-                    os.link(tmp, path)
-            finally:
-                tmp.unlink(missing_ok=True)
+            with alone(self, "secret", wait=True):  # another process may be first: its secret counts
+                if not path.exists():
+                    with replacing(path) as tmp:
+                        tmp.unlink()  # it was anybody's to open
+                        with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+                            file.write(os.urandom(SECRET))
         found = path.read_bytes()
         if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
             raise StoreError(f"{path}: {len(found)} bytes, wanted {SECRET}: it is damaged: put your copy of it back")

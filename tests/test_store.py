@@ -1,5 +1,6 @@
 """A table comes back as it went in, an append happens wholly or not at all, and damage is named."""
 
+import errno
 import json
 import os
 import random
@@ -292,6 +293,24 @@ def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None
     again = store.open_workspace(workspace.root)
     assert workspace.secret == again.secret and len(workspace.secret) == 32
     assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has one name on FAT and many network drives: every `mine` there ended with "let yourself write there"."""
+
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    assert len(workspace.secret) == 32 and not list(workspace.root.glob(".secret*.tmp"))
+
+
+def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.Workspace) -> None:
+    program = "import sys; from saferec_builder import store; from pathlib import Path;"
+    program += " print(store.open_workspace(Path(sys.argv[1])).secret.hex())"
+    words = [sys.executable, "-c", program, str(workspace.root)]
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert {process.communicate()[0].strip() for process in started} == {workspace.secret.hex()}
 
 
 def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
