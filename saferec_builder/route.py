@@ -88,8 +88,7 @@ def route(
     whoever has least so far and may see it; what is assigned stays as it is, unless it is `void` (kind, subject,
     reviewer): then somebody else takes it over.
     """
-    held = assignments if void is None else assignments.join(void, on=["kind", "subject", "reviewer"], how="anti")
-    desk = _Desk(plan, assignments, held, _traits(proposals))
+    desk = _Desk(plan, proposals, assignments, void)
     waiting: deque[Wanted] = deque()
     for wanted in _wanted(texts, proposals, plan):
         if not desk.give(wanted):
@@ -98,6 +97,16 @@ def route(
             waiting.popleft()
     rows = [*desk.rows, *_disputes(texts, assignments, disputed, plan, desk.found)]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
+
+
+def short(
+    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan, void: pl.DataFrame
+) -> list[tuple[str, str]]:
+    """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
+    could not hand it out."""
+    desk = _Desk(plan, proposals, assignments, void)
+    each = ((wanted[0], desk.short(wanted)) for wanted in _wanted(texts, proposals, plan))
+    return [(kind, why) for kind, why in each if why]
 
 
 def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
@@ -160,8 +169,10 @@ class _Desk:
     """Hands out one task after the other and keeps the books of one call of `route`."""
 
     def __init__(
-        self, plan: Plan, assignments: pl.DataFrame, held: pl.DataFrame, traits: dict[tuple[str, str], set[str]]
+        self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, void: pl.DataFrame | None
     ) -> None:
+        who, traits = ["kind", "subject", "reviewer"], _traits(proposals)
+        held = assignments if void is None else assignments.join(void, on=who, how="anti")
         self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
         self.found = _found(plan, traits)
         readers = assignments.filter(pl.col("role") == "reviewer")
@@ -179,10 +190,8 @@ class _Desk:
         kind, subject, text, why = wanted
         key, plan = (kind, subject), self.plan
         severe = self._severe(kind, subject)
-        had = self.had.get(key, set())
-        missing = len({*plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
-        free = [name for name in plan.reviewers if name not in had and self._may_see(name, key)]
-        free = free if not severe else [name for name in free if not plan.severe_a_day or not self._full(name)]
+        missing, free = self._lacks(key, why)
+        free = [name for name in free if not severe or not self._full(name)]
         ready = [name for name in free if not severe or not self._must_pause(name)]
         for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
             cost = max(1, len(self.traits.get(key, set())))
@@ -197,6 +206,20 @@ class _Desk:
             missing -= 1
         return missing <= 0 or len(ready) == len(free)
 
+    def short(self, wanted: Wanted) -> str | None:
+        """Why a task has not all its readers: no more `readers` may see it, their `day` is full, or the `budget`."""
+        missing, free = self._lacks(wanted[:2], wanted[3])
+        severe = self._severe(*wanted[:2])
+        ready = [name for name in free if not severe or not (self._full(name) or self._must_pause(name))]
+        why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
+        return why if missing > 0 else None
+
+    def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:
+        """(readers that a task still lacks, those named who never had it and may see it)."""
+        had = self.had.get(key, set())
+        missing = len({*self.plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
+        return missing, [name for name in self.plan.reviewers if name not in had and self._may_see(name, key)]
+
     def _severe(self, kind: str, subject: str) -> bool:
         return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
 
@@ -204,7 +227,7 @@ class _Desk:
         return not any((name, trait) in self.plan.avoid for trait in self.found.get(key, set()))
 
     def _full(self, name: str) -> bool:
-        return self.today[name] >= self.plan.severe_a_day
+        return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
 
     def _must_pause(self, name: str) -> bool:
         return bool(self.plan.severe_in_a_row) and self.run[name] >= self.plan.severe_in_a_row
@@ -368,24 +391,3 @@ def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     key = [*UNIT, "reviewer", "role"]
     own = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
     return rows.join(reviews.filter(pl.col("out").is_null()).select(*key, *own).rename(own), on=key, how="left")
-
-
-def progress(
-    proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame
-) -> pl.DataFrame:
-    """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
-
-    `votes` are those of reviewers; `twice` counts two or more.
-    """
-    proposed = claims(proposals).select(UNIT).unique()
-    assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
-    voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
-    parts = {
-        "proposed": proposed,
-        "assigned": assigned,
-        "once": voters.filter(pl.col("reviewer") == 1),
-        "twice": voters.filter(pl.col("reviewer") > 1),
-        "disputed": disputed,
-    }
-    counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())
-    return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")

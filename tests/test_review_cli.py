@@ -141,6 +141,13 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert review("push", "--adjudicator", "cy")["rows"] == {"cy": 0}
 
 
+def test_a_push_says_what_waits_and_for_whom(ws, review):
+    alone = review("push", "--reviewer", "ann", "--audit", 0)
+    assert (alone["new"], alone["waiting"]) == ({"proposed": 2}, {"conversations": 2})
+    assert alone["next"].startswith("2 lack one of their two readers")
+    assert "waiting" not in review("push", *TWO, "--audit", 0)
+
+
 def test_every_command_twice_adds_nothing(ws, review):
     assert review("push", *TWO)["added"] == review("push", *TWO)["skipped"] > 0
     file = ws.root / "review" / "ann.csv"

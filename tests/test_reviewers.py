@@ -11,7 +11,7 @@ from saferec_builder import bounds, store, tables, traits
 from saferec_builder.cli import incoming
 from saferec_builder.probes import decoys
 from saferec_builder.ranking import closest_first, rank
-from saferec_builder.route import UNIT, Plan, route, texts, void
+from saferec_builder.route import UNIT, Plan, route, short, texts, void
 from tests import calm
 from tests.test_review_cli import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
@@ -138,6 +138,9 @@ def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():
         assert "sss" not in runs
     again = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
     assert again.is_empty()
+    whole = [c for c, n in Counter(first["subject"]).items() if c in severe and n == 2]
+    waits = short(text, props, first, Plan(PEOPLE, audit=0, batch="mon", **caps), first.clear())
+    assert Counter(waits) == {("sensitivity", "day"): len(severe) - len(whole)}
     next_day = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="tue", **caps))
     assert next_day.height > 0
     assert set(next_day["subject"]) <= severe

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from saferec_builder import tables
-from saferec_builder.route import Plan, drawn, progress, route, texts, units
+from saferec_builder.cli.standing import progress
+from saferec_builder.route import Plan, drawn, route, short, texts, units
 
 NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
 
@@ -46,6 +47,21 @@ def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
     assert Counter(sent["subject"]) == {"c1": 2, "c2": 2}
     assert sent.select("subject", "reviewer").is_unique().all()
     assert set(sent["why"]) == {"proposed"}
+
+
+def test_what_could_not_be_handed_out_is_told_with_its_reason():
+    text = texts(conversations("c1", "c2", "c3"))
+    props = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3")))
+
+    def waits(**plan) -> list[tuple[str, str]]:
+        said = Plan(**({"reviewers": ("ann", "bo"), "audit": 0.0} | plan))
+        sent = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, said)
+        return short(text, props, sent, said, sent.clear().select("kind", "subject", "reviewer"))
+
+    assert waits() == []
+    assert waits(reviewers=("ann",)) == [("sensitivity", "readers")] * 3  # two are to read each
+    assert waits(avoid=frozenset({("bo", "gore")})) == [("sensitivity", "readers")] * 3
+    assert waits(budget=4) == [("sensitivity", "budget")]  # a unit each for two people: two of three
 
 
 def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():

@@ -80,7 +80,23 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
     why = dict(new["why"].value_counts().sort("why").iter_rows())
     withheld = dict(Counter(desk.withheld.values()))
-    return Counts("review push", added, had, figures={"new": why} | ({"withheld": withheld} if withheld else {}) | said)
+    waits = _waiting(route.short(desk.given, desk.proposals, given, plan, back), plan)
+    figures = {"new": why} | waits | ({"withheld": withheld} if withheld else {})
+    return Counts("review push", added, had, figures=figures | said)
+
+
+def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
+    """What this push could not hand out, and what to do about it: else its readers would seem to be through."""
+    whys = Counter(why for _, why in short)
+    cap = f"severe_a_day = {plan.severe_a_day}, severe_in_a_row = {plan.severe_in_a_row} in [review]"
+    says = {
+        "day": f"hold a severe trait, and nobody named may have more of these today ({cap}): push again another day",
+        "readers": "lack one of their two readers, and nobody named can take them: name more with --reviewer",
+        "budget": "are over the budget: push again when these are read",
+    }
+    kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)
+    told = "; ".join(f"{whys[why]:,} {say}" for why, say in says.items() if whys[why])
+    return {"waiting": dict(kinds), "next": told} if short else {}
 
 
 # ---- what to hand out

@@ -1,22 +1,25 @@
 """review status: where the queue stands, per trait and per person, and what the labels still miss at most."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from saferec_builder.cli.adjudicate import Desk, gather, queue, told_bounds
 from saferec_builder.cli.say import Counts, Folder, Json, say
 
+if TYPE_CHECKING:
+    import polars as pl
+
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Per trait: queue, agreement, what is missed at most; per reviewer: tasks, speed, gold and decoys."""
-    from saferec_builder import adjudicate, agreement, bounds, route
+    from saferec_builder import adjudicate, agreement, bounds
 
     desk = gather(folder)
     disputed = adjudicate.disputed(desk.judged)
     votes = adjudicate.by_reviewers(desk.votes)
-    found = route.progress(desk.proposals, desk.assignments, votes, disputed)
+    found = progress(desk.proposals, desk.assignments, votes, disputed)
     rows = {row.pop("trait"): row for row in found.to_dicts()}
     alphas = {r["trait"]: r for r in agreement.alphas(votes.filter(kind="sensitivity")).to_dicts()}
     told = told_bounds(desk)
@@ -33,6 +36,31 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     size = bounds.band(desk.proposals, told.pooled)
     figures |= {"worth_reading_by_score": f"{size:,} conversations: `review push --band {size}`"} if size else {}
     say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
+
+
+def progress(
+    proposals: "pl.DataFrame", assignments: "pl.DataFrame", votes: "pl.DataFrame", disputed: "pl.DataFrame"
+) -> "pl.DataFrame":
+    """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
+
+    `votes` are those of reviewers; `twice` counts two or more.
+    """
+    import polars as pl
+
+    from saferec_builder import route
+
+    proposed = route.claims(proposals).select(route.UNIT).unique()
+    assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
+    voters = votes.group_by(route.UNIT).agg(pl.col("reviewer").n_unique())
+    parts = {
+        "proposed": proposed,
+        "assigned": assigned,
+        "once": voters.filter(pl.col("reviewer") == 1),
+        "twice": voters.filter(pl.col("reviewer") > 1),
+        "disputed": disputed,
+    }
+    counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())
+    return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 
 def _people(desk: Desk) -> dict[str, dict[str, Any]]:
