@@ -43,6 +43,9 @@ Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
 
 
+_SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # the last one is not in old files
+
+
 def guarded(cell: str) -> str:
     """A leading apostrophe on whatever a spreadsheet could take for a formula; `bare` undoes it."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
@@ -98,7 +101,8 @@ def _task_rows(units: list[dict[str, Any]], text: str, shown: str, taxonomy: Tax
     first = units[0]
     task = task_id(first["kind"], first["subject"], first["digest"], first["reviewer"], first["role"])
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    fixed = {"task": task, "text": text, "shown": shown, "warning": _warning(severe)}
+    asked = " ".join(u["trait"] for u in units if u["trait"] != "*")
+    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": _warning(severe)}
     return [fixed | {"unit": unit_id(task, u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
 
 
@@ -210,9 +214,9 @@ def pull(
     files of an earlier taxonomy come first, whatever their names.
 
     `guideline` is stamped where a file does not name its own; `locate` (annotation.locate) finds a quote in turns.
-    `*` waits until every other row of its task in that file is answered and taken: what somebody left open, or wrote
-    in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier (`before`) and
-    leaves out of it now is absent, since an answered trait is not filled from a `*`.
+    `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
+    wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
+    (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
     """
     pushed = assignments.drop("digest").join(texts.select("kind", "subject", "digest"), on=["kind", "subject"])
     names = ("kind", "subject", "digest", "reviewer", "role")
@@ -232,6 +236,7 @@ def pull(
                     turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
                     answers = _answers(line, task, partial(_spans, turns=turns, locate=locate), taxonomy)
                     if line.is_rest and task.kind == "sensitivity":
+                        _check_whole(line, task, own, known, taxonomy)
                         answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail)
@@ -251,7 +256,7 @@ def pull(
 
 def _shown(line: Line) -> dict[str, str]:
     """The guideline and taxonomy that the file was written with, where its column survived."""
-    found = re.fullmatch(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)", line.cell("shown"))
+    found = _SHOWN.fullmatch(line.cell("shown"))
     return {"guideline": found[1], "taxonomy": found[2]} if found else {}
 
 
@@ -301,6 +306,16 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
     ]
     return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
+
+
+def _check_whole(line: Line, task: Task, own: set[tuple[str, str]], known: Before, taxonomy: Taxonomy) -> None:
+    """A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
+    found = _SHOWN.fullmatch(line.cell("shown"))
+    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
+    asked = (found[3] or "").split() if found else []
+    gone = [t for t in asked if t in taxonomy.slugs and t not in earlier and (line.cell("task"), t) not in own]
+    if gone:
+        raise Refused("`*` before the rest", f"the row of this task about {gone[0]} is not in the file: put it back")
 
 
 def _left_out(

@@ -232,6 +232,20 @@ def test_the_rest_waits_for_the_rows_above_it(pushed):
     assert sorted(reasons(wrong)) == ["`*` before the rest", "quote not found"]
 
 
+def test_a_row_that_is_gone_is_no_absent(pushed, tmp_path):
+    """Needles was deleted, or a filter hid it: nobody said that it is absent. It may have come in another file."""
+    fill(pushed, *DONE)
+    first, *others = rows_of(pushed)
+    part = save(tmp_path / "part.csv", others)
+    assert sorted(answers(part)) == ["gore"]
+    assert reasons(part) == ["`*` before the rest"]
+    assert sorted(answers(save(tmp_path / "first.csv", [first]), part)) == ["*", "gore", "needles"]
+    before = {("sensitivity", "c1", "ann", "reviewer"): {"needles": {TAXONOMY.digest}}}
+    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before).drops
+    unknown = save(tmp_path / "unknown.csv", [row | {"shown": ""} for row in others])  # the column is not needed
+    assert "*" in answers(unknown)
+
+
 def test_the_last_word_on_a_unit_counts_and_the_earlier_is_named(pushed, tmp_path):
     fill(pushed, *DONE)
     other = save(tmp_path / "again.csv", [rows_of(pushed)[0] | {"verdict": "unsure"}, rows_of(pushed)[1]])
