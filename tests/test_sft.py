@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests import small_release
+from saferec_builder.errors import TrainingError
+from tests import chat_model, small_release
 from training import generate, settings, sft, tiny
 from training.data import open_release, rows
 
@@ -39,3 +40,40 @@ def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
         (ours, slope), (theirs, wanted) = loss(sft._listing(), *how), loss(SFTTrainer, *how)
         assert ours == pytest.approx(theirs, rel=1e-5)
         assert torch.allclose(slope, wanted, atol=1e-6)
+
+
+def test_rows_that_are_cut_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    release = open_release(small_release.write(tmp_path / "release"))
+    tiny.make(tmp_path / "tiny", release, rows(release.folder, "grpo", "train"))
+    table = rows(release.folder, "sft", "train")
+    chat_model.write(tmp_path / "words", [row["prompt"][0]["content"] for row in table])
+    for name in ("tiny", "words"):
+        speaker = generate.load(str(tmp_path / name))
+        taught = sft.examples(speaker, table)
+        sizes = generate.prompt_tokens(speaker.tokenizer, table)
+        short, long = min(map(len, sizes)), max(map(len, sizes))
+        assert short < long
+        for most in (None, 1000):
+            assert sft.too_long(speaker, taught, most, True) == {"cut": 0, "left_out": 0}
+        # behind the shortest prompt one token of its list is left, behind the longest none
+        gone = sum(len(prompt) > short for prompt in sizes)
+        assert sft.too_long(speaker, taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
+        assert (
+            capsys.readouterr().out
+            == f"  4 of 4 rows are cut to max_length = {short + 1}; {gone} of them teach nothing\n"
+        )
+        assert sft.too_long(speaker, taught, short + 1, False)["left_out"] == 0  # their beginning goes
+        assert capsys.readouterr().out
+        with pytest.raises(TrainingError, match="no request leaves room for its list"):
+            sft.too_long(speaker, taught, short, True)
+
+
+def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Gemma and others want the user to begin; a recommender may have said hello first
+    refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
+    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
+    asked = {"role": "user", "content": "Something like Item A (2001)?"}
+    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
+    with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
+        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])

@@ -45,6 +45,8 @@ def train(
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
     table = [{c: row[c] for c in COLUMNS} for row in rows]
+    if not speaker.catalogue:
+        prompt_tokens(speaker.tokenizer, table)  # what the model's template refuses is told before anything is asked
     if ours["thin"] and thinning.possible(speaker):
         hidden = thinning.prompts(speaker, table, ours["thin"], seed)
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]

@@ -143,9 +143,24 @@ def _ends(model: Any, words: Any) -> set[int]:
 
 def prompt_tokens(tokenizer: Any, rows: Sequence[dict[str, Any]]) -> list[list[int]]:
     """Per row its prompt in the chat template, up to where the answer begins."""
-    found: list[list[int]] = tokenizer.apply_chat_template(
-        [row["prompt"] for row in rows], add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
+    return chat_tokens(tokenizer, [row["prompt"] for row in rows], begun=True)
+
+
+def chat_tokens(tokenizer: Any, chats: Sequence[Sequence[dict[str, str]]], begun: bool) -> list[list[int]]:
+    """Chats in the model's template; begun = with what an answer begins with behind them."""
+    from jinja2 import TemplateError
+
+    from saferec_builder.errors import TrainingError
+
+    try:
+        found: list[list[int]] = tokenizer.apply_chat_template(
+            chats, add_generation_prompt=begun, tokenize=True, return_dict=True
+        )["input_ids"]
+    except TemplateError as fault:  # some want the user to begin, and not every conversation begins so
+        raise TrainingError(
+            f"the model's chat template refuses a conversation of the release ({fault}): wanted a model that takes"
+            " it, or a copy of this one with another chat_template.jinja"
+        ) from None
     return found
 
 

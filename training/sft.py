@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import TrainingError
 from training import settings as config
 from training import thinning
 from training.best import Score
 from training.data import Row
 from training.fit import fit, item_rows, lora
-from training.generate import Speaker, prompt_tokens
+from training.generate import Speaker, chat_tokens, prompt_tokens
 from training.packing import refuse_leaks
+from training.runs import first
 
 
 def train(
@@ -28,18 +30,20 @@ def train(
     ours, args = settings["saferec"], arguments(settings, folder, seed)
     if args.packing:
         refuse_leaks(speaker.model, args.packing_strategy)
+    taught = examples(speaker, rows)
+    long = too_long(speaker, taught, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
     if ours["hold"]:
         thinning.hold(speaker)
     trainer = (_listing() if speaker.catalogue else SFTTrainer)(
         model=speaker.model,
         args=args,
-        train_dataset=Dataset.from_list(examples(speaker, rows)),
+        train_dataset=Dataset.from_list(taught),
         processing_class=speaker.tokenizer,
         peft_config=lora(ours["lora"], item_rows(speaker)),
     )
     if ours["thin"] and thinning.possible(speaker):
         trainer.data_collator = thinning.batches(trainer.data_collator, speaker, ours["thin"])
-    return fit(trainer, speaker, folder, score, ours["checks"])
+    return fit(trainer, speaker, folder, score, ours["checks"]) | long
 
 
 def arguments(settings: dict[str, Any], folder: Path, seed: int) -> Any:
@@ -59,6 +63,26 @@ def examples(speaker: Speaker, rows: Sequence[Row]) -> list[Row]:
         mask = [0] * len(prompt) + [1] * len(answer)
         found.append({"input_ids": prompt + answer, "completion_mask": mask})
     return found
+
+
+def too_long(speaker: Speaker, taught: Sequence[Row], most: int | None, from_start: bool) -> dict[str, int]:
+    """{cut, left_out}: examples of more than `most` tokens, and those of them that lose their whole list by it.
+
+    TRL does both without a word. from_start: what stands at their end goes.
+    """
+    if speaker.catalogue:
+        sizes = [(len(one["input_ids"]), one["completion_mask"].index(1)) for one in taught]
+    else:
+        words = speaker.tokenizer
+        whole = chat_tokens(words, [[*one["prompt"], *one["completion"]] for one in taught], begun=False)
+        sizes = [(len(ids), len(prompt)) for ids, prompt in zip(whole, prompt_tokens(words, taught), strict=True)]
+    cut = [prompt for size, prompt in sizes if most is not None and size > most]
+    gone = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
+    if gone == len(taught):
+        raise TrainingError(f"max_length = {most}: no request leaves room for its list: wanted a larger max_length")
+    if cut and first():
+        print(f"  {len(cut)} of {len(taught)} rows are cut to max_length = {most}; {gone} of them teach nothing")
+    return {"cut": len(cut), "left_out": gone}
 
 
 def _listing() -> type:
