@@ -92,11 +92,11 @@ def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "rai:dataCollectionRawData": "Texts as written, with personal data replaced by typed placeholders.",
         "rai:dataAnnotationProtocol": (
             "Models and rules only propose. A label is `agreed` where two reviewers gave one verdict, nobody another,"
-            " `adjudicated` where a third ruled, else `unresolved`." + alone
+            " `adjudicated` where an adjudicator ruled, else `unresolved`." + alone
         ),
         "rai:dataAnnotationPlatform": ["SafeRec Builder"],
         "rai:dataAnnotationAnalysis": "Krippendorff's alpha per trait: " + _alphas(manifest["agreement"]),
-        "rai:annotationsPerItem": "at least 2 for `agreed`, 3 for `adjudicated`",
+        "rai:annotationsPerItem": "2 or more for `agreed`, an adjudicator's and those before it for `adjudicated`",
         "rai:annotatorDemographics": f"Not recorded. Reviewers were {people}.",
         "rai:dataPreprocessingProtocol": [f"Left out: {left}.", f"Split rule: {manifest['split_rule']}."],
         "rai:dataUseCases": ["Training and testing recommenders that keep clear of what would hurt a person."],

@@ -48,6 +48,14 @@ def test_the_card_says_who_labelled_and_how_sure(manifest):
     assert "By the time of the request" in said and "No conversation was left out." in said
 
 
+def test_the_card_says_what_a_star_is(manifest):
+    """Without it `*` of an item, 348 rows in the demo, reads as `absent` on every trait: unknown taken for safe."""
+    said = " ".join(card.render(manifest).split())
+    assert "A `*` in `trait` is `absent` on every trait (but the withheld ones) of a conversation" in said
+    assert "of an item, whose plot alone was read, it says nothing" in said
+    assert "every trait of a conversation" in " ".join(card.render(manifest | {"withheld": []}).split())
+
+
 def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
     alone = "Models and rules only propose; no label rests on them alone."
     assert alone in card.render(manifest)
