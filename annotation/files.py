@@ -147,7 +147,7 @@ class Line:
     file: str
     number: int
     cells: dict[str, str]
-    fault: str | None = None
+    fault: tuple[str, str] | None = None  # reason, what was found
 
     @property
     def place(self) -> str:
@@ -182,8 +182,9 @@ def lines(path: Path) -> Iterator[Line]:
             header = [cell.strip().lower() for cell in row]
             continue
         cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
-        faults = [f"column {name!r} is missing" for name in NEEDED if name not in header]
-        faults += ["more cells than columns"] * any(cell.strip() for cell in row[len(header) :])
+        faults = [("column missing", f"column {name!r} is missing") for name in NEEDED if name not in header]
+        faults += [("column twice", f"{name!r} is twice there") for name in COLUMNS if header.count(name) > 1]
+        faults += [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
         yield Line(str(path), number, cells, faults[0] if faults else None)
 
 
@@ -267,7 +268,7 @@ def _older(line: Line, taxonomy: Taxonomy) -> bool:
 def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
     """The task of an answered row, None where the row is still empty."""
     if line.fault:
-        raise Refused("column missing" if "missing" in line.fault else "row too long", f"{line.fault}: push again")
+        raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
     if not line.cell("verdict"):
         if not (line.cell("note") or line.cell("form") or line.cell("quote")):
             return None

@@ -282,6 +282,16 @@ def test_without_a_needed_column_every_row_is_named(pushed, column):
     assert reasons(pushed) == ["column missing"] * 3
 
 
+def test_two_columns_of_one_name_are_no_answer(pushed):
+    """Somebody wrote a second opinion beside: which of the two is ann's, nobody can tell."""
+    fill(pushed, *DONE)
+    header, *rows = csv.reader(pushed.read_text(encoding="utf-8-sig").splitlines())
+    assert len(rows) == 3
+    with open(pushed, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([[*header, "Verdict"], *([*row, "absent"] for row in rows)])
+    assert (reasons(pushed), answers(pushed)) == (["column twice"] * 3, {})
+
+
 def test_excels_separator_line_and_blank_lines_are_no_rows(pushed):
     fill(pushed, *DONE, delimiter=";")
     pushed.write_text("sep=;\r\n" + pushed.read_text(encoding="utf-8") + "\r\n;;;\r\n", encoding="utf-8")
