@@ -1,6 +1,7 @@
 """The folder of a training stage: what it may clear away, and what it leaves alone."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,26 @@ def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_t
 
         run.stage("gdpo", {}, train, str(model))
     assert done == ["first", "second"]
+
+
+def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_path: Path) -> None:
+    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    model = tmp_path / "mine"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    done: list[str] = []
+    for weights in ("first", "first", "other"):  # as long as the first
+        if not done or weights != done[-1]:
+            (model / "model.safetensors").write_text(weights)
+            os.utime(model / "model.safetensors", ns=(0, len(done)))
+        run = runs.Run(release, tmp_path, say=lambda _: None)
+
+        def train(_: Path, weights: str = weights) -> dict[str, Any]:
+            done.append(weights)
+            return {}
+
+        run.stage("sft", {}, train, str(model))
+    assert done == ["first", "other"]
 
 
 def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:

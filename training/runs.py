@@ -68,10 +68,17 @@ class Run:
             if there.exists() and folder.resolve() in (there, *there.parents):
                 raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
-    def _origin(self, model: str) -> str:
-        """What names the stage or model that another starts from: its key, where it was trained by us."""
-        card = self.cards.get(model) or read_card(Path(model))
-        return str(card.get("key", model))
+    def _origin(self, model: str) -> Any:
+        """What names the stage or model that another starts from: its key, where it was trained by us.
+
+        A folder that somebody else filled may be filled anew: its files count, by size and time.
+        """
+        folder = Path(model)
+        card = self.cards.get(model) or read_card(folder)
+        if "key" in card or not (folder / "config.json").is_file():
+            return str(card.get("key", model))
+        facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
+        return [model, *((name, fact.st_size, fact.st_mtime_ns) for name, fact in facts)]
 
     def tell(self, text: str) -> None:
         if first():
