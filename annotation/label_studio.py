@@ -336,11 +336,17 @@ def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names
     names = list(names)
     wanted = {accounts.get(name, name).casefold(): name for name in names}
     taken = {name.casefold() for name in names}
+    fits = {user: [wanted[k.casefold()] for k in known if k.casefold() in wanted] for user, known in people.items()}
     found = {}
     for user, known in people.items():
-        fits = [wanted[k.casefold()] for k in known if k.casefold() in wanted]
         other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
-        found[user] = fits[0] if fits else other
+        found[user] = fits[user][0] if fits[user] else other
+        for name in fits[user][1:]:
+            if name != found[user] and not any(name in of for them, of in fits.items() if them != user):
+                raise ReviewError(
+                    f"{known[0]} could be {found[user]} and {name}: one person is never two readers: say who is who:"
+                    f' [review] accounts = {{ {name} = "..." }} in saferec.toml'
+                )
     for name in names:
         if len(same := [people[user][0] for user, told in found.items() if told == name]) > 1:
             raise ReviewError(

@@ -166,3 +166,17 @@ def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, 
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
     shown = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
     assert decoy["trait"] in shown
+
+
+@pytest.mark.parametrize("accounts", ['{ ann = "a@x.org", anna = "a@x.org" }', '{ anna = "ann" }'])
+def test_who_is_renamed_is_no_second_reader(
+    ws: store.Workspace, review: Any, cli: Any, server: Memory, accounts: str
+) -> None:
+    """With ann's account behind two names it was chance whose the answers were, and two pulls could make it both's."""
+    review("push", *TWO, "--audit", 0)
+    toml = ws.root / "saferec.toml"
+    lines = [f"accounts = {accounts}" if "accounts" in line else line for line in toml.read_text().splitlines()]
+    toml.write_text("\n".join(lines))
+    push = ("review", "push", "--reviewer", "anna", *DI, "-C", ws.root)
+    ran = cli(*push)
+    assert (ran.code, ran.err.count("\n"), "ann and anna are both" in ran.err) == (1, 1, True)

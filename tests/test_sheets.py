@@ -275,6 +275,8 @@ def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
     assert label_studio.names_of(people, accounts, ["ann", "bo"]) == {1: "ann", 2: "user-2", 3: "bo"}
     with pytest.raises(ReviewError, match=r"ann@a.org and ann@b.org could both be ann: .*accounts = { ann = "):
         label_studio.names_of({1: ("ann@a.org", "ann", ""), 2: ("ann@b.org", "ann", "")}, {}, ["ann"])
+    with pytest.raises(ReviewError, match=r"ann@a.org could be anna and ann: one person is never two readers"):
+        label_studio.names_of({1: ("ann@a.org", "ann", "")}, {"anna": "ann@a.org"}, ["ann", "anna"])  # renamed
     known = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
     told = argilla.names_of(known, {"ann": "ann.lee"}, ["ann", "bo"])
     assert list(told.values()) == ["ann", "user-22222222", "bo", "di"]

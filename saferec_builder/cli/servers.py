@@ -63,6 +63,7 @@ def push(
     """
     from annotation import answers, guideline, sheets, sync
 
+    _check_accounts(desk, _known(desk.ws, server), names)
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
     told = {}
@@ -189,8 +190,9 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
-    names = desk.assignments["reviewer"].unique().to_list()
-    people = server.names(_known(desk.ws, server), names)
+    names, known = sorted(desk.assignments["reviewer"].unique()), _known(desk.ws, server)
+    _check_accounts(desk, known, names)
+    people = server.names(known, names)
     tasks, before = _pushed(desk), incoming.before(desk)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
@@ -214,6 +216,21 @@ def _known(ws: "Workspace", server: Any) -> dict[str, str]:
     facts = managed.state(home(ws))
     own = facts["accounts"] if facts and facts["url"] == server.url else {}
     return dict(ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
+
+
+def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None:
+    """Under two names somebody would be two readers, and agree with themselves."""
+    from saferec_builder.errors import UsageError
+
+    owner: dict[str, str] = {}
+    for name in sorted({*names, *desk.assignments["reviewer"]}):
+        account = known.get(name, name)
+        if other := owner.get(account.casefold()):
+            raise UsageError(
+                f"{other} and {name} are both {account!r} on the review server: one person is never two readers: go on"
+                " with the name that has tasks here, or mend [review] accounts in saferec.toml"
+            )
+        owner[account.casefold()] = name
 
 
 def _pushed(desk: Desk) -> dict[str, "Task"]:
