@@ -180,3 +180,15 @@ def test_who_is_renamed_is_no_second_reader(
     push = ("review", "push", "--reviewer", "anna", *DI, "-C", ws.root)
     ran = cli(*push)
     assert (ran.code, ran.err.count("\n"), "ann and anna are both" in ran.err) == (1, 1, True)
+
+
+def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, cli: Any, tmp_path: Path) -> None:
+    """A line per trait: the last one alone would be the truth, and could never be corrected."""
+    gold = tmp_path / "gold.jsonl"
+    lines = [f'{{"conversation": "c3", "traits": ["{slug}"]}}\n' for slug in OLD]
+    gold.write_text("".join(lines))
+    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "gold.jsonl:2: c3 has two lines" in ran.err) == (1, 1, True)
+    assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
+    gold.write_text(lines[0] + lines[0])
+    assert review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)["new"]["gold"] == 2

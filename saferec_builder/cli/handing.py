@@ -205,7 +205,8 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
             raise UsageError(f"{path}:{number}: found {line[:60]!r}, wanted {wanted}") from None
         if subject not in known:
             raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
-        found[subject] = slugs
+        if sorted(found.setdefault(subject, slugs)) != sorted(slugs):
+            raise UsageError(f"{path}:{number}: {subject} has two lines: wanted one, with all of its traits")
     return found
 
 
