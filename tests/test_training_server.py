@@ -23,6 +23,7 @@ class Model:
         self.seen: list[tuple[dict[str, Any], str | None]] = []
         self.strangers: list[str | None] = []  # the keys that whoever was redirected brought along
         self.cut = 0
+        self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
 
@@ -37,9 +38,12 @@ def model() -> Iterator[Model]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             made.seen.append((asked, self.headers.get("Authorization")))
-            status = made.replies.pop(0) if made.replies else 200
+            barred = next((name for name in made.bars if name in asked), None)
+            status = made.replies.pop(0) if made.replies else 400 if barred else 200
             text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
             body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+            if barred:
+                body = json.dumps({"error": {"message": f"'{barred}' is not supported with this model."}}).encode()
             self.send_response(status)
             made.cut -= (cut := made.cut > 0)
             self.send_header("Content-Length", str(len(body) + 9 * cut))
@@ -80,7 +84,21 @@ def test_a_server_is_evaluated(
     )
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     assert len(model.seen) == 2  # a second run asks nothing again
+    # another release with the same ids asks for lists of five: what was answered to the other question is no answer
+    manifest = tmp_path / "release" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"k": 4', '"k": 5'))
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
     assert "sk-secret" not in capsys.readouterr().out
+
+
+def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, rows: Any, tmp_path: Path) -> None:
+    model.bars = ["max_tokens", "temperature"]
+    server.ask(model.url, "m", rows, 4, tmp_path / "a.jsonl", lambda _: None)
+    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert len(answers) == 2 and not any("refused" in answer for answer in answers)
+    last, _ = model.seen[-1]
+    assert last["max_completion_tokens"] == server.TOKENS and "temperature" not in last and "max_tokens" not in last
 
 
 def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: Any, tmp_path: Path) -> None:
@@ -153,6 +171,16 @@ def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
         server.consented(url, 12, remote=False)
     server.consented(url, 12, remote=True)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://[::1", "http://localhost:99999/v1", "http:///v1"])
+def test_no_address_is_said_before_anything_else(url: str) -> None:
+    for remote in (True, False):
+        with pytest.raises(TrainingError, match="wanted an address that begins with http"):
+            server.consented(url, 12, remote)
+    with pytest.raises(TrainingError, match="put the key into") as told:
+        server.consented("htp://me:secret@[here/v1", 12, remote=True)
+    assert "secret" not in str(told.value)
 
 
 def test_this_machine_needs_no_word() -> None:

@@ -162,11 +162,12 @@ def _asked(given: argparse.Namespace, home: Path) -> Path:
     from training import data, server, settings
 
     release = data.open_release(home)
-    name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
-    name += f"-{settings.key(given.server, given.model)[:6]}"  # what the letters above no longer tell apart
-    path: Path = given.output / f"{name}.jsonl"
     table = data.asked(data.rows(home, "grpo", "test"), release)
     server.consented(given.server, len(table), given.allow_remote)
+    name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
+    # what the letters above no longer tell apart, and what was asked: another release may ask otherwise under one id
+    asked = [[row["conversation"], server.messages(row, release.k)] for row in table]
+    path: Path = given.output / f"{name}-{settings.key(given.server, given.model, asked)[:6]}.jsonl"
     server.ask(given.server, given.model, table, release.k, path)
     return path
 

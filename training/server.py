@@ -20,14 +20,16 @@ Answer = dict[str, Any]
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
 MOST = 16 * 2**20  # bytes of a reply that are read
+# what newer models of OpenAI's refuse, and what they take for it
+INSTEAD: dict[str, dict[str, Any]] = {"temperature": {}, "max_tokens": {"max_completion_tokens": TOKENS}}
 ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
     """Stops before what people wrote leaves this machine, unless `remote` says that it may."""
-    if "@" in urlsplit(url).netloc:
+    if "@" in url:
         raise TrainingError("--server holds a user or password: put the key into $OPENAI_API_KEY instead")
-    if not (remote or _is_loopback(url)):
+    if not (_is_loopback(url) or remote):
         raise TrainingError(
             f"--server {url}: this is another machine, and the turns of {requests:,} requests would be sent there: "
             "say --allow-remote if they may be"
@@ -35,11 +37,28 @@ def consented(url: str, requests: int, remote: bool) -> None:
 
 
 def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+    host = _host(url)
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts.hostname
+    except ValueError:  # brackets that nobody closed, or a port that there is not
+        pass
+    raise TrainingError(
+        f"--server {url}: wanted an address that begins with http:// or https://, such as http://localhost:8000/v1"
+    )
+
+
+def messages(row: Row, k: int) -> list[dict[str, str]]:
+    """What the server is asked for a row."""
+    return [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
 
 
 def ask(
@@ -51,14 +70,14 @@ def ask(
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
     refused is an answer without text, `refused` says with which status; a server that only refuses is an error.
     """
-    if not url.startswith(("http://", "https://")):
-        raise TrainingError(f"--server {url}: wanted an address that begins with http:// or https://")
+    _host(url)
     path.parent.mkdir(parents=True, exist_ok=True)
     _drop_half_a_line(path)
     there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
     rows = [row for row in table if row["conversation"] not in there]
+    limits: dict[str, Any] = {"temperature": 0, "max_tokens": TOKENS}
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = {pool.submit(_one, url, model, row, k, sleep): row["conversation"] for row in rows}
+        asked = {pool.submit(_one, url, model, row, k, limits, sleep): row["conversation"] for row in rows}
         kept: set[Future[Answer]] = set()
         waiting: list[Answer] = []  # refusals are not written before the server has answered another request
 
@@ -100,14 +119,17 @@ def _drop_half_a_line(path: Path) -> None:
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
 
 
-def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None]) -> Answer:
-    """{"text"} of the reply, and "refused" where the server will not answer this request."""
-    messages = [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
-    body = json.dumps({"model": model, "messages": messages, "temperature": 0, "max_tokens": TOKENS}).encode()
+def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: Callable[[float], None]) -> Answer:
+    """{"text"} of the reply, and "refused" where the server will not answer this request.
+
+    limits = what all requests say beside model and messages; what the server refuses by name goes from there.
+    """
     opener = build_opener(*([ProxyHandler({})] if _is_loopback(url) else []))  # no proxy reaches this machine
     for n in range(TRIES):
         if n:
             sleep(2.0 ** (n - 1))
+        told = limits.copy()
+        body = json.dumps({"model": model, "messages": messages(row, k), **told}).encode()
         try:
             request = Request(f"{url.rstrip('/')}/chat/completions", body, {"Content-Type": "application/json"})
             if token := os.environ.get("OPENAI_API_KEY"):
@@ -118,7 +140,13 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
                     raise IncompleteRead(raw, reply.length)
                 return {"text": _text(json.loads(raw), url)}
         except HTTPError as fault:
-            fault.close()
+            said = _said(fault)
+            refused = [name for name in INSTEAD if name in told and f"'{name}'" in said]
+            if fault.code == 400 and refused:
+                for name in refused:
+                    limits.pop(name, None)
+                    limits.update(INSTEAD[name])
+                continue
             if fault.code in ITS_OWN:
                 return {"text": "", "refused": fault.code}
             if fault.code not in (408, 409, 429) and fault.code < 500:
@@ -127,6 +155,14 @@ def _one(url: str, model: str, row: Row, k: int, sleep: Callable[[float], None])
         except (OSError, HTTPException, ValueError, RecursionError) as fault:
             why = f"gave nothing usable ({type(fault).__name__})"
     raise TrainingError(f"{url}: the server {why} {TRIES} times: what came is kept, run it again")
+
+
+def _said(fault: HTTPError) -> str:
+    with fault:
+        try:
+            return fault.read(4096).decode("utf-8", "replace")
+        except (OSError, HTTPException):
+            return ""
 
 
 def _text(reply: Any, url: str) -> str:
