@@ -215,10 +215,12 @@ def alive(home: Path, facts: dict[str, Any]) -> bool:
     """Whether the process that we started still runs: a pid alone could be somebody else's by now."""
     if not facts.get("pid"):
         return False
-    ran = subprocess.run(
-        ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="], capture_output=True, text=True, check=False
-    )
-    return str(home / "data") in ran.stdout
+    if sys.platform == "linux":  # where a small image has no `ps`
+        with suppress(OSError):  # there is no such process
+            return os.fsencode(home / "data") in Path(f"/proc/{facts['pid']}/cmdline").read_bytes()
+        return False
+    words = ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="]
+    return str(home / "data") in subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
 def down(home: Path) -> bool:

@@ -90,3 +90,15 @@ def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: py
     known = [json.loads((tmp_path / "server.json").read_text()) for _ in range(2)]  # as two commands have read it
     both(lambda n: managed.account(tmp_path, known[n], "invite", ("ann", "bo")[n]))
     assert set((managed.state(tmp_path) or {})["accounts"]) == {"ann", "bo"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere `ps` comes with the system")
+def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small images have none: a server that was started there could not be stopped, nor started a second time."""
+    words = [sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path / "data")]
+    process = subprocess.Popen(words)
+    managed.save(tmp_path, {"pid": process.pid, "url": "http://127.0.0.1:9", "accounts": {}})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert managed.down(tmp_path)
+    process.returncode = 0  # `down` has waited for its end
+    assert not managed.down(tmp_path)
