@@ -222,7 +222,8 @@ def read_manifest(folder: Path) -> Manifest:
         data = json.loads(path.read_text(encoding="utf-8"))
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
-        raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): give the folder of one version") from None
+        wanted = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
+        raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {wanted}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
         what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None

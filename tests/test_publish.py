@@ -212,3 +212,4 @@ def test_a_path_out_of_the_release_is_refused(copy):
 def test_a_folder_that_is_no_release(tmp_path, cli):
     assert "is no release" in cli("verify", tmp_path).err
     assert "is no release" in cli("verify", tmp_path / "gone").err
+    assert "NAMESPACE/NAME@1.0.0 of the Hub" in cli("verify", "ann/safe").err  # without a version
