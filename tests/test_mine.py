@@ -218,6 +218,7 @@ def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, 
         ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
         former.append((ran["added"], ran.get("kept_with_former_facts")))
     assert former == [(2, None), (0, None), (0, 1)]
+    assert "deleted and all files are mined again" in ran["next"]
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
 
 

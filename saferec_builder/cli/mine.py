@@ -95,7 +95,8 @@ class _Told:
     def figures(self) -> dict[str, Any]:
         languages = dict(self.languages.most_common(5))
         told = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis, "languages": languages}
-        return told | ({"kept_with_former_facts": self.former} if self.former else {})
+        again = "new times, people or items count once tables/conversations is deleted and all files are mined again"
+        return told | ({"kept_with_former_facts": self.former, "next": again} if self.former else {})
 
 
 def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
