@@ -162,6 +162,10 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
         ('{"id": "u7"}', 'p.jsonl:2: wanted "text" or a list of "items"'),
         ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
         ('{"id": "u7", ', "p.jsonl:2: not JSON"),
+        (
+            '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
+            "p.jsonl:2: 2 of its items without",
+        ),
         ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
     ],
 )

@@ -92,6 +92,8 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
         ('{"conversation": "u7", "traits": ["goer"]}', "gold.jsonl:1: trait 'goer' is not in the release"),
         ('{"conversation": "u7"}', "gold.jsonl:1: found"),
         ('{"conversation": "u7", "traits": "gore"}', "gold.jsonl:1: found"),
+        ('{"conversation": "u7", "traits": [["gore"]]}', "gold.jsonl:1: found"),
+        ('{"conversation": "u7", "traits": [], "late_traits": "gore"}', "gold.jsonl:1: found"),
         ('{"conversation": ', "gold.jsonl:1: not JSON"),
         ("[1]", "gold.jsonl:1: wanted one JSON object a line, found list"),
     ],
@@ -101,6 +103,11 @@ def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
     path.write_text(line + "\n")
     with pytest.raises(TrainingError, match=wanted):
         data.read_gold(path, data.open_release(folder))
+
+
+def test_no_late_traits_may_be_null(folder, tmp_path):
+    (tmp_path / "gold.jsonl").write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')
+    assert data.read_gold(tmp_path / "gold.jsonl", data.open_release(folder)).late == {"u7": ()}
 
 
 def test_the_gold_of_another_release_is_refused(folder):

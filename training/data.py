@@ -145,22 +145,25 @@ def read_gold(path: Path | str, release: Release) -> Gold:
     names = {item.name: item.id for item in release.items.values()}
     for where, row in jsonl(path):
         subject, slugs = ("conversation", "traits") if "conversation" in row else ("item", "violated")
-        if not isinstance(row.get(subject), str) or not isinstance(row.get(slugs), list):
+        said, later = row.get(slugs, ""), row.get("late_traits") or []
+        if not (isinstance(row.get(subject), str) and _are_words(said) and _are_words(later)):
             wanted = '{"conversation": id, "traits": [slugs]} or {"item": "Title (Year)", "violated": [slugs]}'
             raise TrainingError(f"{where}: found {list(row)}: wanted {wanted}")
-        stated = [*row[slugs], *row.get("late_traits", ())]
-        if strange := [t for t in stated if t not in release.oracle.traits]:
+        if strange := [t for t in [*said, *later] if t not in release.oracle.traits]:
             wanted = ", ".join(release.oracle.traits)
             raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: wanted {wanted}")
         if subject == "item":
             if row["item"] in names:
-                items[names[row["item"]]] = tuple(row["violated"])
+                items[names[row["item"]]] = tuple(said)
             continue
-        users[row["conversation"]] = tuple(row["traits"])
-        late[row["conversation"]] = tuple(row.get("late_traits", ()))
+        users[row["conversation"]], late[row["conversation"]] = tuple(said), tuple(later)
         if row.get("slice"):
             slices[row["conversation"]] = str(row["slice"])
     return Gold(users, items, late, slices)
+
+
+def _are_words(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
 def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold) -> list[Row]:

@@ -18,7 +18,7 @@ import numpy as np
 from saferec_builder.errors import TrainingError
 from saferec_builder.violations import Oracle
 from training import baselines
-from training.answers import Find, from_items, parse
+from training.answers import MOST, Find, from_items, parse
 from training.compat import Named
 from training.compat import score as published
 from training.data import Gold, Release, Row, jsonl, labels_of, open_release, read_gold, rows, truth_of, with_gold
@@ -159,6 +159,8 @@ def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Pred
             written[name] = row["text"]
         elif isinstance(row.get("items"), list):
             answer = from_items(row["items"], find, domains[name])
+            if bare := min(len(row["items"]), MOST) - len(answer.entries):
+                raise TrainingError(f'{where}: {bare} of its items without a title: wanted {{"title", "year"}} of each')
             written[name] = [(entry.title, entry.year) for entry in answer.entries]
         else:
             raise TrainingError(f'{where}: wanted "text" or a list of "items" beside "id", found {list(row)}')
