@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from annotation import managed
+from annotation.label_studio import Server
 
 SERVER = """
 import sys
@@ -102,3 +103,15 @@ def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: p
     assert managed.down(tmp_path)
     process.returncode = 0  # `down` has waited for its end
     assert not managed.down(tmp_path)
+
+
+@pytest.mark.servers
+def test_everybodys_name_gets_an_account(label_studio: tuple[Path, dict[str, Any]]) -> None:
+    """A real server: it wants ASCII before the @, and no dot at its end. Names are what `review push` lets through."""
+    home, facts = label_studio
+    server = Server(facts["url"], facts["token"])
+    names = ["Ann.Lee", "zoë", "Łukasz", "李", "di.", "a..b"]
+    made = {name: managed.account(home, facts, server.invite(), name)["email"] for name in names}
+    assert made["Ann.Lee"] == "ann.lee@saferec.local"
+    assert set(made.values()) <= {known[0] for known in server.people().values()}
+    assert set(names) <= set(server.names(made, names).values())
