@@ -1,6 +1,7 @@
 """python -m training.safecrs sft | gdpo | evaluate | run: Safe-SFT and Safe-GDPO on a release, and their worth."""
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -10,6 +11,10 @@ from urllib.parse import urlsplit
 
 from saferec_builder.errors import SafeRecError, TrainingError
 from training.hub import folder, is_name
+
+ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"
+REFUSALS = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), ELSEWHERE)
+REFUSALS |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -80,7 +85,7 @@ def seed(word: str) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 done; 1 the person's mistake, in one line; 2 usage."""
+    """0 done; 1 the person's mistake, or a machine that refuses, in one line; 2 usage; 130 Ctrl-C."""
     given = parser().parse_args(words)
     quiet(given.model, given.release)
     try:
@@ -88,6 +93,13 @@ def main(words: Sequence[str] | None = None) -> int:
     except SafeRecError as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 1
+    except OSError as fault:
+        if fault.errno not in REFUSALS or fault.filename is None:
+            raise
+        print(f"error: {fault.filename}: {fault.strerror}: {REFUSALS[fault.errno]}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
