@@ -192,3 +192,10 @@ def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, 
     assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
     gold.write_text(lines[0] + lines[0])
     assert review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)["new"]["gold"] == 2
+
+
+def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace, review: Any) -> None:
+    review("opt-out", "ann", "gore")
+    taxonomy(ws, accidents_disasters="Crashes.")
+    assert review("opt-out", "ann", "gore", "--remove")["added"] == 1
+    assert not (ws.root / ".opt-outs.json").exists()

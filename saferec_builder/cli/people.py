@@ -30,7 +30,8 @@ def opt_out(
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
     taxonomy = traits.load(ws.root / path if path else None)
-    wanted = {taxonomy[slug].slug for slug in trait}
+    held = set(_read(ws).get(name, []))  # a wish outlives its trait, and can be forgotten
+    wanted = {slug if remove and slug in held else taxonomy[slug].slug for slug in trait}
     with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
         known = _read(ws)
         mine = set(known.get(name, []))
