@@ -365,7 +365,9 @@ def _seconds(line: Line) -> float | None:
 
 
 def _parts(cell: str) -> list[str]:
-    return [part.strip() for part in re.split(r"\s\|\s", cell)]
+    """As `push` joins them, where a quote may hold a bar itself; else at every bar, as people type."""
+    spaced = re.split(r"\s\|\s", cell)
+    return [part.strip() for part in (spaced if len(spaced) > 1 else cell.split("|"))]
 
 
 def _spans(cell: str, turn: str, turns: Turns, locate: Locate) -> list[dict[str, Any]]:

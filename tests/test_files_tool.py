@@ -189,6 +189,12 @@ def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed
     }
 
 
+def test_a_bar_parts_quotes_with_and_without_blanks(pushed):
+    rest = {"verdict": "flashing_motion, sad_endings", "quote": "go cold|never"}
+    found = answers(fill(pushed, {"verdict": "present", "quote": "needles|cold"}, DONE[1], rest))
+    assert (found["needles"][1], found["sad_endings"][1]) == (["needles", "cold"], ["never"])
+
+
 def test_a_row_that_the_reviewer_added(pushed):
     added = {"trait": "sad_endings", "verdict": "present", "quote": "never"}
     assert answers(fill(pushed, *DONE, added))["sad_endings"] == ("present", ["never"])
