@@ -30,6 +30,7 @@ _MARKER = re.compile(
 )
 _BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
+_INLINE_BULLET = re.compile(r"(?<=\S\s)(?=[•●▪◦‣]\s)")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
@@ -190,7 +191,7 @@ def _column(head: Sequence[str], pattern: str) -> int | None:
 
 def _listed(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of the numbered lines, or else of the bulleted ones; reasons on deeper lines are passed over."""
-    split = [piece for line in lines for piece in _numbered_inline(line)]
+    split = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
     positions, kept, last = _numbered(split) or _bulleted(split), [], 0
     for indent, number, text in positions:
         # a nested list counts from one again; a text that lost its first indent counts on
@@ -225,6 +226,12 @@ def _several(text: str, look: Look) -> list[Entry]:
     if len(groups) > 1 and _MORE.match(text[groups[0].end() :]):
         return dated(marked(text), look)
     return [entry_of(text.strip(), look)]
+
+
+def _bulleted_inline(line: str) -> list[str]:
+    """ "• A (2001) • B (2002)" on one line as two lines; a part without a year is a reason, and no title."""
+    parts = _INLINE_BULLET.split(line)
+    return parts if _BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
 
 
 def _numbered_inline(line: str) -> list[str]:
