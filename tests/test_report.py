@@ -89,7 +89,7 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         "Found in the source files 41",
         "− 1 same id".replace("− ", "−"),
         "Blood and gore 20 20 + 0",
-        "2 proposals confirmed, 1 refused, 18 sensitivities found by reviewers alone",
+        "2 proposals confirmed, 1 refused, 18 sensitivities that it did not call present",
         "n/a: Blood and gore (1)",  # one unit with two votes: nothing to compare
         "25% · 67% · 8%",  # gore: A, B, C violated, L unknown, of twelve films
         "31.8% → 1.2%",
@@ -143,7 +143,7 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
         "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
         "Blood and gore 19 19 + 0",
         "How the 39 verdicts came about",
-        "1 proposals confirmed, 1 refused, 18 sensitivities found by reviewers alone.",
+        "1 proposals confirmed, 1 refused, 18 sensitivities that it did not call present.",
     ):
         assert fact in text, fact
 
