@@ -61,7 +61,7 @@ def ids(text: str) -> list[str | None]:
         "1. Alien (1979), 2. Saw (2004), 3. Hostel (2005)",
         "1. Alien (1979)2. Saw (2004)3. Hostel (2005)",
         "- Alien (1979), Saw (2004), Hostel (2005)",
-        "• Alien (1979) • Saw (2004) • Hostel (2005)",
+        "  •  Alien (1979)  • Saw (2004)   •  Hostel (2005)",
         "- **Alien** (1979) – slow • **Saw** (2004) – gore • **Hostel** (2005) – worse",
         "• Alien (1979) • scary\n• Saw (2004) • gory\n• Hostel (2005)",
         "Alien (1979)\nSaw (2004)\nHostel (2005)",

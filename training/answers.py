@@ -30,7 +30,7 @@ _MARKER = re.compile(
 )
 _BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
-_INLINE_BULLET = re.compile(r"(?<=\S\s)(?=[•●▪◦‣]\s)")
+_INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
@@ -230,8 +230,8 @@ def _several(text: str, look: Look) -> list[Entry]:
 
 def _bulleted_inline(line: str) -> list[str]:
     """ "• A (2001) • B (2002)" on one line as two lines; a part without a year is a reason, and no title."""
-    parts = _INLINE_BULLET.split(line)
-    return parts if _BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
+    parts = [part for part in _INLINE_BULLET.split(line) if part.strip()]
+    return parts if len(parts) > 1 and _BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
 
 
 def _numbered_inline(line: str) -> list[str]:
