@@ -14,9 +14,27 @@ SMALL = "--steps 1 --batch 2 --length 16 --prompts 1 --generations 2 --prompt-le
 
 
 def test_the_formula_by_hand() -> None:
-    # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800; frozen: 40 + ...
+    # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
+    # frozen: 4*10 + 240 + 4*8*100 = 40 + 240 + 3200; attention has no weights, so nothing of it is spared
     parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
-    assert bench_gpu.flops(parts, 5, 6) == 5100 and bench_gpu.flops(parts, 5, 4) == 5080
+    assert bench_gpu.flops(parts, 5, 6) == 5100 and bench_gpu.flops(parts, 5, 4) == 3480
+
+
+def test_the_memory_of_gdpo_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    peak = {"gib": 0.0}
+
+    def part(gib: float) -> dict[str, float]:
+        peak["gib"] = max(peak["gib"], gib)
+        return {"memory_gib": peak["gib"]}
+
+    monkeypatch.setattr(bench_gpu, "sft", lambda *_: part(9.0))
+    monkeypatch.setattr(bench_gpu, "gdpo", lambda *_: part(4.0))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a chip")
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peak.update(gib=0.0))
+    found = bench_gpu.main(["--shape", "tiny"])
+    assert (found["sft"]["memory_gib"], found["gdpo"]["memory_gib"]) == (9.0, 4.0)
 
 
 def test_the_shapes_have_the_published_sizes() -> None:

@@ -6,11 +6,12 @@ update. Rewards read real lists from text, so that their share is what it would 
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
-the square), d width, V vocabulary. With LoRA the N frozen weights need no gradient of their own: `mfu_done` has 4 N and
-counts what was really computed.
+the square), d width, V vocabulary. With LoRA the frozen weights, N and the LM head's, need no gradient of their own:
+`mfu_done` has 4 N and 4 d V and counts what was really computed.
 """
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -65,6 +66,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
     if "sft" in given.parts:
         made["sft"] = sft(given, peak)
+        _forget()
     if "gdpo" in given.parts:
         made["gdpo"] = gdpo(given)
     print(json.dumps(made))
@@ -209,6 +211,16 @@ def _memory() -> float | None:
     return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
 
 
+def _forget() -> None:
+    """What one part held, which only cycles hold, and its peak: the memory of the next is its own."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
 # --- models and data --------------------------------------------------------------------------------------------------
 
 
@@ -245,9 +257,8 @@ def sizes(model: Any) -> dict[str, int]:
 
 
 def flops(parts: dict[str, int], length: int, factor: int) -> float:
-    """FLOPs of training on one token; factor 6, or 4 where the N weights are frozen."""
-    attention, head = 6 * parts["L"] * parts["h"] * length, 6 * parts["d"] * parts["V"]
-    return float(factor * parts["N"] + attention + head)
+    """FLOPs of training on one token; factor 6, or 4 where N and the LM head are frozen."""
+    return float(factor * (parts["N"] + parts["d"] * parts["V"]) + 6 * parts["L"] * parts["h"] * length)
 
 
 def tokenizer() -> Any:
