@@ -152,7 +152,10 @@ def slices(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 
 def finding(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The first report's chosen run beside the model without safety; None where there is nothing to compare."""
+    """The first report's chosen run beside the model without safety; None where there is nothing to compare.
+
+    `difference` of svr_upper has its interval: what a few people show may be chance, and the page says so.
+    """
     for report in reports:
         runs = {run["name"]: run for run in report["runs"]}
         if report["chosen"] in runs and RAW in runs and report["chosen"] != RAW:
@@ -162,5 +165,7 @@ def finding(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
                 for word, r in pair.items()
             }
             if None not in [*values["before"].values(), *values["after"].values()]:
-                return {"label": pair["after"]["label"], "k": report["k"], "gold": report["gold"]} | values
+                told = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
+                facts = {"label": pair["after"]["label"], "k": report["k"], "gold": report["gold"]}
+                return facts | {"people": pair["after"]["n_sensitive"], "difference": told} | values
     return None

@@ -232,6 +232,21 @@ def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store
     assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
 
 
+def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
+    workspace: store.Workspace, cli: Cli, tmp_path: Path
+) -> None:
+    """Of ten people 23 % became 12 %, and the page said no more."""
+    for difference, says in (
+        ({"mean": -0.11, "low": -0.4, "high": 0.2}, "a difference of −11.0 points [−40.0, 20.0], which may be chance."),
+        ({"mean": -0.11, "low": -0.2, "high": -0.01}, "a difference of −11.0 points [−20.0, −1.0]. Recall"),
+    ):
+        after = run("safe_sft", 0.4, 0.0, 0.12) | {"against": "sft", "difference": {"svr_upper@10": difference}}
+        runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), after, chosen="safe_sft")
+        assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
+        text = text_of((workspace.root / "report.html").read_text())
+        assert "over 4 people with a sensitivity" in text and says in text
+
+
 @pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
 def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
     assert plots.ticks(largest)[-1] == last
