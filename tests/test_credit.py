@@ -198,3 +198,5 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
 ) -> None:
     with pytest.raises(TrainingError, match="vLLM knows no masks"):
         run(start, monkeypatch, tmp_path, "use_vllm=true")
+    with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
+        run(start, monkeypatch, tmp_path, "mask_truncated_completions=true")

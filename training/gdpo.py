@@ -94,6 +94,11 @@ def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if settings.get("use_vllm") and speaker.held:
         raise TrainingError("use_vllm: vLLM knows no masks: wanted --items text, or saferec.mask=false for item tokens")
+    if settings.get("mask_truncated_completions") and speaker.held:
+        raise TrainingError(
+            "mask_truncated_completions: a list that is held to the catalogue has no token at its end, so that all"
+            " would be masked: wanted false"
+        )
 
 
 def _places(speaker: Speaker, last: rewards.Batch) -> credit.Places:
