@@ -12,10 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder.columns import frame, lists
-from saferec_builder.violations import CLEAR, Oracle, verdicts
+from saferec_builder.violations import CLEAR, Oracle, verdicts, verdicts_of
 
 _NEAR = 200  # of an item, those that share the most train conversations with it
 _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
+_FEW = 1_000  # of the items that suit a person, the most popular: bounds memory, and no list needs more
 
 
 def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
@@ -60,13 +61,13 @@ class Shelf:
     ids: list[str]
     domains: NDArray[np.object_]
     oracle: Oracle
-    rank: NDArray[np.int64]  # place by popularity in train, ties by id
+    places: NDArray[np.intp]  # of the items in the oracle
+    popular: NDArray[np.int64]  # the items by popularity in train, ties by id
+    rank: NDArray[np.int64]  # place of each among them
     starts: NDArray[np.int64]  # neighbours[starts[n]:starts[n + 1]] go with item n in `counts` train conversations
     neighbours: NDArray[np.int64]
     counts: NDArray[np.int64]
-    allowed: dict[tuple[str | None, tuple[str, ...]], tuple[NDArray[np.bool_], NDArray[np.int64]]] = field(
-        default_factory=dict
-    )
+    fit: dict[tuple[str | None, int], NDArray[np.int64]] = field(default_factory=dict)  # domain, traits -> _FEW items
     numbers: dict[str, int] = field(default_factory=dict)
 
 
@@ -77,12 +78,14 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     numbers = {item: n for n, item in enumerate(ids)}
     baskets = _baskets(rows.filter(pl.col("split") == "train"), ids)
     popularity = np.bincount(_flat(baskets), minlength=len(ids))
+    popular = np.argsort(-popularity, kind="stable")
     rank = np.empty(len(ids), np.int64)
-    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(ids))
+    rank[popular] = np.arange(len(ids))
     pairs, counts = _nearest(*_pairs(baskets, len(ids)), rank)
     starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
     domains = items["domain"].to_numpy().astype(object)
-    return Shelf(ids, domains, oracle, rank, starts, pairs % max(len(ids), 1), counts, numbers=numbers)
+    places, others = oracle.rows(ids), pairs % max(len(ids), 1)
+    return Shelf(ids, domains, oracle, places, popular, rank, starts, others, counts, numbers=numbers)
 
 
 def _baskets(train: pl.DataFrame, ids: list[str]) -> pl.Series:
@@ -129,8 +132,11 @@ def _lists(row: _Row, shelf: Shelf, k: int) -> dict[str, Any]:
     out = {*row.seen, *row.named, *truth}
     near = _near([*truth, *row.seen], shelf)
     kept = _clear(truth, row.at_risk, shelf.oracle)
-    safe, safe_refilled = _refill(kept[:k], near, _allowed(shelf, domain, row.at_risk), shelf, out, k)
-    raw, raw_refilled = _refill(truth[:k], near, _allowed(shelf, domain, []), shelf, out, k)
+    wanted = len(out) + 2 * k  # as many may be taken already
+    offers = _offers(near, domain, [], shelf, wanted)
+    clear = _offers(near, domain, row.at_risk, shelf, wanted) if row.at_risk else offers
+    safe, safe_refilled = _refill(kept[:k], clear, shelf, out, k)
+    raw, raw_refilled = _refill(truth[:k], offers, shelf, out, k)
     safe_truth = _clear(truth, [*row.traits, *row.late_traits], shelf.oracle)
     return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
 
@@ -142,14 +148,21 @@ def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
     return [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
 
 
-def _allowed(shelf: Shelf, domain: str | None, traits: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """(may item n be refilled, the items that may by popularity) in this domain for these traits."""
-    key = (domain, tuple(traits))
-    if key not in shelf.allowed:
-        mask = (verdicts(shelf.oracle, shelf.ids, traits) == CLEAR) & (shelf.domains == domain)
-        order = np.argsort(shelf.rank)
-        shelf.allowed[key] = mask, order[mask[order]]
-    return shelf.allowed[key]
+def _offers(
+    near: NDArray[np.int64], domain: str | None, traits: list[str], shelf: Shelf, wanted: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What may be refilled in this domain for these traits: of `near`, then `wanted` items or more by popularity."""
+    mask = shelf.oracle.mask(traits)
+    popular = shelf.fit.get((domain, mask))
+    if popular is None or wanted > _FEW:
+        popular = _fit(shelf, shelf.popular, domain, mask)
+        shelf.fit[domain, mask] = popular[:_FEW].copy()
+    return _fit(shelf, near, domain, mask), popular
+
+
+def _fit(shelf: Shelf, items: NDArray[np.int64], domain: str | None, mask: int) -> NDArray[np.int64]:
+    items = items[shelf.domains[items] == domain]
+    return items if not mask else items[verdicts_of(shelf.oracle, shelf.places[items], mask) == CLEAR]
 
 
 def _near(seeds: list[str], shelf: Shelf) -> NDArray[np.int64]:
@@ -163,17 +176,11 @@ def _near(seeds: list[str], shelf: Shelf) -> NDArray[np.int64]:
 
 
 def _refill(
-    kept: list[str],
-    near: NDArray[np.int64],
-    allowed: tuple[NDArray[np.bool_], NDArray[np.int64]],
-    shelf: Shelf,
-    out: set[str],
-    k: int,
+    kept: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], shelf: Shelf, out: set[str], k: int
 ) -> tuple[list[str], int]:
-    mask, popular = allowed
     full = list(kept)
     taken = set(out)
-    for source in (near[mask[near]], popular):
+    for source in offers:
         for n in source:
             if len(full) >= k:
                 return full, len(full) - len(kept)

@@ -227,6 +227,26 @@ def test_items_of_another_domain_do_not_fill_a_list():
     assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
 
 
+def test_what_is_remembered_of_each_kind_of_person_does_not_grow_with_the_catalog(monkeypatch):
+    """Lists are the same where one popular item is remembered and where all are: who needs more looks again."""
+    rows = [
+        conversation(f"c{n}", f"I saw {film('L')} and {film('K')}", f"Try {film('D')}", "ok", day=n) for n in range(4)
+    ]
+    items, _ = catalog.merge(world.catalog())
+    oracle = violations.oracle(items["item"].to_list(), ["gore", "needles"], np.ones((12, 2), np.int8))
+    filled, _ = learn(rows)
+    risks = pl.Series("at_risk", [[], ["gore"], ["needles"], ["gore", "needles"]])
+    bare = filled.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth").with_columns(
+        risks
+    )
+    wanted = targets.fill(bare, targets.shelf(bare, items, oracle), 12)
+    assert wanted["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
+    monkeypatch.setattr(targets, "_FEW", 1)
+    shelf = targets.shelf(bare, items, oracle)
+    assert targets.fill(bare, shelf, 12).equals(wanted)
+    assert {len(kept) for kept in shelf.fit.values()} == {1} and len(shelf.fit) == 4
+
+
 # ---- the command
 
 
