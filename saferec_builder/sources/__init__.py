@@ -184,9 +184,9 @@ def json_object(line: bytes) -> Any:
     except UnicodeDecodeError:
         return Left("not UTF-8")
     except (ValueError, RecursionError) as fault:
-        return Left("not JSON", str(fault))
+        return Left("not JSON", f"wanted an object on each line: {fault}")
     if not isinstance(row, dict):
-        return Left("not JSON", f"found {type(row).__name__}, wanted an object")
+        return Left("not JSON", f"wanted an object on each line: found {type(row).__name__}")
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
