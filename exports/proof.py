@@ -55,7 +55,12 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
     file = folder / path
     if path not in sums or (path != MANIFEST and path not in manifest.files):
         raise ReleaseError(f"{file}: not part of the release ({SUMS} or {MANIFEST} does not list it): move it away")
-    if file.is_symlink() or not file.is_file():
+    if file.is_symlink():  # so lies a download in the Hub's cache
+        raise ReleaseError(
+            f"{file}: a link, not a plain file: verify NAMESPACE/NAME@VERSION, or copy the folder with what its links"
+            " point at (cp -RL)"
+        )
+    if not file.is_file():
         raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
     found = sha256(file)
     wanted = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -117,6 +118,12 @@ def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, pu
     assert (told.code, told.json["skipped"]) == (0, FILES)
     (copy / "data" / ".cache").write_text("x")  # the client's stands at the top alone
     assert "not part of the release" in cli("verify", copy).err
+    # without a folder the client makes links into its cache: to fetch it again would not help
+    cached = stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", cache_dir=tmp_path / "hub")
+    told = cli("verify", cached)
+    assert told.code == 1 and "a link, not a plain file: verify NAMESPACE/NAME@VERSION" in told.err
+    shutil.copytree(cached, tmp_path / "real")
+    assert cli("verify", tmp_path / "real").code == 0
 
 
 @pytest.mark.slow
