@@ -127,6 +127,14 @@ def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
     assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
 
 
+def test_a_run_clears_nothing_where_a_later_stage_holds_the_model_that_it_starts_from(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    ran = command("run", "--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--output",
+                  folder / "runs", "--set", SHORT[-1])  # fmt: skip
+    assert ran.returncode == 1 and "safe_sft: holds the model to start from" in ran.stderr
+    assert (folder / "runs" / "sft" / "model.safetensors").is_file()  # it was cleared, and trained anew, before
+
+
 @pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
 def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder: Path, words: tuple[str, str]) -> None:
     (folder / "answers.jsonl").write_text('{"id": "u7", "text": "Item A (2001)"}\n')

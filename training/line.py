@@ -71,7 +71,9 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
     chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
     """
-    # what the end will not bear is said before two models are trained
+    # what the end will not bear is said before two models are trained, and before any folder is cleared
+    for name in ("sft", "safe_sft", "safe_gdpo"):
+        run.spare(run.output / name, [model])
     for found in (unsafe_sft, safe_sft):
         sft.arguments(found, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))

@@ -47,7 +47,7 @@ class Run:
             self.tell(f"{name}: finished before ({folder})")
         else:
             self.tell(f"{name}:")
-            self._spare(folder, before)
+            self.spare(folder, before)
             alone(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
@@ -61,7 +61,7 @@ class Run:
         self.cards[name] = read_card(folder)
         return folder
 
-    def _spare(self, folder: Path, before: Sequence[str]) -> None:
+    def spare(self, folder: Path, before: Sequence[str]) -> None:
         """A stage is not done where the model that it starts from lies: its folder is cleared first."""
         for model in before:
             there = (self.output / model if model in self.cards else Path(model)).resolve()
