@@ -86,6 +86,16 @@ def test_gaps_name_what_touches_most_conversations_first(cli, ws):
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 2), ("Alien", 1)]
 
 
+def test_gaps_tell_what_conversations_name_and_no_item_is(cli, ws, tmp_path):
+    """What was accepted and is no item trains nothing: only the release said so, after people had read it all."""
+    row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["Nope (2022)", "Up (2009)"]}
+    cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", ws.root)
+    found = cli("catalog", "gaps", "-C", ws.root, "--json").json["no_item"]
+    assert found == {"names": 2, "conversations": 1, "such": ["title:Nope (2022)", "title:Up (2009)"]}
+    told = cli("catalog", "gaps", "-C", ws.root).out
+    assert "2 names in 1 conversations, such as title:Nope (2022), title:Up (2009)\n" in told
+
+
 def test_merges_are_listed_and_undone(cli, ws, tmp_path):
     rows = {
         "1": {"name": "Heat (1995)", "imdb_id": "tt0113277"},

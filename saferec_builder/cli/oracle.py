@@ -125,20 +125,30 @@ def gaps(
     """Which missing warnings touch the most conversations: what to fetch or to review next."""
     from saferec_builder import store
 
-    found = missing(store.open_workspace(folder))
+    found, lost = _missing(store.open_workspace(folder))
+    names, touched = lost["ref"].unique(maintain_order=True), lost["conversation"].n_unique()
     if as_json:
         figures = {"waiting": int(found["waiting"].sum()), "gaps": found.head(limit).to_dicts()}
+        figures |= {"no_item": {"names": len(names), "conversations": touched, "such": names.head(3).to_list()}}
         say(Counts("catalog gaps", skipped=found.height, figures=figures), as_json)
         return
     for row in found.head(limit).to_dicts():
         year = f" ({row['year']})" if row["year"] else ""
         told = f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {row['title']}{year} "
         typer.echo(line(f"{told}[{row['domain']}]: {len(row['unknown'])} traits unknown"))
+    if len(names):
+        told = f"{len(names):,} names in {touched:,} conversations, such as {', '.join(names.head(3))}"
+        typer.echo(line(f"no item, or two of one title and year: {told}"))
     typer.echo(f"catalog gaps: {found.height:,} items that conversations name have unknown traits")
 
 
 def missing(ws: Any) -> Any:
     """catalog.gaps of a workspace; a seeker is sensitive to what labels say, or proposals where there is none."""
+    return _missing(ws)[0]
+
+
+def _missing(ws: Any) -> tuple[Any, Any]:
+    """(catalog.gaps, (conversation, ref) of what conversations name and what is no one item of the catalog)."""
     import polars as pl
 
     from saferec_builder import catalog, store, tables
@@ -148,14 +158,15 @@ def missing(ws: Any) -> Any:
     oracle, _ = catalog.risks(items, links, warnings, taxonomy(ws), ws.config.rule)
     conversations = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
     named = catalog.refs(conversations)
-    used = catalog.uses(named, catalog.link(named["ref"], links, catalog.index(items)))
+    linked = catalog.link(named["ref"], links, catalog.index(items))
+    used, lost = catalog.uses(named, linked), named.filter(~pl.col("ref").is_in(list(linked)))
     unit = ("kind", "subject", "trait")
     labels = tables.last(store.read(ws, tables.LABELS), *unit)
     proposals = tables.last(store.read(ws, tables.PROPOSALS), *unit).join(labels, list(unit), how="anti")
     told = pl.concat([frame.select(*unit, "verdict") for frame in (labels, proposals)])
     open_or_there = pl.col("verdict").ne_missing("absent")  # null: two people disagree, and nobody has ruled
     wanted = told.filter((pl.col("kind") == "sensitivity") & open_or_there)
-    return catalog.gaps(items, oracle, used, wanted.select("trait", conversation="subject").unique())
+    return catalog.gaps(items, oracle, used, wanted.select("trait", conversation="subject").unique()), lost
 
 
 def merges(
