@@ -8,8 +8,9 @@ import json
 import os
 import shutil
 import signal
+import socket
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from saferec_builder.errors import StoreError, UsageError, whole_object
 
 Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
 _TRIES = 3  # of a shard whose worker died
+SECONDS = 10.0  # that a cluster has for its answer
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,13 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
         left = {name: work for name, work in left.items() if _facts(folder, name) is None}
         if not left:
             return
-    raise StoreError(
-        f"{folder}: workers died {_TRIES} times (out of memory?), {len(left)} shards are missing: give fewer --workers"
+    raise _died(folder, left)
+
+
+def _died(folder: Path, shards: Iterable[str]) -> StoreError:
+    missing = sum(_facts(folder, name) is None for name in shards)
+    return StoreError(
+        f"{folder}: workers died {_TRIES} times (out of memory?), {missing} shards are missing: give fewer --workers"
         " and run the command again: it does only these"
     )
 
@@ -164,8 +171,8 @@ def _sharing(workers: int) -> Iterator[None]:
 
 
 def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
-    if how.address == "auto":  # Ray's own word for looking around
-        raise UsageError("--ray-address auto: wanted local, or a cluster's address, such as 10.0.0.5:6379")
+    if how.address != "local":
+        _reach(how.address)
     try:
         import ray
     except ImportError:
@@ -176,16 +183,30 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
     with _sharing(cpus or 1):  # nodes of a cluster have theirs from who started them
         ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:
-        task = ray.remote(max_retries=_TRIES, num_cpus=1)(_shard)
+        task = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_shard)
         waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
         for done in _as_ready(ray, waiting):
             ray.get(done)
     except ray.exceptions.RayTaskError as fault:
         cause: Exception = fault.cause  # what the shard itself raised
         raise cause from None
+    except ray.exceptions.WorkerCrashedError:
+        raise _died(folder, shards) from None
     finally:
         ray.shutdown()
         (folder / probe).unlink(missing_ok=True)
+
+
+def _reach(address: str) -> None:
+    """Ray tries an address at which nothing is for longer than anybody waits, and takes `auto` for looking around."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
+    except (OSError, ValueError, OverflowError) as fault:
+        raise UsageError(
+            f"--ray-address {address}: nothing answers there ({fault}): wanted local, or a cluster's address, such as"
+            " 10.0.0.5:6379"
+        ) from None
 
 
 def _as_ready(ray: Any, waiting: list[Any]) -> Iterator[Any]:

@@ -178,8 +178,9 @@ def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
         engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
-    with pytest.raises(UsageError, match="wanted local, or a cluster's address"):  # Ray would look around
-        engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address="auto"))
+    for nowhere in ("auto", "10.0.0.1", f"127.0.0.1:{free_port()}", "[::1]:99999"):  # Ray would wait
+        with pytest.raises(UsageError, match="nothing answers there .*: wanted local, or a cluster's address"):
+            engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address=nowhere))
     dump = tmp_path / "RC.ndjson"
     dump.write_text("{}\n")
     ran = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)
@@ -193,6 +194,13 @@ def test_two_workers_of_ray_give_the_same_and_a_killed_one_changes_nothing(tmp_p
     works = {f"s{k}": (k, str(tmp_path / "killed") if k == 3 else "") for k in range(6)}
     engine.map_shards(dies_once, works, tmp_path / "ray", engine.How("ray", workers=2))
     assert (tmp_path / "killed").exists() and files(tmp_path / "ray") == files(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_workers_of_ray_that_die_again_and_again_are_one_line(tmp_path):
+    pytest.importorskip("ray", reason=NO_RAY)
+    with pytest.raises(StoreError, match="workers died 3 times .*, 2 shards are missing"):
+        engine.map_shards(dies_always, shards(2), tmp_path, engine.How("ray", workers=1))
 
 
 @pytest.mark.slow
