@@ -79,6 +79,9 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
         (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.no_such_argument=1"), "no_such_argument"),
         (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.num_generations=1"), "trl.GRPOConfig: "),
         (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.saferec.mode=gdop"), "gdop"),
+        # the unsafe model would be a safe one, and nothing to compare with
+        (("--release", "RELEASE", "--model", "tiny", "--sft-raw", "sft"), "sft: sft_raw would learn the rows sft: "),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "sft.max_steps=9"), "have different max_steps"),
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:

@@ -144,8 +144,14 @@ def _whole(given: argparse.Namespace) -> None:
         changes[name] += _said(given, ("items",))
     changes["gdpo"] += _said(given)
     found = [settings.read(files[name], changes[name]) for name in files]
-    if found[0].get("num_train_epochs") != found[1].get("num_train_epochs"):
-        raise TrainingError("sft_raw and sft have different num_train_epochs: a comparison wants them equal")
+    for name, settled in zip(("sft_raw", "sft"), found, strict=False):
+        if (rows := settled["saferec"]["rows"]) != name:  # what our own configs say, and another may leave out
+            raise TrainingError(
+                f"{files[name]}: {name} would learn the rows {rows}: wanted `rows: {name}` under saferec"
+            )
+    for name in ("num_train_epochs", "max_steps"):
+        if found[0].get(name) != found[1].get(name):
+            raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
     line.whole(_run(given), _model(given), *found)
 
 
