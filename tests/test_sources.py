@@ -140,6 +140,17 @@ def test_saferec_columns(tmp_path):
         saferec.read(parquet)
 
 
+def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
+    # "User" is no role of these columns: two of the four messages were gone, and nothing told it
+    path = tmp_path / "train.jsonl"
+    lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
+    prompt = [{"role": role, "content": text} for role, text in lines]
+    path.write_text(json.dumps(OFFICIAL | {"prompt": prompt}) + "\n")
+    found = saferec.read(path)
+    assert [turn[1] for turn in said(found.rows)[0]] == ["A calm film", "1. Heat (1995)"]
+    assert found.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [("[" * 100_000, "wrong type"), ('["\\ud800 (1999)"]', "lone surrogate")],

@@ -8,6 +8,7 @@ claims of its users, by a model and without evidence: they go to the table `stat
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,12 +59,28 @@ class _Row(BaseModel):
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them, the constraints under their official names."""
+    """Conversations as `sources.conversations.frame` gives them, the constraints under their official names.
+
+    Messages of other roles than user and assistant, and messages without text, are left out and counted.
+    """
+    left: Counter[str] = Counter()
+
+    def one(place: str, raw: dict[str, Any]) -> Rows:
+        row = _Row.model_validate(raw)
+        found = _conversation(place, row)
+        left.update("other_role" if m.role not in ROLES else "empty" for m in row.prompt if not _kept(m))
+        return found
+
     if path.suffix == ".parquet":
-        rows, drops = sources.each("mine", SOURCE, _parquet(sources.existing(path)), _conversation)
+        rows, drops = sources.each("mine", SOURCE, _parquet(sources.existing(path)), one)
     else:
-        rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
-    return Read(conversations.frame(rows), sources.drops_frame(drops))
+        rows, drops = sources.jsonl(path, "mine", SOURCE, one)
+    figures = {f"{why}_messages_left_out": n for why, n in sorted(left.items())}
+    return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
+
+
+def _kept(message: _Message) -> bool:
+    return message.role in ROLES and bool(message.content.strip())
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
@@ -77,14 +94,9 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"{path.name}:{number}", row
 
 
-def _conversation(place: str, raw: dict[str, Any]) -> Rows:
-    row = _Row.model_validate(raw)
+def _conversation(place: str, row: _Row) -> Rows:
     truth = list(dict.fromkeys(_ref(title, year) for title, year in row.groundtruth_with_release_year))
-    turns = [
-        conversations.Turn(role=ROLES[m.role], text=m.content, items=[])
-        for m in row.prompt
-        if m.role in ROLES and m.content.strip()
-    ]
+    turns = [conversations.Turn(role=ROLES[m.role], text=m.content, items=[]) for m in row.prompt if _kept(m)]
     answer = "\n".join(m.content for m in row.completion if m.content.strip())
     if answer or truth:
         shown = answer or "\n".join(ref.removeprefix("title:") for ref in truth)
