@@ -37,6 +37,14 @@ def _code(text: str) -> str:
     return text
 
 
+def _band(pair: tuple[float, float]) -> tuple[float, float]:
+    """Between two confidences the wrong way round, or in percent, nothing lies, and nobody is asked again."""
+    if not 0 <= pair[0] <= pair[1] <= 1:
+        raise ValueError("wanted two confidences from 0 to 1, the smaller one first")
+    return pair
+
+
+Band = Annotated[tuple[float, float], AfterValidator(_band)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Language = Annotated[str, AfterValidator(_code)]
 
@@ -82,7 +90,7 @@ class Proposer(_Section):
     prompt: str | None = None  # a file of the user's instead of the embedded prompt
     budget_usd: float | None = Field(None, ge=0)
     jury: list[str] = []
-    uncertain: tuple[float, float] = (0.3, 0.7)  # confidence of a claim that a cascade escalates and samples vote on
+    uncertain: Band = (0.3, 0.7)  # confidence of a claim that a cascade escalates and samples vote on
     skip_silent: bool = False  # a cascade does not ask further where the rules found nothing
     batch_factor: float = Field(0.5, gt=0, le=1)  # price of a request in a batch
     batch_poll: float = Field(30.0, gt=0)  # seconds between two looks at a batch

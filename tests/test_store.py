@@ -337,6 +337,8 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
         ),
         ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
         ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
+        ("[propose]\nuncertain = [0.7, 0.3]", r"propose\.uncertain.*the smaller one first"),
+        ("[propose]\nuncertain = [30, 70]", r"propose\.uncertain.*from 0 to 1"),
         ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),
     ],
 )
