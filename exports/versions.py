@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from exports.write import data_file, read_manifest
+from exports.write import SUMS, data_file, read_manifest
 from saferec_builder.errors import ReleaseError
 
 SIZES = ("none", "patch", "minor", "major")
@@ -60,6 +60,9 @@ def check(before: Path, draft: Path, facts: dict[str, Any], version: tuple[int, 
     Before 1.0.0 nothing is promised yet: a major change needs a higher minor number only.
     """
     manifest = read_manifest(before).model_dump()
+    for name in (SUMS, "CHANGELOG.md"):  # the next version goes on from both
+        if not (before / name).is_file():
+            raise _damaged(before / name, before)
     found = changes((before, manifest), (draft, facts))
     old = tuple(int(part) for part in manifest["version"].split("."))
     said = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
@@ -161,9 +164,9 @@ def keys(draft: Draft, config: str) -> pl.DataFrame:
 def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:
     """The rows of all splits, with `split`; no rows where the release lacks the config."""
     parts: list[pl.DataFrame] = []
-    for split in draft[1]["counts"].get(config, {}):
+    for split, rows in draft[1]["counts"].get(config, {}).items():
         path = draft[0] / data_file(config, split)
-        if path.exists():
+        if rows or path.exists():
             try:
                 part = pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split))
                 parts.append(pl.concat([*(one.clear() for one in parts[:1]), part]))  # all splits have one shape

@@ -274,6 +274,23 @@ def test_a_version_says_how_much_changed(workspace, cli):
     assert ran.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in ran.err
 
 
+@pytest.mark.parametrize("name", ["data/labels/train.parquet", "traits.toml", "CHANGELOG.md", "SHA256SUMS"])
+def test_a_release_is_not_compared_with_one_that_lacks_a_file(workspace, cli, name):
+    """A missing table had no rows, so that all 32 labels of train were new, and none could be gone."""
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    store.append(ws, tables.LABELS, world.labels(said[0] | {"label": "fix", "verdict": "unsure"}))
+    home, away = ws.releases / "1.0.0", ws.root / "away"
+    (home / name).rename(away)
+    words = [("release", "1.0.1", "-C", ws.root)]
+    words += [("diff", home, home)] if name.endswith(("parquet", "toml")) else []
+    for ran in (cli(*w) for w in words):
+        assert ran.code == 1 and f"{home / name}: missing" in ran.err and len(ran.err.splitlines()) == 1
+    away.rename(home / name)
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+
+
 # ---- injection
 
 
