@@ -38,7 +38,7 @@ def _code(text: str) -> str:
 
 
 def _band(pair: tuple[float, float]) -> tuple[float, float]:
-    """Between two confidences the wrong way round, or in percent, nothing lies, and nobody is asked again."""
+    """Between two confidences the wrong way round, or in percent, nothing lies: no confidence is doubtful."""
     if not 0 <= pair[0] <= pair[1] <= 1:
         raise ValueError("wanted two confidences from 0 to 1, the smaller one first")
     return pair
