@@ -265,6 +265,18 @@ def test_the_rules_read_once_and_need_no_network(cli: Cli, workspace: store.Work
     assert all(frame.equals(before[name]) for name, frame in contents(workspace).items())
 
 
+def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: store.Workspace) -> None:
+    """Of a trait of one's own nothing is ever proposed: `proposals: 0` read as if nobody had it."""
+    fill(workspace, *TEXTS)
+    at = ("propose", "-C", workspace.root, "--json")
+    assert "rules_know_no_cues_of" not in cli(*at).json
+    own = '[[trait]]\nslug = "{}"\nname = "A"\ndefinition = "A."\ntopics = ["Is it"]\n'
+    (workspace.root / "mine.toml").write_text('version = "1"\n' + own.format("gambling") + own.format("gore"))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    assert cli(*at).json["rules_know_no_cues_of"] == ["gambling"]
+
+
 def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
     ran = cli("propose", "--samples", "3", "-C", workspace.root)
     assert ran.code != 0 and "wanted a model as the last proposer" in ran.err

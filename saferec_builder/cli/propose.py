@@ -1,5 +1,6 @@
 """propose: what was not read yet is read by the rules, by a model, by a cascade of both, or by a jury."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +56,19 @@ def propose(
     proposers.consent(made, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[world.kind])
     with proposers.spending(ws, made, limits.budget):
         counts = _read(world, made, cascade, limits, as_json)
+    if all(step.way == "rules" for step in made) and (unheard := _unheard(world.taxonomy)):
+        counts = replace(counts, figures=counts.figures | {"rules_know_no_cues_of": unheard})
     say(counts, as_json, "readings" if len(made) > 1 or samples else noun)
+
+
+def _unheard(taxonomy: Any) -> list[str]:
+    """Traits of which the rules propose nothing, whatever is said: their silence on these is no finding."""
+    import tomllib
+
+    from saferec_builder import cues
+
+    known = tomllib.loads(cues.FILE.read_text(encoding="utf-8"))["trait"]
+    return [slug for slug in taxonomy.slugs if slug not in known]
 
 
 class _Limits:
