@@ -8,7 +8,8 @@ all call it, because training on probabilities of tokens that could not be drawn
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,11 @@ class Catalogue:
 
     def items(self, ids: Sequence[int]) -> list[str]:
         """The items that a completion names, in order; where two share one written name, the first."""
-        named = {token: item for item, token in reversed(list(self.tokens.items()))}
-        return [named[i] for i in ids if i in named]
+        return [self._named[i] for i in ids if i in self._named]
+
+    @cached_property
+    def _named(self) -> dict[int, str]:
+        return {token: item for item, token in reversed(list(self.tokens.items()))}
 
     def heard(self, ids: Sequence[int]) -> list[str]:
         """The traits that a completion names."""
@@ -54,7 +58,8 @@ class Catalogue:
 
 
 def save(folder: Path, catalogue: Catalogue) -> None:
-    facts = {**vars(catalogue), "tokens": dict(catalogue.tokens), "traits": dict(catalogue.traits)}
+    facts = {one.name: getattr(catalogue, one.name) for one in fields(catalogue)}
+    facts |= {"tokens": dict(catalogue.tokens), "traits": dict(catalogue.traits)}
     (folder / FILE).write_text(json.dumps(facts, indent=0))
 
 
