@@ -200,3 +200,8 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
         run(start, monkeypatch, tmp_path, "use_vllm=true")
     with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
         run(start, monkeypatch, tmp_path, "mask_truncated_completions=true")
+    # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
+    with pytest.raises(TrainingError, match="top_p: a list that is held to the catalogue"):
+        run(start, monkeypatch, tmp_path, "top_p=0.5")
+    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* wanted --credit sequence"):
+        run(start, monkeypatch, tmp_path, "saferec.mode=grpo", "saferec.credit=rank", "scale_rewards=false")

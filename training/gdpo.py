@@ -18,6 +18,7 @@ from training.fit import fit, item_rows, lora
 from training.generate import Speaker, draw, prompt_tokens
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
+FREE = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
 
 
@@ -40,7 +41,7 @@ def train(
     from datasets import Dataset
 
     ours, args = settings["saferec"], arguments(settings, folder, seed)
-    _refuse(speaker, settings)
+    _refuse(speaker, settings, args)
     floor = ours["floor"] if ours["mode"] == "conditioned" else None
     weights = rewards.Weights(ours["lam"], ours["rho"], floor)
     last: rewards.Batch = []
@@ -75,7 +76,12 @@ def arguments(settings: dict[str, Any], folder: Path, seed: int) -> Any:
 
     ours = settings["saferec"]
     how = credit.checked(ours["mode"], ours["credit"], ours["rewards"])
-    return config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed)
+    args = config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed)
+    if (ours["mode"], ours["credit"]) == ("grpo", "rank") and args.scale_rewards != "group":
+        raise TrainingError(
+            f"scale_rewards = {args.scale_rewards!r}: each rank is scaled within its group: wanted --credit sequence"
+        )
+    return args
 
 
 def check_room(settings: dict[str, Any], k: int) -> None:
@@ -88,8 +94,8 @@ def check_room(settings: dict[str, Any], k: int) -> None:
         )
 
 
-def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
-    """Settings that do not go together."""
+def _refuse(speaker: Speaker, settings: dict[str, Any], args: Any) -> None:
+    """Settings that do not go together, or that would be passed over."""
     if settings["saferec"]["credit"] == "rank" and speaker.catalogue and not speaker.masked:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
     if settings.get("use_vllm") and speaker.held:
@@ -99,6 +105,9 @@ def _refuse(speaker: Speaker, settings: dict[str, Any]) -> None:
             "mask_truncated_completions: a list that is held to the catalogue has no token at its end, so that all"
             " would be masked: wanted false"
         )
+    for name, free in FREE.items():
+        if speaker.held and getattr(args, name) not in (free, None):
+            raise TrainingError(f"{name}: a list that is held to the catalogue is drawn by its probabilities alone")
 
 
 def _places(speaker: Speaker, last: rewards.Batch) -> credit.Places:
