@@ -39,10 +39,16 @@ def render(manifest: Mapping[str, Any]) -> str:
         split_text=_Safe(_split_text(manifest)),
         no_item=_Safe("no linked item"),
         no_request=_Safe("no request before the answer"),
-        percent=lambda part: _Safe(f"{part:.0%}"),
-        share=lambda part, whole: _Safe(f"{part / whole:.0%}" if whole else "0%"),
+        percent=percent,  # it is escaped like any text: a line that begins with > is a quote
+        share=lambda part, whole: percent(part / whole if whole else 0.0),
         alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),
     )
+
+
+def percent(share: float) -> str:
+    """12%, and never 0% or 100% of what is not none or all: unknown is not safe, however little of it there is."""
+    told = f"{share:.0%}"
+    return "<1%" if told == "0%" and share > 0 else ">99%" if told == "100%" and share < 1 else told
 
 
 def escape(text: str) -> str:

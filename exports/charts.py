@@ -6,6 +6,8 @@ From the manifest alone, so that the same release draws the same picture.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from exports.card import percent
+
 PLOT = "plots.png"
 KINDS = (("present", "#b0412e"), ("absent", "#6f93b3"), ("unresolved or unsure", "#c9c9c9"))
 _INK, _LINE, _BAR = "#222222", "#dddddd", "#4d7a5c"
@@ -71,5 +73,5 @@ def _panels(manifest: Mapping[str, Any], traits: list[str]) -> list[Panel]:
             lambda slug: [(max(0.0, alphas[slug] or 0.0), _BAR)],
             lambda slug: "cannot be told" if alphas[slug] is None else f"{alphas[slug]:.2f}",
         ),
-        ("items unknown", lambda slug: [(unknown[slug], "#8a8a8a")], lambda slug: f"{unknown[slug]:.0%}"),
+        ("items unknown", lambda slug: [(unknown[slug], "#8a8a8a")], lambda slug: percent(unknown[slug])),
     ]

@@ -73,6 +73,15 @@ def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
     assert told == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
 
 
+def test_a_few_are_not_none(manifest):
+    # 2 of 1,000 labels are unresolved: 0.2 %; 998 rest on people's reviews: 99.8 %; 0.4 % of items are unknown
+    made = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
+    said = " ".join(card.render(made).split())
+    assert r"1,000 labels on people's sensitivities, \>99% rest on" in said and "and &lt;1% are unresolved" in said
+    assert "0% on simulated reviews" in said and "| &lt;1% |" in said
+    assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
+
+
 def test_what_was_left_out_and_not_reviewed_is_said(manifest):
     facts = {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"}
     text = card.render(manifest | facts)
