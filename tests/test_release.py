@@ -350,3 +350,19 @@ def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
     assert _build(ws.root, 1).returncode == 0
     assert _bytes(ws.releases) == _bytes(tmp_path / "calm/releases")
+
+
+def test_a_dataset_that_outgrows_its_boundaries_is_told(cli, workspace):
+    """What is mined later all lies behind the boundaries, and the command told of rows in all, not of the splits."""
+    rows, said = world.requests(80)
+    world.fill(workspace, rows[:40], said[:40])
+    at = ("-C", workspace.root, "--json")
+    first = cli("release", "1.0.0", *at).json
+    # 40 days: the last 4 are test, the 4 before them validation
+    assert first["splits"] == {"train": 32, "validation": 4, "test": 4} and "next" not in first
+    store.append(workspace, tables.CONVERSATIONS, conversations(*rows[40:]))
+    store.append(workspace, tables.LABELS, labels(*said[40:]))
+    later = cli("release", "1.1.0", *at).json
+    assert later["splits"] == {"train": 32, "validation": 4, "test": 44}  # 44 of 80
+    assert later["next"].startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
+    assert cli("release", "2.0.0", "--resplit", *at).json["splits"] == {"train": 64, "validation": 8, "test": 8}

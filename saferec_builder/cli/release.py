@@ -43,10 +43,21 @@ def release(
         store.append(ws, tables.DROPS, made.drops)
     learned = int(made.content.rows["cut"].is_not_null().sum())
     figures: dict[str, Any] = {"release": str(ws.releases / version), "rows": _sums(facts["counts"])}
+    figures |= {"splits": facts["counts"]["grpo"]} | _outgrown(facts, ws.config.splits)
     figures |= {"unresolved_labels": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
     counts = Counts("release", learned if new else 0, 0 if new else learned, facts["dropped"], figures)
     say(counts, as_json, "conversations")
+
+
+def _outgrown(facts: dict[str, Any], shares: Any) -> dict[str, str]:
+    """What is mined after a release is later than its boundaries, and takes earlier rows of seekers out of train."""
+    sizes = facts["counts"]["grpo"]
+    share = sizes["test"] / max(1, sum(sizes.values()))
+    if not facts["parent"] or shares.test_from or share <= 2 * shares.test:
+        return {}
+    told = f"{share:.0%} of the requests are test, for the boundaries are those of {facts['parent']}"
+    return {"next": f"{told}: --resplit, in a major version, draws new ones"}
 
 
 def _sums(counts: dict[str, dict[str, int]]) -> dict[str, int]:
