@@ -77,3 +77,10 @@ def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monk
     assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
         generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+
+
+def test_half_a_model_is_one_line(tmp_path: Path) -> None:
+    weights = chat_model.write(tmp_path, ["Something like Item A (2001)?"]) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])  # a copy that broke off
+    with pytest.raises(TrainingError, match="cannot be loaded"):
+        generate.load(str(tmp_path))

@@ -124,6 +124,21 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     (folder / "data/grpo/test.parquet").write_bytes(b"half a shard")
     with pytest.raises(TrainingError, match="not a parquet file"):
         data.rows(folder, "grpo", "test")
+    # arrow says what is wrong with a page in several lines
+    path = folder / "data/sft/train.parquet"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:200] + b"xxxx" + raw[204:])
+    with pytest.raises(TrainingError, match="not a parquet file") as told:
+        data.rows(folder, "sft", "train")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("change", [{"k": "many"}, {"traits": "gore"}])
+def test_a_damaged_manifest_is_one_line(folder, change):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(TrainingError, match=r"manifest\.json: k or traits is not what it was written as"):
+        data.open_release(folder)
 
 
 @pytest.mark.parametrize(("key", "value"), [("schema", 2), ("traits", None)])

@@ -93,7 +93,7 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as fault:
         raise TrainingError(
-            f"{path}: not a parquet file ({fault}): run `saferec-build verify` on the release"
+            f"{path}: not a parquet file ({' '.join(str(fault).split())}): run `saferec-build verify` on the release"
         ) from None
     missing = [c for c in WANTED.get(config, ()) if c not in table.column_names]
     if missing:
@@ -239,6 +239,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     if missing or manifest["schema"] != SCHEMA:
         found = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
         raise TrainingError(f"{path}: {found}: wanted a release of schema {SCHEMA}; make it again with this version")
+    if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
+        raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
     return manifest, hashlib.sha256(raw).hexdigest()[:16]
 
 

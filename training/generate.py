@@ -32,6 +32,7 @@ def load(name: str, dtype: str = "auto", **settings: Any) -> Speaker:
 
     dtype `auto` is that of the weights. To train all of them takes float32: an update of 1e-6 is lost on bfloat16.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from saferec_builder.errors import TrainingError
@@ -39,7 +40,7 @@ def load(name: str, dtype: str = "auto", **settings: Any) -> Speaker:
     try:
         words = AutoTokenizer.from_pretrained(name, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as fault:  # half a file, or another model's
         first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
             f"model {name}: cannot be loaded ({first}): wanted `tiny`, a model folder or a name"
