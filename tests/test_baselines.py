@@ -80,6 +80,14 @@ def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
     assert baselines.oracle_filter(short, rows, release.oracle, 4) == {"u7": ["d"], "u8": []}
 
 
+def test_an_injected_row_is_no_second_person(release, rows, train):
+    # u2 (a b) asks again with a sentence of ours: f, which two people took up, still comes before b
+    again = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
+    given = (release.items, rows, [], release.oracle, 4)
+    found = baselines.answers([*train, *again], *given)
+    assert found == baselines.answers(train, *given) and found["popularity"]["u7"] == list("afbc")
+
+
 def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train):
     labels = data.rows(release.folder, "labels", "test")
     found = baselines.answers(train, release.items, rows, labels, release.oracle, 4)

@@ -147,6 +147,8 @@ def answers(
     train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], labels: Sequence[Row], oracle: Oracle, k: int
 ) -> dict[str, Mapping[str, Ranked]]:
     """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests."""
+    # an injected row is the same person, and what they took up, once more
+    train = [row for row in train if row["condition"] != "injected"]
     found: dict[str, Mapping[str, Ranked]] = {}
     for name, make in (("retrieval", retrieval), ("popularity", popularity)):
         spare = make(train, items, table, SPARE * k)
