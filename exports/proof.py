@@ -131,9 +131,11 @@ def copy(folder: Path, target: Path) -> tuple[int, int]:
 
 
 def check_name(target: Path) -> None:
-    """`.`, `..` and `/` cannot change places with another folder."""
+    """`.`, `..` and `/` cannot change places with another folder, and nothing lies in a file."""
     if target.name in ("", ".."):
         raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
+    if above := next((path for path in target.parents if path.is_file()), None):
+        raise ReleaseError(f"{target}: {above} is a file, wanted a folder: give another place")
 
 
 def _swap(draft: Path, target: Path) -> None:

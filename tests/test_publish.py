@@ -120,6 +120,14 @@ def test_where_folders_cannot_change_places_a_failed_move_is_undone(ws, cli, tmp
     assert same(ws.releases / "1.0.0", tmp_path / "out")
 
 
+@pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0")])
+def test_nothing_goes_into_a_file(ws, cli, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(ws.root)
+    (tmp_path / "a file").write_text("x")
+    ran = cli(*words, "--to", tmp_path / "a file" / "out", "-C", ws.root)
+    assert ran.code == 1 and "a file is a file, wanted a folder" in ran.err and ran.err.count("\n") == 1
+
+
 def test_where_to_must_be_said(ws, cli):
     assert cli("publish", "-C", ws.root).code == 2
     assert cli("publish", "--to", "x", "--hub", "-C", ws.root).code == 2
