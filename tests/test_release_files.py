@@ -77,6 +77,31 @@ def test_only_who_agreed_is_released_and_not_by_name(home, ws, cli):
     assert pl.read_parquet(ws.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
 
 
+def test_of_items_too_only_what_counts_is_released(ws, cli):
+    """Of five rows of ann's one stands: the others were set aside, handed back (an opt-out), not hers, of no trait."""
+    store.append(ws, tables.CATALOG_ROWS, world.catalog().with_columns(plot=pl.lit("Blood.")))
+    said = [("gore", "present", "reviewer", None), ("needles", None, "reviewer", "left the team")]
+    said += [("*", None, "reviewer", tables.HANDED_BACK), ("torture", "present", "other", None)]
+    said += [("no trait", "present", "reviewer", None)]
+    made = [
+        {"review": f"item-{n}", "kind": "item_flag", "subject": world.item("D"), "trait": trait, "verdict": verdict}
+        | {
+            "role": role,
+            "note": note,
+            "reviewer": "ann",
+            "digest": "d",
+            "spans": [],
+            "tool": "files",
+            "simulated": False,
+        }
+        for n, (trait, verdict, role, note) in enumerate(said)
+    ]
+    store.append(ws, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    found = pl.read_parquet(ws.releases / "1.0.0/data/reviews/catalog.parquet")
+    assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]
+
+
 def test_croissant_validates_and_reads(home):
     warnings.simplefilter("ignore")  # of the reader's own dependencies
     mlcroissant = pytest.importorskip("mlcroissant")
