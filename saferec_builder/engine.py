@@ -5,6 +5,7 @@ by the manifest, so that whoever is killed leaves a shard done or not done, and 
 """
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -108,7 +109,8 @@ def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers:
     left = dict(shards)
     for _ in range(_TRIES):
         # a fresh interpreter each: threads of polars do not survive a fork
-        with ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn")) as pool:
+        how: dict[str, Any] = {"mp_context": get_context("spawn"), "initializer": _mortal}
+        with ProcessPoolExecutor(min(workers, len(left)), **how) as pool:
             try:
                 with _deaf(), _sharing(min(workers, len(left))):
                     begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
@@ -136,6 +138,18 @@ def _died(folder: Path, shards: Iterable[str]) -> StoreError:
         f"{folder}: workers died {_TRIES} times (out of memory?), {missing} shards are missing: give fewer --workers"
         " and run the command again: it does only these"
     )
+
+
+def _mortal() -> None:
+    """This worker ends with whoever started it: after a kill it would do what was begun, and pay for it, and wait."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

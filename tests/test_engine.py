@@ -258,19 +258,39 @@ def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path)
     assert alive.is_dir() and not dead.exists()
 
 
-def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
-    """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
+def started(folder):
+    """A run in a session of its own, of which one shard is done and two workers are busy for ever."""
     code = (
         "import sys; from pathlib import Path; from saferec_builder import engine; from tests import test_engine as t\n"
         "if __name__ == '__main__':\n"
         "    try: engine.map_shards(t.lasts, {'a': 0, 'b': 1, 'c': 1}, Path(sys.argv[1]), t.TWO)\n"
         "    except KeyboardInterrupt: sys.exit(130)\n"
     )
-    words = [sys.executable, "-c", code, str(tmp_path)]
+    words = [sys.executable, "-c", code, str(folder)]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not (tmp_path / "a.json").exists():
+    while not (folder / "a.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
+    return process
+
+
+def test_workers_end_with_whoever_started_them(tmp_path):
+    """After kill -9 they did the shards that were queued, paid for them, and then waited for ever."""
+    process = started(tmp_path)
+    process.kill()
+    process.wait()
+    ends = time.monotonic() + 60
+    with pytest.raises(ProcessLookupError):  # nobody of the session is left
+        while time.monotonic() < ends:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
+    """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
+    process = started(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
     assert engine.map_shards(square, {"a": 0, "b": 1, "c": 1}, tmp_path, ONE)["b"] == {"square": 1}
