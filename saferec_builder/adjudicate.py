@@ -48,7 +48,7 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
             pl.len().alias("times"),
             pl.col("told").first(),
             pl.col("digest").unique().alias("texts"),
-            *(pl.col(c).last().alias(f"last_{c}") for c in said),
+            *(pl.col(c).last().alias(f"last_{c}") for c in [*said, "tool"]),
         )
     )
     other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
@@ -61,6 +61,10 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
         .filter(in_force.is_null() | ~_older(in_force))
         .with_columns(pl.col("times").fill_null(0))
     )
+    if taxonomy is not None:  # a file has no times: what it says word for word once more, after another tool, is older
+        had = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
+        same = had.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in said))
+        new = new.join(same, on=key, how="anti", maintain_order="left")
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]
     return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())

@@ -199,3 +199,21 @@ def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace
     taxonomy(ws, accidents_disasters="Crashes.")
     assert review("opt-out", "ann", "gore", "--remove")["added"] == 1
     assert not (ws.root / ".opt-outs.json").exists()
+
+
+def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
+    ws: store.Workspace, review: Any, cli: Any, server: Memory
+) -> None:
+    """In ann's file gore was absent, and nothing else; on the server she finds gore and accidents."""
+    push = ("push", *TWO, "--audit", 0)
+    review(*push)  # c1 lies on the server too
+    review(*push, *FILES)
+    files = review_world.Files(ws)
+    files.answer("ann", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder)
+    both = {slug: [review_world.span("c1", "blood")] for slug in OLD}
+    answered(server, 9, present=list(both), spans=both)
+    assert review("pull")["added"] == 2
+    assert review("pull", *FILES, files.folder)["added"] == 0
+    assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]
+    review(*push, *FILES)  # and the file holds nothing that the workspace has never had

@@ -22,15 +22,22 @@ def leave_out(desk: Desk, pulled: "Pulled") -> None:
 
 
 def of_files(desk: Desk, paths: list[Path]) -> "Pulled":
+    import polars as pl
+
     from annotation import files, guideline, locate
 
-    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, before(desk))
+    # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
+    who = ["kind", "subject", "reviewer", "role"]
+    read = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(who)
+    here = pl.col("tool").last().over(*who, "trait") == "files"
+    earlier = before(desk.reviews.filter(~read | here))
+    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, earlier)
 
 
-def before(desk: Desk) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
+def before(reviews: "pl.DataFrame") -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
     """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
     found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-    rows = desk.reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
+    rows = reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
     for *who, trait, taxonomy in rows.iter_rows():
         if trait != "*":
             found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)

@@ -193,7 +193,7 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     names, known = sorted(desk.assignments["reviewer"].unique()), _known(desk.ws, server)
     _check_accounts(desk, known, names)
     people = server.names(known, names)
-    tasks, before = _pushed(desk), incoming.before(desk)
+    tasks, before = _pushed(desk), incoming.before(desk.reviews)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     told = [said for project in projects for said in server.said(project, people)]
