@@ -218,7 +218,18 @@ def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, 
         ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
         former.append((ran["added"], ran.get("kept_with_former_facts")))
     assert former == [(2, None), (0, None), (0, 1)]
-    assert "deleted and all files are mined again" in ran["next"]
+    assert "deleted and all are mined again" in ran["next"]
+
+
+def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):
+    """An older export does no harm, and a text that is as it was before looks alike: both were `there already`."""
+    path = tmp_path / "chats.jsonl"
+    told = []
+    for words in ("I like it", "I love it", "I like it", "I love it"):
+        path.write_text(chat("a", words))
+        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        told.append((ran["added"], ran.get("kept_with_later_words")))
+    assert told == [(1, None), (1, None), (0, 1), (0, None)]
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
 
 

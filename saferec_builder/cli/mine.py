@@ -86,6 +86,7 @@ class _Told:
     turns: int = 0
     crisis: int = 0
     former: int = 0  # there already, with facts beside their words that have changed since: those do not count
+    older: int = 0  # there already, and followed by other words: an older export, or words that somebody took back
     dropped: Counter[str] = field(default_factory=Counter)
     such: dict[str, str] = field(default_factory=dict)
     languages: Counter[str] = field(default_factory=Counter)
@@ -95,8 +96,10 @@ class _Told:
     def figures(self) -> dict[str, Any]:
         languages = dict(self.languages.most_common(5))
         told = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis, "languages": languages}
-        again = "new times, people or items count once tables/conversations is deleted and all files are mined again"
-        return told | ({"kept_with_former_facts": self.former, "next": again} if self.former else {})
+        kept = {"kept_with_former_facts": self.former, "kept_with_later_words": self.older}
+        again = "the files count as they are once tables/conversations is deleted and all are mined again, oldest first"
+        kept = {name: n for name, n in kept.items() if n}
+        return told | kept | ({"next": again} if kept else {})
 
 
 def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
@@ -117,6 +120,8 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     store.append(ws, tables.DROPS, drops)
     there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
     told.former += int((there["facts"] != there["facts_right"]).sum())
+    known = have.join(there, "conversation", "semi", maintain_order="left")
+    told.older += there.join(tables.last(known, "conversation"), ["conversation", "digest"], "anti").height
     told.kept += rows.height
     told.turns += int(rows["turns"].list.len().sum())
     told.crisis += int(marks["crisis"].sum())
