@@ -110,6 +110,9 @@ def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
     [f"saferec.{one}" for one in ("batch=null", "lam=", "lora=x", "hold=1", "mode=true", "thin=[1]", "batch=1.5")],
 )
 def test_a_setting_of_another_kind_is_said(said: str) -> None:
+    for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
+        with pytest.raises(TrainingError, match="wanted key=value"):
+            settings.read("sft", [block])
     with pytest.raises(TrainingError, match="wanted"):
         settings.read("sft", [said])
     assert settings.read("sft", ["saferec.lam=2"])["saferec"]["lam"] == 2

@@ -96,8 +96,8 @@ def change(settings: dict[str, Any], said: str) -> None:
     import yaml
 
     key, equals, value = said.partition("=")
-    if not equals or not key.strip():
-        raise TrainingError(f"--set {said}: wanted key=value, for example --set learning_rate=1e-4")
+    if not equals or key.strip() in ("", "saferec"):
+        raise TrainingError(f"--set {said}: wanted key=value, as in learning_rate=1e-4 or saferec.lora=16")
     place, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
     try:
         place[name] = _value(yaml.safe_load(value))
