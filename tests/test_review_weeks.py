@@ -217,3 +217,11 @@ def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
     assert review("pull", *FILES, files.folder)["added"] == 0
     assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]
     review(*push, *FILES)  # and the file holds nothing that the workspace has never had
+
+
+def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
+    """Two units for each of two people: a minute each is one for both, however large the budget beside it."""
+    ran = cli("review", "push", *TWO, "--recheck", 0.5, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "give --adjudicator" in ran.err) == (1, 1, True)
+    assert review("push", *TWO, "--audit", 0, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
+    assert review("push", *TWO, "--audit", 0, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2

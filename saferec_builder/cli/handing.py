@@ -60,8 +60,11 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     The caller is alone at it since before it read the desk: from an older one a task would go to two more people.
     """
     from saferec_builder import route, store, tables
+    from saferec_builder.errors import UsageError
 
     _check_people(who, desk.assignments)
+    if wish.recheck and not who.adjudicator:
+        raise UsageError("--recheck: the adjudicator checks these labels: give --adjudicator NAME too")
     _check_aside(who, desk.reviews)
     _check_texts(desk)
     send = _to_files(desk, who, place) if place.tool == "files" else _to_server(desk, who, place)
@@ -130,7 +133,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
         severe_a_day=caps.severe_a_day,
         severe_in_a_row=caps.severe_in_a_row,
-        budget=wish.budget or _units(desk, wish.minutes),
+        budget=min((units for units in (wish.budget, _units(desk, wish.minutes)) if units), default=0),
         auto=desk.auto,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
