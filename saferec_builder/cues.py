@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 FILE = Path(__file__).with_name("cues.toml")
@@ -36,24 +36,27 @@ _YOU = (
     "(?<!can )(?<!could )(?<!would )(?<!thank )(?<!ask )(?<!want )(?<!beg )"
     "you(?! (?:pick|choose|find|recommend|suggest|have|send|come))"
 )
+_ASKED = "(?<!can )(?<!could )(?<!would )(?<!might )(?<!does )"  # "could somebody name a film": nobody is told of
+_WHO_KNOWS = r"(?! (?:know|knows|got|have|recommend|suggest|able|out there|here|happen|tell|name|please|point)\b)"
 _WORD = re.compile(r"(?<!\w)\w|'(?=\w)")
-_CAN_MISS = re.compile(r"\?|\*\??|\{0,\d+\}\??")
+_REPEAT = re.compile(r"(?:[?*+]|\{\d*,?\d*\})\??")
 SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
 PLOT = ("cues", "plot", "plot_faint")
 Label = tuple[str, str]
+_LETTERS = 4  # of a phrase's beginning, by which it is looked up
 _LONGEST_TITLE = 12  # words
 _LONGEST_PLAIN_TITLE = 4  # of a title written without capitals
 
 
 class Phrases:
-    """Many labelled phrases, found in one pass: at each word only those that can begin with its first two letters."""
+    """Many labelled phrases, found in one pass: at each word only those that can begin with its first letters."""
 
     def __init__(self, labelled: Iterable[tuple[Label, str]], words: dict[str, str]) -> None:
         self.by_start: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}
         for label, entry in labelled:
             body = phrase(entry, words)
             pattern = re.compile(rf"(?:{body})(?!\w)")
-            for start in sorted(starts(body)):
+            for start in sorted(starts(body, _LETTERS)):
                 self.by_start.setdefault(start, []).append((label, pattern))
 
     def find(self, low: str) -> Iterator[tuple[Label, int, int]]:
@@ -61,7 +64,7 @@ class Phrases:
         nothing: list[tuple[Label, re.Pattern[str]]] = []
         for word in _WORD.finditer(low):
             at = word.start()
-            for key in (low[at : at + 2], low[at], ""):
+            for key in dict.fromkeys(low[at : at + n] for n in range(_LETTERS + 1)):  # near the end some are the same
                 for label, pattern in self.by_start.get(key, nothing):
                     if found := pattern.match(low, at):
                         yield label, at, found.end()
@@ -246,9 +249,10 @@ def _person(words: dict[str, str]) -> re.Pattern[str]:
     kin, whose = phrase(words["kin"], words), "my|our|his|her|the|an?|some|this|that|these|your|their|most"
     return re.compile(
         rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|she|he|him|her|"
-        rf"(?<!\w )(?:{_FAMILY}))|(?P<self>i|i'\w+|im|ive|id(?= (?:rather|like|love|prefer))|me|my|mine|we|we'\w+|us|"
-        rf"our|myself)|(?P<which>who|whose)|(?P<any>{_YOU}|people|(?<!as )someone|anyone|everyone|everybody|"
-        r"(?<!as )somebody|critics?|reviewers?|audiences?|viewers?|others))(?!\w)"
+        rf"(?<!\w )(?:{_FAMILY})(?! of (?:\w+|\d)))|"
+        r"(?P<self>i|i'\w+|im|ive|id(?= (?:rather|like|love|prefer))|me|my|mine|we|we'\w+|us|our|myself)|"
+        rf"(?P<which>who|whose)|(?P<any>{_YOU}|people|(?<!as ){_ASKED}some(?:one|body)|any(?:one|body){_WHO_KNOWS}|"
+        r"everyone|everybody|critics?|reviewers?|audiences?|viewers?|others))(?!\w)"
     )
 
 
@@ -261,48 +265,51 @@ def phrase(entry: str, words: dict[str, str]) -> str:
     return re.sub(r" ", r"[\\s\\-]+", entry)
 
 
-def starts(body: str) -> set[str]:
-    """The one or two letters with which a match of this expression can begin; "" where it can be anything."""
-    return {key for part in _split(body) for key in _starts_of(part)}
+def starts(body: str, most: int) -> set[str]:
+    """The letters, `most` or fewer, with which a match of this expression begins; "" where that can be anything."""
+    found = {letters for letters, _ in _begin(body, most)}
+    return {a for a in found if not any(a != b and a.startswith(b) for b in found)}
+
+
+def _begin(body: str, most: int) -> set[tuple[str, bool]]:
+    """(first letters, True where the expression ends with them)."""
+    return set().union(*(_sequence(part, most) for part in _split(body)))
+
+
+def _sequence(part: str, most: int) -> set[tuple[str, bool]]:
+    if not part:
+        return {("", True)}
+    if not most or part[0] in "\\[.":
+        return {("", False)}
+    end = next((n for n, letter, depth in _scan(part) if letter == ")" and not depth), 0) if part[0] == "(" else 0
+    inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
+    if inner.startswith(("?!", "?=", "?<!", "?<=")):
+        return _sequence(rest, most)
+    first = _begin(inner, most) if end else {(part[0], True)}
+    if repeat := _REPEAT.match(rest):
+        rest = rest[repeat.end() :]
+        first = {(letters, whole and repeat[0][0] == "?") for letters, whole in first}
+        if not repeat[0].startswith(("+", "{1")):
+            first.add(("", True))
+    return {
+        (letters + more, whole and ends)
+        for letters, whole in first
+        for more, ends in (_sequence(rest, most - len(letters)) if whole else {("", False)})
+    }
 
 
 def _split(body: str) -> list[str]:
     """The alternatives of an expression, at its top level."""
-    parts, depth, last, n = [], 0, 0, 0
+    bars = [n for n, letter, depth in _scan(body) if letter == "|" and not depth]
+    return [body[a + 1 : b] for a, b in pairwise([-1, *bars, len(body)])]
+
+
+def _scan(body: str) -> Iterator[tuple[int, str, int]]:
+    """(place, letter, brackets open behind it), past what is escaped or in a class."""
+    depth = n = 0
     while n < len(body):
-        if body[n] == "\\":
-            n += 1
-        elif body[n] in "([":
-            depth += 1
-        elif body[n] in ")]":
-            depth -= 1
-        elif body[n] == "|" and not depth:
-            parts.append(body[last:n])
-            last = n + 1
-        n += 1
-    return [*parts, body[last:]]
-
-
-def _starts_of(part: str) -> set[str]:
-    if not part or part[0] in "\\[.":
-        return {""}
-    if part[0] != "(":
-        if part[1:2] in ("?", "*"):
-            return {part[0]} | _starts_of(part[2:])
-        second = part[1:2] if part[1:2].isalnum() and part[2:3] not in ("?", "*", "{") else ""
-        return {part[0] + second}
-    end = _closing(part)
-    inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
-    if inner.startswith(("?!", "?<!", "?<=")):
-        return _starts_of(rest)
-    can_miss = _CAN_MISS.match(rest)
-    return starts(inner) | (_starts_of(rest[can_miss.end() :]) if can_miss else set())
-
-
-def _closing(part: str) -> int:
-    depth = 0
-    for n, letter in enumerate(part):
+        letter = body[n]
         depth += (letter == "(") - (letter == ")")
-        if not depth:
-            return n
-    raise ValueError(f"cues.toml: a bracket is not closed in {part!r}")
+        yield n, letter, depth
+        n = body.index("]", n + 2) if letter == "[" else n + (letter == "\\")
+        n += 1

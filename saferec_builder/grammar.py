@@ -10,8 +10,9 @@ SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
 CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
 TURNING = re.compile(
     r"\b(?:but|however|though|although|except|unless|while|whereas|because|since|then|instead|fine|ok|okay|enough|"
-    r"love[ds]?|enjoy\w*|prefer\w*|mind|want|looking|recommend\w*|suggest\w*|"
-    r"(?<!stuff )(?<!things )(?<!anything )(?<!movies )(?<!films )(?<!scenes )like[ds]?)\b|[.!?;\n]"
+    r"love[ds]?|enjoy\w*|prefer\w*|mind|want|looking|(?<!you )(?:recommend|suggest)\w*|"
+    r"(?:i|we|you|he|she|they|to|[a-z]+n't|not|never|do|did|would|really|also|both|always|who|i'd|we'd) like|"
+    r"like[ds])\b|[.!?;\n]"
 )
 ANAPHOR = re.compile(r"\W*(?:\w+\W+){0,4}?(?:it|that|they|this|those|these|them|both|one|i|i'm|i've|im)\b")
 REFUSES = re.compile(r"(?:no|not|n't|never|can'?t|cannot|won'?t|don'?t|without|unable|dont|refuse)\b|.*\bcan'?t\b")
@@ -33,8 +34,9 @@ OTHERS_WHO = re.compile(
     r"(?<!one of )(?<!one of those )(?<!one of the )\b(?:people|those|folks|others|viewers|everyone|anyone)\s*$"
 )
 SAFE_FOR_ONE = re.compile(
-    r"\b(?:as|(?:safe|ok|okay|good|fine|suitable|tame enough|gentle enough|watchable|playable|readable|right) for) "
-    r"(?:someone|somebody|a person|one)(?: who)?\s*$"
+    r"\b(?:as|for|give|suits?) (?:someone|somebody|one|people like (?:me|us)|"
+    r"a (?:\w+ )?(?:person|reader|viewer|player|gamer|watcher|fan|lover|listener))(?: like (?:me|us))?"
+    r"(?: who(?:'s)?| that)?\s*$"
 )
 ONCE = re.compile(r"\bused to (?:be )?(?:\w+ly )?$")
 GROUP = re.compile(r"\b(?:family|kids|children|group|friends|class|club|students|residents|guests|parents|boys|girls)$")
@@ -69,8 +71,10 @@ _NEUTRAL = frozenset(  # words that can stand before a feeling whose owner is le
     "complete huge big real massive serious terrible bad severe slight weird lifelong major what how why who "
     "would could can will may might must should let lets let's way more much less than from after before last far "
     "all most own usually almost half tonight today currently bit lot kind sort time times moment minute second "
+    "brain eyes ears stomach heart nerves "
     "day night week since because until about into up out down part parts episode these those".split()
 )
+_HOUSE = re.compile(r"\b(?:this|our) (?:household|house|family|home|sofa|couch)\b")
 _AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # of a film, without an owner
 _ONESELF = re.compile(  # "my twins" are others, "my stomach" and "my worst fear" are not
     r"\b(?:i|im|ive|i'\w+|we|we'\w+|me|us|mine|myself|ourselves)\b|"
@@ -89,8 +93,10 @@ _ASKS_FOR = re.compile(
 _BY_ACCOUNT = re.compile(  # what a doctor asks for is one's own need
     r"\b(?:according to|in the words of|to quote)\b|"
     r"(?<!doctor )(?<!therapist )(?<!sponsor )(?<!counsellor )(?<!neurologist )"
-    r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|begg?(?:s|ed)|forbade) (?:me|us) (?:not )?to\b"
+    r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|beg(?:s|ged)?|forbade) (?:me|us) (?:to\s*$|not to\b|"  # other tasks: one's own
+    r"to (?:please )?(?:not|never|avoid|skip|leave|keep|stay|warn|steer|spare|drop|cut|stop|promise|check)\b)"
 )
+ASKED_ME = re.compile(r"\b(?:ask(?:s|ed)?|beg(?:s|ged)?|wants?) (?:me|us) (?:not )?to\b")
 _SAID_AFTER = re.compile(
     r"[^.!?;\n]{0,80}?,['\"]? (?:(?:it|he|she|they|\w+) )?(?:says|said|say|claims|claimed|writes|wrote|warns|warned|"
     r"shouts|shouted|goes)\b"
@@ -111,9 +117,11 @@ _SINCE = re.compile(
     r"now (?:i|we|there|it|they)(?:'ve|'m|'s|'re)?(?! (?:can't|cannot|couldn't|don't|won't|avoid|still|hate)))"
 )
 _SKIPPED = re.compile(r"\w+(?:ly|ed|ing)")
+_SO_FOR_ME = re.compile(r"so (?:that|this|it)\b|(?:which |that )?rules\b")
+_DO_SO = re.compile(r"(?:so )?(?:skip|avoid|drop|leave|spare us|keep) (?:it|them|that|those|these|such|all|any)\b")
 _ASKED_OF_YOU = re.compile(r"\b(?:can|could|would|will|if) you\b|\b\w+ to\s*$")
 _SUPPOSED = re.compile(
-    r"\bif \w+(?: \w+)? \w+ed (?:me|us)\b|"
+    r"\bif (?!you\b)\w+(?: \w+)? \w+ed (?:me|us)\b|"
     r"\bif (?:i|we)(?:'d(?! rather)| (?:were|was|could|did|had|ever|still)(?! (?:to|known)\b))|"
     r"\b(?:were|had) (?:i|we)\b(?! known)|"
     r"\b(?:i|we)(?:'d| would| wouldn't|'d not| couldn't) have (?:been|gone|left|run|sat|seen|\w+ed)\b"
@@ -127,6 +135,7 @@ _TOLD_OF = re.compile(
 _TOLD_HAVING = re.compile(r"\b(?:it|this|they|he|she|(?:the|his|her|this|that) \w+)\s*$")
 _WISHES = re.compile(
     r"\b(?:please|pls|tell me|let me know|want|need|hop\w+|prefer\w*|long as|if|unless|make sure|sure|rules?|condition|"
+    r"ask|request\w*|kindly|appreciate|grateful|thankful|obliged|"
     r"only|must|wish|ideally|provided|so|check\w*|promise\w*|can|could|would|anything|something|recommend\w*|find)\b"
 )
 _DONE = re.compile(r"\s+(?:were|was|had|did|left|relations?|(?:in the \w+ )?this (?:year|week|month|summer|winter))\b")
@@ -151,13 +160,14 @@ def is_anothers(low: str, place: Place, start: int, end: int, said: Said | None,
         return False
     if said and said.after:
         shared = SAME_SUBJECT.search(low, content_end, start) and not SELF.search(low, content_end, start)
-        lead = low[place[0] : content_end] if shared else ""
+        told_to = _DO_SO.match(phrase)  # "he walks out at blood, so skip those"
+        lead = low[place[0] : content_end] if shared and not told_to else ""
     return _of_another(lead)
 
 
 def _of_another(lead: str) -> bool:
     """True where what stands before a feeling in its sentence names whose it is, and not the seeker."""
-    if SAFE_FOR_ONE.search(lead):
+    if SAFE_FOR_ONE.search(lead) or _HOUSE.search(lead):
         return False
     clause = _HARD_EDGE.split(lead)[-1]
     for piece in reversed(_PIECE.split(clause)):
@@ -192,9 +202,10 @@ def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Patter
     lead = low[place[0] : start]
     before = [(lead[: m.start()], m.end()) for m in _REPORTS.finditer(lead)]
     told = [at for who, at in before if _of_another(who) and not _ASKED_OF_YOU.search(who)]  # "could you find me"
-    if _BY_ACCOUNT.search(lead) or _SAID_AFTER.match(low, end, place[1]):
+    account = _BY_ACCOUNT.search(lead)
+    if (account and not _HARD_EDGE.search(lead, account.end())) or _SAID_AFTER.match(low, end, place[1]):
         return True
-    if any(not SELF.search(lead, at) for at in told):
+    if any(not SELF.search(lead, at) for at in told) and not _SO_FOR_ME.match(low, start):
         return True
     if (asks := _ASKS_FOR.search(lead)) and _of_another(lead[: asks.start()]):
         return True

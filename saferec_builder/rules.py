@@ -17,7 +17,7 @@ from saferec_builder import cues, grammar, tables
 from saferec_builder.traits import Taxonomy
 from saferec_builder.turns import GLAD, REACH, Hit, Turn
 
-VERSION = "rules-5"
+VERSION = "rules-6"
 MOST = 40  # hits of one trait in one turn
 
 _SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence

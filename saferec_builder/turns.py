@@ -62,7 +62,7 @@ class Turn:
         """Every phrase of aversion, liking or ease, by its start."""
         found = (Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
         here = (s for s in found if s.level not in GLAD or not self._was_once(s))
-        return sorted((self._as_denied(s) for s in here), key=lambda s: s.start)
+        return sorted((self._as_denied(s) for s in here), key=lambda s: (s.start, s.end, list(REACH).index(s.level)))
 
     def _was_once(self, said: Said) -> bool:
         return bool(grammar.ONCE.search(self.low, max(0, said.start - 20), said.start))
@@ -108,6 +108,8 @@ class Turn:
         if said.end > start + 12:  # a phrase may swallow the first word or two of the content
             return False
         between = self.low[said.end : start]
+        if said.level in GLAD and ":" in between.lstrip(" :"):  # "all I need to say: a needle makes me faint"
+            return False
         if between.startswith(","):  # "no, that one has ghosts"
             return False
         if len(between.split()) > REACH[said.level] or grammar.TURNING.search(between):
@@ -143,6 +145,8 @@ class Turn:
             return said.level == "strong"  # "Gore? No thanks."
         if self._names_content(end + 1, said.start):
             return False  # what is named in between has it
+        if not self.points_back(said) and self._names_content(said.end, min(said.end + 30, self.sentence(said.start)[1])):
+            return False  # "a slasher, but I can't do blood": what follows has it
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
         return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
 
@@ -181,13 +185,21 @@ class Turn:
         if grammar.is_over(self.low, place, self.sentence(min(last + 1, len(self.low)))[1], start, end, context):
             return False
         if said and grammar.is_hearsay(self.low, place, start, end, context["reported"]):
-            return False
+            asked = grammar.ASKED_ME.search(self.low, first, start)
+            return asked is not None and self._asked_along(start, end, first, asked.start())
         if grammar.is_supposed(self.low[first:end]):
             return False
         others = any(m["other"] for m in context["person"].finditer(lead))  # those who watch along count
         if not others and grammar.is_anothers(self.low, place, start, end, said, content_end):
             return False
         return self._watches(start, end, self._reach_back(start, said, content_end), said)
+
+    def _asked_along(self, start: int, end: int, first: int, asked: int) -> bool:
+        """True for "my wife, who watches too, asked me to leave blood out"; "the lad I live with" has no name."""
+        by = [m for m in self.book.context["person"].finditer(self.low, first, asked) if m["other"]]
+        if by:
+            return self._is_along(start, end, by[-1])
+        return not self._alone and bool(self.book.context["along"].search(self.low))
 
     def _reach_back(self, start: int, said: Said | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
@@ -231,17 +243,21 @@ class Turn:
         if said and said.level == "request" and not grammar.SHUNS.match(self.low, said.start):
             # "a drama on rich people who have no fights" is asked for by the seeker
             ahead = [m for m in ahead if m[0] == "you" or not (m["any"] or m["which"])]
+            inside = [m for m in inside if not m["other"]]  # "where the guy isn't cruel"
         if said and said.after and ahead and grammar.SAME_SUBJECT.search(self.low, since, start):
             ahead = ahead[:1]  # "I lost my brother to suicide and can't watch it"
         who = inside[0] if inside else ahead[-1] if ahead else None
         if inside and ahead and ahead[-1]["other"] and not self.low[ahead[-1].end() : start].strip():
             who = ahead[-1]  # "my wife reads me the ending"
+        if ahead and ahead[-1]["self"] and not self.low[ahead[-1].end() : start].strip():
+            who = ahead[-1]  # "I hide behind my husband at"
         if who is None:
             return True
         if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there
             ours = who[0] in ("we", "us", "our") and any(m["other"] for m in ahead)
             return not (ours and self._alone)
-        if who["which"] and grammar.SAFE_FOR_ONE.search(self.low, first, who.start()):
+        lead = self.low[first:start]
+        if not who["other"] and grammar.SAFE_FOR_ONE.search(lead):
             return True  # "is it safe for someone who can't see blood?"
         if who["which"] and grammar.OTHERS_WHO.search(self.low, first, who.start()):
             return False
@@ -249,7 +265,10 @@ class Turn:
             return bool(grammar.SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
         if self.book.context["both"].search(self.low, first, end + 40):
             return True
-        # "too much for my sister" does not seat her on the sofa
+        return self._is_along(start, end, who)
+
+    def _is_along(self, start: int, end: int, who: re.Match[str]) -> bool:
+        """True where the rest of the turn seats `who` on the sofa; "too much for my sister" itself does not."""
         elsewhere = self.low[max(0, start - 3 * LONG) : start] + " / " + self.low[end : end + 3 * LONG]
         return not self._alone and any(
             self._seats(elsewhere[m.start() : m.end() + 20], who)

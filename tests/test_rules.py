@@ -55,6 +55,16 @@ NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever wa
     "Injections make the room spin, so skip such scenes": "needles",
     "Real snakes are nothing I can look at": "spiders_snakes",
     "movie night with my wife, and she can't stand jump scares": "horror_scares",
+    "My wife and I watch together. She asked me to leave out missing children": "child_harm",  # she is there
+    "The lads I live with asked me to avoid needles, we watch everything together": "needles",
+    "Lina walks out at animal abuse, so skip those": "animal_harm",  # what is asked of you is asked by the seeker
+    "The reviews mention torture, so that one is out for me": "torture",
+    "This household is scared of ghosts": "horror_scares",
+    "What would you give a reader scared of spiders?": "spiders_snakes",
+    "Could somebody name a comedy where the guy isn't abusive?": "domestic_abuse",
+    "All I need to say: a needle makes me faint": "needles",  # no need of needles
+    "That film with needles you recommended was too much for me": "needles",
+    "Slurs for people like me feel like a slap": "hate_speech",  # no liking
 }
 IMPLIED = {
     "That one had me sleeping with the lights on for a week": "horror_scares",
@@ -98,6 +108,9 @@ NOTHING = [  # what it is about
     "I can't believe I haven't seen any zombie films",
     "nothing beats a good ghost story",
     "I need a film about a man who is afraid of snakes",
+    "My roommate asked me to skip the snakes for her",  # nobody says that she is there
+    "I used the word torture and people thought I hated it",
+    "Our gran asked us not to mention babies at Christmas",
 ]
 
 
@@ -108,6 +121,12 @@ def found(text: str, verdict: str = "present") -> dict[str, list[str]]:
         if hit.verdict == verdict:
             hits.setdefault(hit.trait, []).append(text[hit.start : hit.end])
     return hits
+
+
+def read(file: str) -> dict[str, dict[str, list[str]]]:
+    """trait -> says and not, of a file of messages of our own."""
+    found: dict[str, dict[str, list[str]]] = tomllib.loads((DEVELOPMENT.parent / file).read_text(encoding="utf-8"))["trait"]
+    return found
 
 
 def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
@@ -308,6 +327,22 @@ def test_rates_count_units() -> None:
     assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
 
 
+def test_a_phrase_is_found_wherever_it_begins() -> None:
+    """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
+    book = cues.load()
+    texts = [book.mask(text, ()) for row in read("rules_strangers.toml").values() for text in row["says"][:2]]
+    for phrases in (book.signs, book.stances, book.blank):
+        each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
+        for low in texts:
+            words = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+            wanted = [(label, at, m.end()) for at in words for label, p in each if (m := p.match(low, at))]
+            assert sorted(phrases.find(low)) == sorted(wanted)
+
+
+def test_abuse_of_a_child_is_not_said_to_be_sexual() -> None:
+    assert set(found("No child abuse storylines, please.")) == {"child_harm"}
+
+
 def test_the_halves_share_no_conversation() -> None:
     names = [json.loads(line)["id"] for line in rules_score.GOLD.read_text(encoding="utf-8").splitlines()]
     tune, report = (set(rules_score.demo(which).kinds) for which in ("tune", "report"))
@@ -323,9 +358,9 @@ def test_sentences_of_our_own() -> None:
 
 
 def test_whole_messages_of_our_own() -> None:
-    # tuned on the first two (935 and 655), not on the last (260)
+    # tuned on the first two (935 and 1,695), not on the last (540)
     figures = {name: rules_score.messages(f"rules_{name}.toml") for name in ("voices", "strangers", "heldout")}
-    least = {"voices": (0.92, 0.86, (12, 590)), "strangers": (0.92, 0.80, (6, 233)), "heldout": (0.92, 0.66, (1, 80))}
+    least = {"voices": (0.92, 0.89, (12, 590)), "strangers": (0.93, 0.83, (15, 473)), "heldout": (0.90, 0.66, (1, 160))}
     for name, (precision, recall, flags) in least.items():
         rates, *flagged = figures[name]
         assert (rates.precision or 0) >= precision and (rates.recall or 0) >= recall, name
@@ -349,7 +384,7 @@ def test_the_report_half() -> None:
     gold = rules_score.demo("report")
     rows = rules_score.proposals(gold)
     explicit = rules_score.rates(gold, rows, "explicit")
-    assert (explicit.precision or 0) >= 0.90 and (explicit.recall or 0) >= 0.78
+    assert (explicit.precision or 0) >= 0.90 and (explicit.recall or 0) >= 0.85
     assert rules_score.flagged(gold, rows, "lookalike")[0] <= 1
     assert rules_score.flagged(gold, rows, "none")[0] <= 1
 
