@@ -145,7 +145,8 @@ class Turn:
             return said.level == "strong"  # "Gore? No thanks."
         if self._names_content(end + 1, said.start):
             return False  # what is named in between has it
-        if not self.points_back(said) and self._names_content(said.end, min(said.end + 30, self.sentence(said.start)[1])):
+        close = min(said.end + 30, self.sentence(said.start)[1])
+        if not self.points_back(said) and self._names_content(said.end, close):
             return False  # "a slasher, but I can't do blood": what follows has it
         pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
         return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))

@@ -5,7 +5,8 @@ sentence banks (not `unseen`), sentences and messages of our own (tests/data/rul
 rules_strangers.toml) and real turns outside the labelled ones. Figures are of the half `report`, of messages that were
 not tuned on (rules_heldout.toml) and of the labelled real turns (tests/data/real_turns.csv, where SAFEREC_REAL_DATA is
 set): no text of theirs was looked at, but the figures of the half and of the turns were, many times, with the trait and
-kind of each error, and a new cue that cost them precision was dropped; so these two flatter.
+kind of each error and the rule that turned a statement away; a new cue that cost them precision was dropped. These two
+flatter.
 A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted beside it.
 """
 

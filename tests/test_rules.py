@@ -125,8 +125,8 @@ def found(text: str, verdict: str = "present") -> dict[str, list[str]]:
 
 def read(file: str) -> dict[str, dict[str, list[str]]]:
     """trait -> says and not, of a file of messages of our own."""
-    found: dict[str, dict[str, list[str]]] = tomllib.loads((DEVELOPMENT.parent / file).read_text(encoding="utf-8"))["trait"]
-    return found
+    text = (DEVELOPMENT.parent / file).read_text(encoding="utf-8")
+    return tomllib.loads(text)["trait"]  # type: ignore[no-any-return]
 
 
 def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
