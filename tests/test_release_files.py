@@ -75,6 +75,13 @@ def test_only_who_agreed_is_released_and_not_by_name(home, ws, cli):
     later = pl.read_parquet(ws.releases / "1.0.1/data/reviews/train.parquet")
     assert set(later["reviewer"]).isdisjoint(set(found["reviewer"]))  # a pseudonym is of one version
     assert pl.read_parquet(ws.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
+    assert write.read_manifest(ws.releases / "1.0.1").model_dump()["changes"] == []  # and is no change of what was said
+    less = world.requests()[1][1] | {"spans": []}  # she says the same again, and marks no words
+    store.append(ws, tables.REVIEWS, reviews([less], "ann").with_columns(review=pl.lit("again")))
+    store.append(ws, tables.LABELS, world.labels(less | {"label": "again", "reviews": ["again", "bo-c001"]}))
+    assert cli("release", "1.0.2", "-C", ws.root).code == 0
+    changes = write.read_manifest(ws.releases / "1.0.2").model_dump()["changes"]
+    assert "patch: rows of reviews changed" in changes
 
 
 def test_of_items_too_only_what_counts_is_released(ws, cli):
