@@ -85,9 +85,12 @@ def _parts(shards: list[Path]) -> Iterator[Part]:
             some, size = [], 0
 
 
+_read = partial(pl.read_parquet, glob=False)  # a workspace may stand in "team[1]"
+
+
 def _all(shards: list[Path], name: str) -> pl.DataFrame:
     found = [path for shard in shards for path in sorted(shard.glob(f"{name}*.parquet"))]
-    return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(pl.read_parquet, found)])
+    return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(_read, found)])
 
 
 def _identity(path: Path, mark: str) -> str:
@@ -182,7 +185,7 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     counts, drops = Counter[str](), list[dict[str, Any]]()
     with _clock(counts, "threads"):
         found = [path for part in parts for path in sorted(part.glob(f"posts-{number}-*.parquet"))]
-        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *map(pl.read_parquet, found)])
+        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *map(_read, found)])
         posts, again = threads.once(posts)
         asked, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
         comments = posts.filter(pl.col("parent").is_not_null())
@@ -210,7 +213,7 @@ def _placeholders(rows: pl.DataFrame) -> pl.Series:
 
 @cache
 def _finder(items: Path) -> tuple[catalog.Finder, dict[str, str]]:
-    frame = pl.read_parquet(items)
+    frame = _read(items)
     names = {row["item"]: _ref(row["refs"]) for row in frame.select("item", "refs").iter_rows(named=True)}
     return catalog.finder(frame), names
 

@@ -168,7 +168,9 @@ def _release(releases: Path, version: str | None) -> tuple[dict[str, Any] | None
     for config in ("conversations", "sft"):
         path = home / "data" / config
         try:
-            frames = [pl.read_parquet(file, columns=["conversation"]) for file in sorted(path.glob("*.parquet"))]
+            frames = [
+                pl.read_parquet(file, columns=["conversation"], glob=False) for file in sorted(path.glob("*.parquet"))
+            ]
         except (pl.exceptions.PolarsError, OSError) as fault:
             raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
         held[config] = {c for frame in frames for c in frame["conversation"]}
