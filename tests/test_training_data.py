@@ -105,6 +105,16 @@ def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
         data.read_gold(path, data.open_release(folder))
 
 
+def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
+    lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
+    path = tmp_path / "gold.jsonl"
+    path.write_text("\n".join(lines))  # the last one alone was the truth
+    with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
+        data.read_gold(path, data.open_release(folder))
+    path.write_text("\n".join(lines[:1] * 2))
+    assert data.read_gold(path, data.open_release(folder)).users == {"u7": ("gore", "animal_harm")}
+
+
 def test_no_late_traits_may_be_null(folder, tmp_path):
     (tmp_path / "gold.jsonl").write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')
     assert data.read_gold(tmp_path / "gold.jsonl", data.open_release(folder)).late == {"u7": ()}

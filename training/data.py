@@ -142,6 +142,7 @@ def read_gold(path: Path | str, release: Release) -> Gold:
     items: dict[str, tuple[str, ...]] = {}
     late: dict[str, tuple[str, ...]] = {}
     slices: dict[str, str] = {}
+    told: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     names = {item.name: item.id for item in release.items.values()}
     for where, row in jsonl(path):
         subject, slugs = ("conversation", "traits") if "conversation" in row else ("item", "violated")
@@ -152,6 +153,9 @@ def read_gold(path: Path | str, release: Release) -> Gold:
         if strange := [t for t in [*said, *later] if t not in release.oracle.traits]:
             wanted = ", ".join(release.oracle.traits)
             raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: wanted {wanted}")
+        stated = (sorted(said), sorted(later))
+        if told.setdefault((subject, row[subject]), stated) != stated:
+            raise TrainingError(f"{where}: a second line for {row[subject]} with other traits: wanted one")
         if subject == "item":
             if row["item"] in names:
                 items[names[row["item"]]] = tuple(said)
