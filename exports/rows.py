@@ -130,10 +130,7 @@ def catalog(content: Content) -> dict[str, Any]:
     """config -> pyarrow table of what belongs to items: split `catalog`."""
     wanted = schemas(content.official)
     chosen = content.item_labels.select("trait", "verdict", "method", "simulated", item="subject")
-    # what was set aside or handed back, or was somebody else's task, counts for nothing: nor does it here
-    counts = pl.col("verdict").is_not_null() & (pl.col("role") != "other")
-    counts &= pl.col("trait").is_in([*content.oracle.traits, "*"])
-    reviews = content.reviews.filter(counts, kind="item_flag").sort("subject", "trait", "reviewer", "role")
+    reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
     return {
         "items": arrow(items(content), wanted["items"]),
         "item_labels": arrow(chosen.sort("item", "trait"), wanted["item_labels"]),

@@ -92,6 +92,23 @@ def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
     assert "adjudicate" in ran.err
 
 
+def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli):
+    """It was released as it stood, `absent`, so clear: of items nobody asked whether their reviews still count."""
+    ws = world.fill(workspace, *world.requests())
+    told = {"review": "of item", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
+    told |= {"reviewer": "ann", "role": "reviewer", "digest": "d", "spans": [], "tool": "files", "simulated": False}
+    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
+    label = {"label": "of ann", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
+    label |= {"digest": "d", "spans": [], "method": "agreed", "reviews": ["of item"], "simulated": False}
+    store.append(ws, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert cli("review", "set-aside", "ann", "--reason", "x", "-C", ws.root).code == 0
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert (
+        ran.code == 1 and f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
+    )
+
+
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows, said)

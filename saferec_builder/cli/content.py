@@ -80,6 +80,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     placed = base.known.filter(~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject")
     released = placed.sort("place", "trait")
     checks.check_behind(released, base.past)
+    checks.check_behind(base.item_labels, base.past)
     agreement = _agreement(base.reviews, taxonomy, withheld)
     missed = _missed(ws, base, withheld)
     content = rows.Content(
@@ -168,6 +169,10 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = adjudicate.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
+    # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
+    of_items = of_items.filter(
+        pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
+    )
     reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
     clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     found = tables.last(history, "conversation")
