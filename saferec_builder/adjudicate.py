@@ -86,6 +86,25 @@ def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame
     return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
 
 
+def hand_back(tasks: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
+    """REVIEWS rows that give back those tasks (of ASSIGNMENTS) that their reader has not finished.
+
+    Without a time: what they answered before, and is pulled only later, is no older than these.
+    """
+    ends = last(reviews, *UNIT, *WHO).filter(trait="*")
+    left = tasks.join(ends, on=["kind", "subject", *WHO], how="anti")
+    said = {
+        "trait": "*",
+        "note": HANDED_BACK,
+        "tool": "files",
+        "guideline": "",
+        "taxonomy": taxonomy,
+        "simulated": False,
+    }
+    rows = [row | said for row in left.select("kind", "subject", "digest", *WHO).to_dicts()]
+    return record(pl.DataFrame(rows, schema=REVIEWS.schema), reviews)
+
+
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
     """REVIEWS rows that say again what was set aside."""
     mine = reviews.filter(reviewer=reviewer)

@@ -145,6 +145,35 @@ def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store
     assert review("status")["reviewers"]["bo"]["open"] == 1
 
 
+def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
+    ws: store.Workspace, review: Any, cli: Any
+) -> None:
+    """Bo answers c1 and leaves c2 open: di gets that, and only that."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder / "bo.csv")
+    before = review("status")["reviewers"]["bo"]
+    told = review("hand-back", "bo")
+    assert told["added"] == before["open"] > 0 and review("hand-back", "bo")["added"] == 0
+    assert review("status")["reviewers"]["bo"] == before | {"open": 0}
+    review("push", *ANN, *DI, "--audit", 0, *FILES)
+    assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
+    ran = cli("review", "hand-back", "bob", "-C", ws.root)
+    assert ran.code == 1 and "bob has no tasks here: wanted one of ann, bo" in ran.err
+
+
+def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    review("hand-back", "bo")
+    files.answer("bo", lambda subject, asked: review_world.Verdict())
+    review("pull", *FILES, files.folder / "bo.csv")
+    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    ends = rows.filter(reviewer="bo", trait="*")
+    assert ends.height > 0 and ends["verdict"].null_count() == 0
+
+
 def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
     review("push", *TWO, "--audit", 0, *FILES)
     files = review_world.Files(ws)

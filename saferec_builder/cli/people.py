@@ -89,6 +89,27 @@ def ordered(ws: "Workspace") -> Iterator[None]:
         yield
 
 
+def hand_back(name: Name, folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Give back what a reviewer has not finished (a holiday, a mistyped name); what they answered stays."""
+    from saferec_builder import adjudicate, store, tables, traits
+    from saferec_builder.errors import UsageError
+
+    ws = store.open_workspace(folder)
+    path = ws.config.taxonomy.path
+    taxonomy = traits.load(ws.root / path if path else None)
+    with ordered(ws):
+        given = store.read(ws, tables.ASSIGNMENTS)
+        if name not in (people := sorted(set(given["reviewer"]))):
+            raise UsageError(
+                f"{name} has no tasks here: wanted one of {', '.join(people) or 'those that a push names'}"
+            )
+        rows = adjudicate.hand_back(given.filter(reviewer=name), store.read(ws, tables.REVIEWS), taxonomy.digest)
+        added = store.append(ws, tables.REVIEWS, rows)
+    told: dict[str, Any] = {"note": "what was answered and not yet pulled counts once it is: nothing is lost"}
+    told["next"] = "run `saferec-build review push`, naming who is there: they get these tasks"
+    say(Counts("review hand-back", added, figures=told if added else {}), as_json, "tasks")
+
+
 def set_aside(
     name: Name,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept with the rows, never released.")] = "",
@@ -104,7 +125,10 @@ def set_aside(
     with ordered(ws):
         reviews = store.read(ws, tables.REVIEWS)
         if name not in set(reviews["reviewer"]):
-            raise UsageError(f"{name} has no reviews here: wanted one of {', '.join(sorted(set(reviews['reviewer'])))}")
+            people = ", ".join(sorted(set(reviews["reviewer"])))
+            raise UsageError(
+                f"{name} has no reviews here: wanted one of {people} (open tasks: `review hand-back {name}`)"
+            )
         if not (reason or undo):
             raise UsageError(f"set-aside {name}: give --reason, for whoever wonders later")
         rows = adjudicate.bring_back(reviews, name) if undo else adjudicate.set_aside(reviews, name, reason)

@@ -146,4 +146,5 @@ def down(folder: Folder = Path("."), as_json: Json = False) -> None:
 
 app.command("status")(standing.status)
 app.command("opt-out")(people.opt_out)
+app.command("hand-back")(people.hand_back)
 app.command("set-aside")(people.set_aside)
