@@ -91,6 +91,7 @@ def test_every_way_of_listing_gives_the_same_three_items(text):
         "| 1 | Alien (1979) | space |\n| 2 | 2049 | 2017 |",
         '```json\n[{"title": "Alien", "year": 1979}, {"name": "2049", "year": "2017"}]\n```',
         '{"why": "space", "recommendations": [{"Movie": "Alien (1979)"}, "2049 (2017)"]}',
+        '{"avoided": ["Saw (2004)"], "movies": ["Alien (1979)", "2049 (2017)"]}',  # the first array is not the list
         '["Alien", "2049"]',
         'Here: ```\n["Alien (1979)", "2049 (2017)"]\n``` Enjoy.',
     ],

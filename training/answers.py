@@ -32,6 +32,9 @@ _BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
+_ASIDE = re.compile(
+    r"avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched|liked"
+)
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
@@ -125,7 +128,7 @@ def _problem(text: str) -> str:
 
 
 def _json(text: str, look: Look) -> list[Entry]:
-    """Entries of a JSON array of strings or objects, alone, fenced, or the first array of an object."""
+    """Entries of a JSON array of strings or objects: alone, fenced, or the first of an object that can be the list."""
     fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.S)
     body = (fenced[1] if fenced else text).strip()
     if not body.startswith(("[", "{")):
@@ -135,7 +138,8 @@ def _json(text: str, look: Look) -> list[Entry]:
     except (ValueError, RecursionError):
         return []
     if isinstance(found, dict):
-        found = next((value for value in found.values() if isinstance(value, list)), [found])
+        lists = {str(key).lower(): value for key, value in found.items() if isinstance(value, list)}
+        found = next((value for key, value in lists.items() if not _ASIDE.search(key)), [found])
     return [e for item in found if (e := _object(item, look))] if isinstance(found, list) else []
 
 
