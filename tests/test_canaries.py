@@ -128,6 +128,7 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 0, ["review", "status"]
     yield 0, ["review", "set-aside", a, "--reason", NOTE]
     yield 0, ["review", "set-aside", a, "--undo"]
+    yield 0, ["review", "hand-back", a]
     yield 0, ["adjudicate"]
     yield 0, ["release", "--explain"]
     yield 0, ["release", "1.0.0"]

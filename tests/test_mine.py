@@ -10,7 +10,7 @@ from saferec_builder.cli import withheld
 from saferec_builder.cli.mine import Source
 from saferec_builder.errors import UsageError
 from saferec_builder.sources import conversations
-from tests.reddit_dump import submission
+from tests.reddit_dump import comment, submission, write
 
 EMPTY = tables.CONVERSATIONS.empty
 
@@ -363,3 +363,15 @@ def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, 
         current.append(tables.last(rows, "conversation").sort("conversation").drop("seeker"))  # each has its own key
     assert current[0].height == 1550
     assert current[0].equals(current[1])
+
+
+def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
+    """Polars reads `[1]` in a path as "1": it was a traceback once there was a catalog."""
+    root, items, dump = tmp_path / "team[1]", tmp_path / "items.csv", tmp_path / "RS_2022-08.ndjson"
+    items.write_text("source_id,title,year,domain\ni1,Alien,1979,film\n")
+    asked = submission(1, title="Looking for a film like Alien (1979)", selftext="Which one?")
+    reply = comment(1, "s1", body="Alien (1979) again!")
+    write(dump, [asked, reply])
+    assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
+    ran = cli("mine", "reddit", dump, "-C", root, "--json")
+    assert (ran.code, ran.json["added"]) == (0, 1), ran.err

@@ -114,18 +114,6 @@ def test_a_thread_becomes_one_conversation(cli, workspace, tmp_path, catalog):
     assert (again["in"], again["added"], again["skipped"]) == (6, 0, 1)
 
 
-def test_a_workspace_may_have_any_name(cli, tmp_path):
-    """Polars reads `[1]` in a path as "1": `mine` ended in a traceback once there was a catalog."""
-    root, items = tmp_path / "team[1]", tmp_path / "items.csv"
-    assert cli("init", root).code == 0
-    items.write_text("source_id,title,year,domain\ni1,Alien,1979,film\n")
-    assert cli("catalog", "add", "csv", items, "-C", root).code == 0
-    path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
-    ran = cli("mine", "reddit", path, "-C", root, "--json")
-    assert (ran.code, ran.json["added"]) == (0, 1), ran.err
-    assert current(store.open_workspace(root))["recommended"].list.len().to_list() == [1]
-
-
 def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
     mined(cli, workspace, path)
