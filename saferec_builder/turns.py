@@ -263,7 +263,7 @@ class Turn:
         if who["which"] and grammar.OTHERS_WHO.search(self.low, first, who.start()):
             return False
         if who["which"] and not any(m["other"] for m in ahead):
-            return bool(grammar.SELF.search(self.low[first:start])) and "about" not in self.low[first:start]
+            return bool(grammar.SELF.search(lead)) and "about" not in lead
         if self.book.context["both"].search(self.low, first, end + 40):
             return True
         return self._is_along(start, end, who)

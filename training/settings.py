@@ -122,9 +122,8 @@ def trl(kind: type, settings: dict[str, Any], output: Path, seed: int) -> Any:
     strange = [key for key in named if key not in {f.name for f in dataclasses.fields(kind)}]
     if strange:
         raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: see its documentation")
-    for field in dataclasses.fields(
-        kind
-    ):  # TRL takes a word for a number or a switch, and fails when it counts with it
+    # TRL takes a word for a number or a switch, and fails when it counts with it
+    for field in dataclasses.fields(kind):
         if isinstance(field.default, int | float) and isinstance(said := named.get(field.name), str):
             raise TrainingError(f"{field.name} = {said!r}: wanted a value like {field.default!r}")
     with warnings.catch_warnings():
