@@ -63,6 +63,7 @@ def test_both_parts_run_and_their_times_add_up() -> None:
     assert all(part > 0 for part in parts) and sum(parts) == pytest.approx(gdpo["step_seconds"])
     assert sum(gdpo[f"{name}_share"] for name in ("rollout", "reward", "update")) == pytest.approx(1)
     assert gdpo["rollout_tokens_per_second"] == pytest.approx(2 * 12 / gdpo["rollout_seconds"])
+    assert gdpo["rollout_ratio"] == pytest.approx(gdpo["default_rollout_seconds"] / gdpo["rollout_seconds"])
 
 
 def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from saferec_builder.errors import TrainingError
 from tests import small_release
-from training import credit, data, gdpo, generate, rewards, settings, tiny
+from training import credit, data, gdpo, generate, prefill, rewards, settings, tiny
 from training.decoding import Catalogue
 from training.metrics import judge
 
@@ -180,6 +180,18 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.training
+def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
+    start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain, moved = weights_of(run(start, monkeypatch, tmp_path / "plain")), []
+    move = prefill._moved
+    monkeypatch.setattr(prefill, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
+    fixed = weights_of(run(start, monkeypatch, tmp_path / "fixed", "cache_implementation=static"))
+    assert len(moved) == 2 and moved[0] is moved[1]  # a rollout each, in one place: graphs on a GPU hold addresses
+    assert all(torch.allclose(plain[name], fixed[name], atol=1e-5) for name in plain)
+
+
+@pytest.mark.training
 def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -196,8 +208,10 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
 def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
     start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(TrainingError, match="vLLM knows no masks"):
+    with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
         run(start, monkeypatch, tmp_path, "use_vllm=true")
+    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': wanted null or static"):
+        run(start, monkeypatch, tmp_path, "cache_implementation=quantized")
     with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
         run(start, monkeypatch, tmp_path, "mask_truncated_completions=true")
     # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said

@@ -10,7 +10,7 @@ import pytest
 
 from saferec_builder import titles
 from tests import chat_model, small_release
-from training import answers, data, gdpo, generate, safecrs, settings, trie
+from training import answers, data, gdpo, generate, rollouts, safecrs, settings, trie
 from training.trie import Trie, Walk
 
 torch = pytest.importorskip("torch")
@@ -166,6 +166,6 @@ def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> N
 def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:
     release, speaker = held(world)
     row = data.rows(release.folder, "grpo", "test")[0]
-    shut = gdpo._shut(speaker, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
+    shut = rollouts._shut(speaker, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
     (ids,) = generate.prompt_tokens(speaker.tokenizer, [row])
     assert shut(ids) == ["a", "b"]

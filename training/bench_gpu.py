@@ -2,7 +2,8 @@
 
 Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
 machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
-update. Rewards read real lists from text, so that their share is what it would be.
+update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`: how many times as long).
+Rewards read real lists from text, so that their share is what it would be.
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
@@ -127,56 +128,65 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
 
 
 def gdpo(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a GDPO step and the shares of rollout, reward and update."""
+    """Seconds of a GDPO step and the shares of rollout, reward and update; without TRL's default rollout beside it."""
+    import torch
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
+    from training import rollouts
+    from training.generate import Speaker
+
     clock = Clock()
-
-    class Timed(GRPOTrainer):
-        def _generate_single_turn(self, *args: Any, **named: Any) -> Any:
-            with clock("rollout"):
-                return super()._generate_single_turn(*args, **named)  # type: ignore[no-untyped-call]
-
-        def _calculate_rewards(self, *args: Any) -> Any:
-            with clock("reward"):
-                return super()._calculate_rewards(*args)
-
-        def training_step(self, *args: Any, **named: Any) -> Any:
-            with clock("step"):
-                return super().training_step(*args, **named)  # type: ignore[no-untyped-call]
-
     rows = [_row(n, given.prompt_length) for n in range(given.prompts * (2 + given.steps))]
+    args = _config(
+        GRPOConfig,
+        given,
+        per_device_train_batch_size=given.prompts * given.generations,
+        num_generations=given.generations,
+        max_completion_length=given.answer_length,
+        generation_kwargs={"min_new_tokens": given.answer_length},
+        multi_objective_aggregation="normalize_then_sum",
+        loss_type="grpo",
+        cache_implementation="static" if torch.cuda.is_available() else None,
+    )
+    speaker = Speaker(weights(given.shape), tokenizer(), None)
+
+    class Timed(rollouts.trainer(speaker, rows, args)):  # type: ignore[misc]
+        def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
+            with clock("default"):  # TRL's own, with the default cache
+                GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
+            with clock("rollout"):
+                return super()._generate_single_turn(*asked, **named)
+
+        def _calculate_rewards(self, *asked: Any) -> Any:
+            with clock("reward"):
+                return super()._calculate_rewards(*asked)
+
+        def training_step(self, *asked: Any, **named: Any) -> Any:
+            with clock("step"):
+                return super().training_step(*asked, **named)
+
     trainer = Timed(
-        model=weights(given.shape),
-        args=_config(
-            GRPOConfig,
-            given,
-            per_device_train_batch_size=given.prompts * given.generations,
-            num_generations=given.generations,
-            max_completion_length=given.answer_length,
-            generation_kwargs={"min_new_tokens": given.answer_length},
-            multi_objective_aggregation="normalize_then_sum",
-            loss_type="grpo",
-        ),
+        model=speaker.model,
+        args=args,
         train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer(),
+        processing_class=speaker.tokenizer,
         peft_config=_lora(given.lora),
         reward_funcs=_rewards(),
     )
+    trainer.generation_config.cache_implementation = trainer.generation_kwargs["cache_implementation"] = None
     trainer.train()
-    parts = {name: clock.of(name, given.steps) for name in ("step", "rollout", "reward")}
-    parts["update"] = parts["step"] - parts["rollout"] - parts["reward"]
-    shares = {f"{name}_share": parts[name] / parts["step"] for name in ("rollout", "reward", "update")}
-    answered = given.prompts * given.generations * given.answer_length / parts["rollout"]
-    return (
-        {f"{name}_seconds": value for name, value in parts.items()}
-        | shares
-        | {
-            "rollout_tokens_per_second": answered,
-            "memory_gib": _memory(),
-        }
-    )
+    found = {name: clock.of(name, given.steps) for name in ("step", "default", "rollout", "reward")}
+    default = found.pop("default")
+    found["step"] -= default
+    found["update"] = found["step"] - found["rollout"] - found["reward"]
+    shares = {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
+    drawn = {
+        "rollout_tokens_per_second": given.prompts * given.generations * given.answer_length / found["rollout"],
+        "default_rollout_seconds": default,
+        "rollout_ratio": default / found["rollout"],
+    }
+    return {f"{name}_seconds": value for name, value in found.items()} | shares | drawn | {"memory_gib": _memory()}
 
 
 class Clock:

@@ -1,21 +1,19 @@
 """Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
 
-credit.py says how rewards become advantages, and whose. Where a model is held to the catalogue (training/decoding.py,
-training/trie.py), rollouts and their log-probabilities go through the same masks.
+credit.py says how rewards become advantages, and whose; rollouts.py how answers are drawn.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from saferec_builder.errors import TrainingError
-from training import compat, credit, decoding, rewards, thinning, trie
+from training import compat, credit, rewards, rollouts, thinning
 from training import settings as config
 from training.best import Score
 from training.data import Release, Row
 from training.fit import fit, item_rows, lora
-from training.generate import Speaker, draw, prompt_tokens
+from training.generate import Speaker, prompt_tokens
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
 FREE = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
@@ -53,7 +51,7 @@ def train(
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
     if ours["hold"]:
         thinning.hold(speaker)
-    kind = _trainer(speaker, table)
+    kind = rollouts.trainer(speaker, table, args)
     if ours["credit"] == "rank":
         kind = credit.ranked(kind, _places(speaker, last), last, weights)
     trainer = kind(
@@ -98,8 +96,13 @@ def _refuse(speaker: Speaker, settings: dict[str, Any], args: Any) -> None:
     """Settings that do not go together, or that would be passed over."""
     if settings["saferec"]["credit"] == "rank" and speaker.catalogue and not speaker.masked:
         raise TrainingError("--credit rank: without masks an item may stand anywhere: wanted saferec.mask=true")
-    if settings.get("use_vllm") and speaker.held:
-        raise TrainingError("use_vllm: vLLM knows no masks: wanted --items text, or saferec.mask=false for item tokens")
+    for name in ("use_vllm", "use_transformers_continuous_batching"):
+        if getattr(args, name) and speaker.held:
+            raise TrainingError(
+                f"{name}: what draws there knows no masks: wanted --items text, or saferec.mask=false for item tokens"
+            )
+    if speaker.held and args.cache_implementation not in rollouts.CACHES:
+        raise TrainingError(f"cache_implementation = {args.cache_implementation!r}: wanted null or static")
     if settings.get("mask_truncated_completions") and speaker.held:
         raise TrainingError(
             "mask_truncated_completions: a list that is held to the catalogue has no token at its end, so that all"
@@ -125,57 +128,3 @@ def _reader(speaker: Speaker, release: Release) -> rewards.Read:
         return [catalogue.items(ids) for ids in completion_ids]
 
     return read
-
-
-def _trainer(speaker: Speaker, table: Sequence[Row]) -> type:
-    """TRL's trainer, with the masks in its two places where tokens meet probabilities."""
-    from trl import GRPOTrainer  # type: ignore[attr-defined]
-
-    if not speaker.held:
-        return GRPOTrainer
-    shut = _shut(speaker, table)
-
-    class Masked(GRPOTrainer):
-        def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> tuple[list[list[int]], None]:
-            voice = replace(speaker, model=self.accelerator.unwrap_model(self.model))
-            closed = [shut(ids) for ids in prompt_ids]
-            return draw(voice, prompt_ids, closed, do_sample=True, temperature=self.temperature, top_k=0), None
-
-        def _get_per_token_logps_and_entropies(
-            self,
-            model: Any,
-            input_ids: Any,
-            attention_mask: Any,
-            logits_to_keep: int,
-            *_: Any,
-            compute_entropy: bool = False,
-            **__: Any,
-        ) -> tuple[Any, Any, None]:
-            kept = logits_to_keep + 1  # the token before the answer foretells its first
-            logits = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept).logits
-            logits = logits[:, :-1] / self.temperature
-            prompts, there = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
-            closed = [shut(ids[own].tolist()) for ids, own in zip(prompts, there, strict=True)]
-            chosen, entropy = _logs(speaker, closed, input_ids[:, -logits_to_keep:], logits)
-            return chosen, entropy if compute_entropy else None, None
-
-    return Masked
-
-
-def _shut(speaker: Speaker, table: Sequence[Row]) -> Callable[[Sequence[int]], Sequence[str]]:
-    """The tokens of a prompt -> the items that its answer may not name: those that its seeker has seen."""
-    if speaker.catalogue:
-        return speaker.catalogue.items  # an item that the prompt names is a token of it
-    seen: dict[tuple[int, ...], set[str]] = {}  # two seekers who ask alike: what either has seen is out for both
-    for ids, row in zip(prompt_tokens(speaker.tokenizer, table), table, strict=True):
-        seen.setdefault(tuple(ids), set()).update(row["seen"])
-    return lambda ids: sorted(seen[tuple(ids)])
-
-
-def _logs(speaker: Speaker, shut: Sequence[Sequence[str]], completions: Any, logits: Any) -> tuple[Any, Any]:
-    """(log p of each token, entropy), both (rows, length), of answers that could name none of `shut`."""
-    if speaker.trie:
-        return trie.log_probabilities(speaker.trie, shut, completions, logits)
-    assert speaker.catalogue is not None
-    closed = decoding.closed(speaker.catalogue, shut, logits.size(-1)).to(logits.device)
-    return decoding.log_probabilities(speaker.catalogue, closed, completions, logits)

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training import decoding, trie
+from training import decoding, prefill, trie
 from training.decoding import Catalogue
+from training.prefill import Room
 from training.trie import Trie
 
 
@@ -96,9 +97,29 @@ def texts(speaker: Speaker, rows: Sequence[dict[str, Any]], shut: Sequence[Seque
 
 
 def draw(
-    speaker: Speaker, ids: Sequence[Sequence[int]], shut: Sequence[Sequence[str]] | None, **sampling: Any
+    speaker: Speaker,
+    ids: Sequence[Sequence[int]],
+    shut: Sequence[Sequence[str]] | None,
+    room: Room | None = None,
+    **sampling: Any,
 ) -> list[list[int]]:
-    """Token ids of one answer per prompt, up to and without the end; masked where `shut` is given."""
+    """Token ids of one answer per prompt, up to and without the end; masked where `shut` is given.
+
+    sampling = arguments of `generate`; without any the answer is greedy. room = where a training keeps its cache.
+    """
+    ends = _ends(speaker.model, speaker.tokenizer)
+    answers = written(speaker, ids, shut, room, **sampling)
+    return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
+
+
+def written(
+    speaker: Speaker,
+    ids: Sequence[Sequence[int]],
+    shut: Sequence[Sequence[str]] | None,
+    room: Room | None = None,
+    **sampling: Any,
+) -> list[list[int]]:
+    """As `draw`, but with the end of each answer, and padding behind it up to one length."""
     import torch
 
     model, words = speaker.model, speaker.tokenizer
@@ -108,7 +129,8 @@ def draw(
     # trainers switch the cache off in the model's settings, where it is of no use to them
     extra: dict[str, Any] = {"max_new_tokens": speaker.new_tokens, "use_cache": True}
     # what comes with a model for chatting would draw from another distribution than the one that is trained
-    extra |= {"top_p": 1.0, "min_p": None, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+    extra |= {"top_p": 1.0, "min_p": None, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "num_beams": 1}
+    extra |= {"pad_token_id": words.pad_token_id} | sampling
     if shut is not None:
         extra |= _held(speaker, shut, width)
     if not sampling:
@@ -116,12 +138,10 @@ def draw(
     training = model.training
     model.eval()
     with torch.no_grad():
-        out = model.generate(padded, attention_mask=attention, pad_token_id=words.pad_token_id, **extra, **sampling)[
-            :, width:
-        ].tolist()
+        extra |= prefill.arguments(model, ids, padded, attention, extra["max_new_tokens"], room)
+        out = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
     model.train(training)
-    ends = _ends(model, words)
-    return [next((row[:n] for n, i in enumerate(row) if i in ends), row) for row in out]
+    return list(out)
 
 
 def _held(speaker: Speaker, shut: Sequence[Sequence[str]], width: int) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""The cache that answers start from: each distinct prompt is read once, however many answers it is to have.
+
+GDPO draws eight answers to a prompt, and `generate` would read the prompt anew for each of them. Where a `Room` is
+given, the cache has one size and one place in memory from rollout to rollout, which is what transformers wants before
+it compiles the step that draws a token (on a GPU; on a CPU it does not).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OWN = {"cache_implementation": None}  # a cache that is given goes before one that the model's settings ask for
+
+
+@dataclass
+class Room:
+    """A cache of fixed size; `tokens` = the longest prompt and answer together. It grows where that was too little."""
+
+    tokens: int
+    cache: Any = None
+
+
+def arguments(
+    model: Any, prompts: Sequence[Sequence[int]], padded: Any, attention: Any, new: int, room: Room | None
+) -> dict[str, Any]:
+    """What `generate` is given besides `padded` and `attention` (rows, width), the prompts padded on the left.
+
+    new = the most tokens of an answer. Nothing where no prompt stands twice and there is no room to fill, or where the
+    model keeps something else than the keys and values of each token, which `generate` alone knows how to share.
+    """
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    if room:
+        room.tokens = max(room.tokens, padded.size(1) + new)
+    number: dict[tuple[int, ...], int] = {}
+    place = [number.setdefault(tuple(prompt), len(number)) for prompt in prompts]
+    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    kinds = {DynamicLayer} if room else {DynamicLayer, DynamicSlidingWindowLayer}
+    known = {type(layer) for layer in cache.layers} <= kinds
+    wanted = room is not None or len(number) < len(prompts)
+    if known and wanted and min(map(len, prompts)) > 1:  # the last token is left for the answer to begin with
+        return {"past_key_values": _read(model, cache, place, padded, attention, room)} | OWN
+    return {"cache_implementation": "static", "max_cache_len": room.tokens} if room else {}
+
+
+def _read(model: Any, cache: Any, place: Sequence[int], padded: Any, attention: Any, room: Room | None) -> Any:
+    """All but the last token of each row; place = which of the distinct prompts a row has."""
+    import torch
+
+    rows = torch.tensor([place.index(n) for n in range(max(place) + 1)], device=padded.device)
+    # one token is drawn and forgotten: `generate` knows what a model wants beside its tokens
+    settings = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, "num_beams": 1}
+    settings |= {"max_new_tokens": 1, "min_new_tokens": None, "pad_token_id": 0, "disable_compile": True}
+    known = {"past_key_values": cache} | OWN
+    model.generate(padded[rows, :-1], attention_mask=attention[rows, :-1], **settings, **known)
+    cache.batch_select_indices(torch.tensor(place, device=padded.device))
+    return _moved(cache, room, model.config) if room else cache
+
+
+def _moved(cache: Any, room: Room, config: Any) -> Any:
+    """The same in the cache of fixed size, which is made anew only for another number of rows or more tokens."""
+    size = (cache.layers[0].keys.size(0), room.tokens)
+    if room.cache is None or room.cache.layers[0].keys.shape[::2] != size:
+        room.cache = _fixed(len(cache.layers), config, room.tokens)
+    room.cache.reset()
+    for n, layer in enumerate(cache.layers):
+        room.cache.update(layer.keys, layer.values, n)
+    return room.cache
+
+
+def _fixed(layers: int, config: Any, tokens: int) -> Any:
+    from transformers import StaticCache
+    from transformers.cache_utils import StaticLayer
+
+    class Layer(StaticLayer):  # type: ignore[no-untyped-call]
+        """Under autocast values have fewer bits than keys, which the layer as it is refuses."""
+
+        def update(self, key_states: Any, value_states: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
+            return super().update(key_states, value_states.to(key_states.dtype), *given, **named)
+
+    made = StaticCache(config=config, max_cache_len=tokens)
+    made.layers = [Layer(tokens) for _ in range(layers)]
+    return made
