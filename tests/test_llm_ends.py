@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from saferec_builder import llm
-from tests.servers.llm_stub import Stub, running
-from tests.test_llm import body
+from tests.servers.llm_stub import Stub, running, status
+from tests.test_llm import ask, body
 
 
 @pytest.fixture
@@ -72,3 +72,18 @@ def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
     with pytest.raises(KeyError, match="ours"):
         llm.run(reader())
     assert purse.bill["requests"] == 1 and not purse.held  # it was sent, and is billed
+
+
+def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:
+    """So say servers that moderate, and firewalls before them: each run ended at that text, with a key that is good."""
+    stub.scripts["hard"] = [status(403, '{"error": {"message": "your input was flagged"}}')]
+    found = ask(stub, "one", "hard", "three", concurrency=1)
+    assert [reply.reason for reply in found] == [None, "forbidden", None]
+
+
+def test_a_key_to_which_all_is_forbidden_is_given_up(stub: Stub) -> None:
+    stub.usual = status(403)
+    found = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
+    # 20 in a row, then 5 that were not sent
+    assert [reply.reason for reply in found] == ["forbidden"] * 20 + ["key refused"] * 5
+    assert len(stub.asked) == 1 + 20

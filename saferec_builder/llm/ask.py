@@ -14,7 +14,8 @@ from saferec_builder.llm.server import UNSENT, Reply, Server, read_body
 from saferec_builder.llm.wire import Wire
 
 FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
-GIVE_UP_AFTER = 20  # replies in a row that never came
+GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden
+SILENT = {"timeout": "server gone", "connection failed": "server gone", "forbidden": "key refused"}  # what so many say
 NO_MONEY = "budget reached"
 
 Get = Callable[[str], str | None]
@@ -152,8 +153,8 @@ class _Talk:
     def _note(self, reply: Reply) -> None:
         if reply.error is None:
             self.pace.ok()
-        self.silent = self.silent + 1 if reply.reason in ("timeout", "connection failed") else 0
+        self.silent = self.silent + 1 if reply.reason in SILENT else 0
         if reply.reason in FATAL:
             self.stopped = reply.reason
-        elif self.silent >= GIVE_UP_AFTER:
-            self.stopped = "server gone"
+        elif reply.reason and self.silent >= GIVE_UP_AFTER:
+            self.stopped = SILENT[reply.reason]

@@ -161,8 +161,10 @@ def refusal(status: int, text: str) -> str:
         reason = "quota exhausted" if is_quota(text) else "rate limited"
     elif status == 402:  # payment required: how some servers say so
         reason = "quota exhausted"
-    elif status in (401, 403):
+    elif status == 401:
         reason = "key refused"
+    elif status == 403:
+        reason = "forbidden"  # this text, by moderation or a firewall: the key was good for the first question
     elif 300 <= status < 400:
         reason = "redirected"  # not followed: it could carry the text to a host that nobody agreed to
     else:
