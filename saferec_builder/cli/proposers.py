@@ -37,15 +37,16 @@ def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tupl
             raise UsageError(
                 '--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml'
             )
-        return [_step(ws, word, None, base_url) for word in ws.config.propose.jury], False
-    words = [word.strip() for word in wanted.split(",")]
-    if len(words) > 1 and (model or base_url):
+        words, model = ws.config.propose.jury, None
+    else:
+        words = [word.strip() for word in wanted.split(",")]
+    if wanted != "jury" and len(words) > 1 and (model or base_url):
         raise UsageError("--model and --base-url are for one proposer: name models as in --proposer rules,openai:small")
     made = [_step(ws, word, model, base_url) for word in words]
     names = [step.name for step in made]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f"--proposer {wanted}: {twice} stands twice")
-    return made, len(made) > 1
+        raise UsageError(f"--proposer {wanted}: {twice} stands twice: what is read is kept under the model's own name")
+    return made, wanted != "jury" and len(made) > 1
 
 
 def _step(ws: Any, word: str, model: str | None, base_url: str | None) -> Step:
