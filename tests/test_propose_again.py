@@ -1,13 +1,45 @@
 """A second run: after a server was down, a database busy, a trait reworded; and a jury that has one member twice."""
 
+import threading
 from typing import Any
 
-from saferec_builder import store
+import pytest
+
+from saferec_builder import store, tables
+from saferec_builder.errors import StoreError
 from tests.servers.llm_stub import Stub
 from tests.test_propose_cli import fill, stub
-from tests.test_propose_many import TEXTS, ask
+from tests.test_propose_many import TEXTS, ask, price, speaks
 
 __all__ = ["ask", "stub"]
+
+
+def test_a_busy_database_loses_no_bill(
+    ask: Any, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    fill(workspace, *TEXTS)
+    price(workspace, "small")
+    append, ticks, twice = store.append, [], threading.Event()
+
+    def busy(ws: store.Workspace, table: tables.Table, frame: Any) -> int:
+        if table is tables.SPEND and not twice.is_set():
+            ticks.append(frame["requests"][0])
+            if len(ticks) == 2:
+                twice.set()
+            raise StoreError("workspace.db: database is locked")
+        return append(ws, table, frame)
+
+    def late(handler: Any) -> None:  # the last is out until the clock has tried to write the others twice
+        if "maybe" in handler.text:
+            twice.wait(20)
+        speaks(handler)
+
+    stub.usual = late
+    monkeypatch.setattr(store, "append", busy)
+    ran = ask("--proposer", "openai:small")
+    assert ran.code == 0 and len(ticks) == 2, ran.err
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["usd"].sum()) == (3, pytest.approx(3 * 370 / 1e6))  # 7 x 10 + 3 x 100 each
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:

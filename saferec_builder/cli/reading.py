@@ -200,11 +200,11 @@ def _bills(work: Job) -> Iterator[Callable[[], None]]:
     run, parts = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}", count(1)
 
     def settle() -> None:
-        bill = work.purse.billed()
-        if bill:
+        if bill := work.purse.bill:
             named = {"run": run, "part": next(parts), "model": work.step.name, "way": work.step.way}
             row = {name: (named | bill)[name] for name in tables.SPEND.columns}
             store.append(work.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
+            work.purse.billed()  # only now: what a busy database did not take is written next time
 
     try:
         yield settle
@@ -215,14 +215,16 @@ def _bills(work: Job) -> Iterator[Callable[[], None]]:
 async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[[int], Any]) -> None:
     """Asks for all, and saves a chunk as soon as its last answer is there."""
     import asyncio
-    from contextlib import aclosing
+    from contextlib import aclosing, suppress
 
     from saferec_builder import propose as stage
+    from saferec_builder.errors import StoreError
 
     async def settling() -> None:
         while True:
             await asyncio.sleep(1)
-            settle()
+            with suppress(StoreError):  # the last one, at the end, is heard
+                settle()
 
     def check(content: str) -> str | None:
         return stage.off_schema(content, work.world.taxonomy)
