@@ -7,11 +7,25 @@ import pytest
 
 from saferec_builder import store, tables
 from saferec_builder.errors import StoreError
-from tests.servers.llm_stub import Stub
+from tests.servers.llm_stub import Stub, status
 from tests.test_propose_cli import fill, stub
-from tests.test_propose_many import TEXTS, ask, price, speaks
+from tests.test_propose_many import TEXTS, ask, options, price, speaks
 
 __all__ = ["ask", "stub"]
+
+
+def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *(f"blood {n}" for n in range(10)))
+    price(workspace, "small")
+    options(workspace, "retries = 0")
+    stub.usual = status(500)
+    assert ask("--proposer", "openai:small").json["dropped"] == {"server error": 10}
+    stub.usual = speaks
+    ask("--proposer", "openai:small", "--limit", "5")
+    assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # answered; 15 were sent
+    told = ask("--proposer", "openai:small", "--dry-run").json
+    # five answers of 3 tokens came: five more are 15; by fifteen requests they were 5 x (15 / 15) = 5
+    assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
 
 
 def test_a_busy_database_loses_no_bill(

@@ -79,10 +79,12 @@ class Purse:
         self.aside -= held
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
-        if None in (reply.tokens_in, reply.tokens_out) and (reply.content is not None or reply.reason in ANSWERED):
+        answered = reply.content is not None or reply.reason in ANSWERED
+        if answered and None in (reply.tokens_in, reply.tokens_out):
             usd = max(usd, held)
         self.spent += usd
-        parts: dict[str, float] = {"requests": 1, "tokens_in": tokens_in, "tokens_cached": reply.tokens_cached}
+        answers = int(answered or tokens_in + tokens_out > 0)  # others would make the mean answer look short
+        parts: dict[str, float] = {"requests": answers, "tokens_in": tokens_in, "tokens_cached": reply.tokens_cached}
         parts |= {"tokens_out": tokens_out, "bytes_out": sent if tokens_in else 0, "usd": usd}
         for name, value in parts.items():
             self.bill[name] = self.bill.get(name, 0) + value
