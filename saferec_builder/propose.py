@@ -309,6 +309,18 @@ def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
     return pl.DataFrame([row for r in readings for row in r.proposals], schema=tables.PROPOSALS.schema)
 
 
+def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Rows of tables.PROPOSALS on traits of the taxonomy in its words; the rules, whose cues are theirs, in any."""
+    wording = {t.slug: t.wording for t in taxonomy.traits}
+    rows = proposals.filter(pl.col("trait").is_in(list(wording)))
+    columns = rows.select("proposal", "kind", "subject", "trait", "digest", "proposer", "version")
+    now = [
+        by == "rules" or name == tables.digest(kind, subject, trait, text, by, made_by, wording[trait])
+        for name, kind, subject, trait, text, by, made_by in columns.iter_rows()
+    ]
+    return rows.filter(pl.Series(now, dtype=pl.Boolean))
+
+
 def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
     """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
     rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects]

@@ -1,14 +1,17 @@
 """A second run: after a server was down, a database busy, a trait reworded; and a jury that has one member twice."""
 
+import re
 import threading
 from typing import Any
 
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder import store, tables, traits
+from saferec_builder.calibration import Truth
+from saferec_builder.cli import propose_score, proposers, reading
 from saferec_builder.errors import StoreError
-from tests.servers.llm_stub import Stub, status
-from tests.test_propose_cli import fill, stub
+from tests.servers.llm_stub import Stub, says, status
+from tests.test_propose_cli import answer, claim, fill, stub
 from tests.test_propose_many import TEXTS, ask, options, price, speaks
 
 __all__ = ["ask", "stub"]
@@ -54,6 +57,44 @@ def test_a_busy_database_loses_no_bill(
     assert ran.code == 0 and len(ticks) == 2, ran.err
     bill = store.read(workspace, tables.SPEND)
     assert (bill["requests"].sum(), bill["usd"].sum()) == (3, pytest.approx(3 * 370 / 1e6))  # 7 x 10 + 3 x 100 each
+
+
+def reword(ws: store.Workspace) -> None:
+    """Blood and gore in other words."""
+    text = traits.EMBEDDED.read_text()
+    reworded = re.sub(r'(slug = "gore".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
+    (ws.root / "mine.toml").write_text(reworded)
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    traits.load.cache_clear()
+
+
+def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """`small` was unsure of the trait as it was worded, and is sure, or silent, since."""
+    fill(workspace, *TEXTS)
+    ask("--proposer", "openai:small")
+    words = ("--proposer", "openai:small", "--samples", "2", "--dry-run")
+    assert ask(*words).json["small x2"]["in"] == 1  # the text with a maybe
+    reword(workspace)
+    sure = answer(claim("gore", "blood") | {"confidence": 95})
+    stub.usual = lambda h: says(sure if "please" in h.text else answer())(h)
+    ran = ask("--proposer", "openai:small,openai:large").json
+    assert (ran["small"]["added"], ran["small"]["proposals"], ran["large"]["in"]) == (3, 1, 0)
+    assert ask(*words).json["small x2"]["in"] == 0
+    old = store.read(workspace, tables.PROPOSALS).filter(subject="c2")
+    assert old["verdict"].to_list() == ["unsure"]  # it stays where it is
+
+
+def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """Its last word on the trait as it reads now is silence."""
+    fill(workspace, *TEXTS)
+    assert ask("--proposer", "openai:small").json["proposals"] == 2
+    reword(workspace)
+    stub.usual = says(answer())
+    ask("--proposer", "openai:small")
+    world = reading.world(store.open_workspace(workspace.root), False)
+    step = proposers.steps(world.ws, "openai:small", None, None)[0][0]
+    assert propose_score._claims(world, step, Truth({}, whole={"c0"})) == ([], {"c0"})
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:

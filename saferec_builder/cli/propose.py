@@ -122,10 +122,11 @@ def together(counts: dict[str, Counts]) -> Counts:
 
 
 def _current(world: Any) -> Any:
-    """Proposals on the texts as they are now."""
+    """Proposals on the texts, and on the traits in the words, as they are now: of others nobody is in doubt."""
+    from saferec_builder import propose as stage
     from saferec_builder import tables
 
-    return _calibrated(world, _of_now(world, tables.PROPOSALS))
+    return _calibrated(world, stage.as_worded(_of_now(world, tables.PROPOSALS), world.taxonomy))
 
 
 def _of_now(world: Any, table: Any) -> Any:

@@ -88,6 +88,7 @@ def _claims(world: Any, step: Any, truth: Any) -> tuple[list[dict[str, Any]], se
     """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
     import polars as pl
 
+    from saferec_builder import propose as stage
     from saferec_builder import rules, store, tables
 
     now = pl.DataFrame(
@@ -104,7 +105,7 @@ def _claims(world: Any, step: Any, truth: Any) -> tuple[list[dict[str, Any]], se
     readings = store.read(world.ws, tables.READINGS).filter(**mine).join(now, on=["subject", "digest"], how="semi")
     read = set(readings["subject"]) & known
     rows = store.read(world.ws, tables.PROPOSALS).filter(**mine).join(now, on=["subject", "digest"], how="semi")
-    rows = tables.last(rows, "subject", "trait").filter(
+    rows = tables.last(stage.as_worded(rows, world.taxonomy), "subject", "trait").filter(
         pl.col("verdict") == "present", pl.col("subject").is_in(list(read))
     )
     return rows.to_dicts(), read
