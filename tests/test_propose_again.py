@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import store, tables, traits
+from saferec_builder import engine, store, tables, traits
 from saferec_builder.calibration import Truth
-from saferec_builder.cli import propose_score, proposers, reading
+from saferec_builder.cli import propose_score, proposers, reading, shards
 from saferec_builder.errors import StoreError
-from tests.servers.llm_stub import Stub, says, status
+from tests.servers.llm_stub import SEA, Stub, probe, says, status
 from tests.test_propose_cli import answer, claim, fill, stub
 from tests.test_propose_many import TEXTS, ask, options, price, speaks
 
@@ -105,3 +105,19 @@ def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Works
     toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)
     ran = ask("--proposer", "jury")
     assert ran.code == 1 and "--proposer jury: m stands twice" in ran.err and not stub.asked
+
+
+def test_a_shard_that_lacks_answers_is_not_done(
+    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server went away: the shard in which it did was kept for the next run, which asked nothing of it again."""
+    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How("local", 1), 2))
+    options(workspace, "retries = 0")
+    fill(workspace, "one", "two", "three", "four")
+    stub.scripts = {SEA: [probe, status(500), probe]}  # it answers at the start of one shard, not of the other
+    stub.usual = lambda h: (status(500) if "two" in h.text else speaks)(h)
+    ran = ask("--proposer", "openai:small")
+    assert ran.code == 1 and "server error" in ran.err
+    stub.usual = speaks
+    ran = ask("--proposer", "openai:small").json
+    assert (ran["added"], ran["dropped"], ran["requests"], ran["already_paid"]) == (4, {}, 3, 1)

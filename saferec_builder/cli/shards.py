@@ -6,12 +6,13 @@ shard are saved by whoever started it, in the order of the shards, and the shard
 
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from saferec_builder.cli.reading import Job, World, read_here
-from saferec_builder.errors import UsageError
+from saferec_builder.errors import UsageError, whole_object
 
 SHARD = 2_000
 TOGETHER = 50  # shards saved at once: each table grows by a file, and all its files are looked through for the next
@@ -52,10 +53,19 @@ def _read_alone(work: Job, how: How) -> None:
     folder = work.ws.root / "shards" / "propose"
     parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
     named = {_named(part): part for part in parts}
+    _ask_again(folder, named)
     done = list(engine.map_shards(_shard, named, folder, how.engine).items())
     for n in range(0, len(done), TOGETHER):
         _save(work, folder, dict(done[n : n + TOGETHER]))
     shutil.rmtree(folder)  # and what a killed run of another plan has left
+
+
+def _ask_again(folder: Path, names: Iterable[str]) -> None:
+    """A shard that a run left here without all of its answers is not done: they are asked for, as in any next run."""
+    for name in names:
+        manifest = folder / f"{name}.json"
+        if manifest.exists() and (whole_object(manifest.read_bytes()) or {}).get("dropped"):
+            manifest.unlink()
 
 
 def _save(work: Job, folder: Path, shards: dict[str, dict[str, Any]]) -> None:
