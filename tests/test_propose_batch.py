@@ -1,6 +1,7 @@
 """`--proposer batch` against a double of the Batch endpoints: half the price, and nothing is submitted twice."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -239,3 +240,32 @@ def test_a_budget_holds_for_a_batch(ask: Any, workspace: store.Workspace, double
     fill(workspace, *TEXTS)
     ran = ask("--budget-usd", "0.000001").json
     assert ran["dropped"] == {"budget reached": 5} and double.batches == {} and not double.probes
+
+
+def test_a_line_that_stands_twice_is_billed_once(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, *TEXTS)
+    put = double.put
+    monkeypatch.setattr(
+        double, "put", lambda content: put(content + b"\n" + content if b"status_code" in content else content)
+    )
+    ran = ask().json
+    assert (ran["added"], ran["requests"]) == (5, 5)
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["tokens_in"].sum()) == (5, 5 * 7)
+
+
+def test_a_file_that_takes_too_long_names_what_helps(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 MB at 10 Mbit/s are 160 seconds: with the 120 of one request `run the command again` ended here each time."""
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\ntimeout = 2.0\nretries = 0\n"))
+    fill(workspace, *TEXTS)
+    late = threading.Event()
+    monkeypatch.setattr(_Handler, "_say", lambda *_: late.wait(30))
+    ran = ask()
+    late.set()
+    assert ran.code == 1 and "cannot upload a batch: timeout" in ran.err
+    assert "more than 2 seconds ([propose] timeout) or send less at once (--limit)" in ran.err

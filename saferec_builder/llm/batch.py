@@ -59,6 +59,8 @@ async def replies(
     fresh: set[str] = set()
 
     def take(reply: Reply) -> None:
+        if reply.request in fresh and reply.request not in failed:
+            return  # a line that stands there twice was paid for once
         body = asked.get(reply.request)  # None: a killed run asked it in other words
         purse.pay(reply, len(server.payload(body)) if body else 0)
         reply = checked(reply, check)
@@ -184,6 +186,10 @@ class _Desk:
                 return told
         except (openai.OpenAIError, ValueError) as fault:
             error = self.wire.failure(fault)[0]
+            if error == "timeout" and verb in ("upload", "fetch"):  # of a large file: again would end here each time
+                less = " or send less at once (--limit)" if verb == "upload" else ""
+                longer = f"give it more than {self.server.timeout:g} seconds ([propose] timeout)"
+                next_ = f"nothing is lost: {longer}{less}, and run the command again"
             if isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # and will not be there again
                 next_ = "run it with the key that submitted the batch, or ask without one: --proposer openai:NAME"
         except AttributeError:  # in a page of a list
