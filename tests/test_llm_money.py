@@ -18,9 +18,11 @@ def test_a_purse_holds_a_whole_batch() -> None:
 def test_an_answer_without_a_bill_costs_what_was_set_aside() -> None:
     """Of a server that names no tokens a budget would buy answers without end."""
     server = llm.Server("m", "http://127.0.0.1:9")
-    purse = llm.Purse(llm.Price(0.0, 500.0), limit=2.5)  # 2,000 tokens of an answer: 1 USD a request
-    for reply in (llm.Reply("a", "m", content="fine"), llm.Reply("b", "m", error="cut off: at the token limit")):
+    purse = llm.Purse(llm.Price(0.0, 500.0), limit=3.5)  # 2,000 tokens of an answer: 1 USD a request
+    broken = llm.Reply("c", "m", error="broken JSON: EOF while parsing an object")  # it was made, its bill is lost
+    cut = llm.Reply("b", "m", error="cut off: at the token limit")
+    for reply in (llm.Reply("a", "m", content="fine"), cut, broken):
         assert purse.hold(reply.request, server, 0)
         purse.pay(reply, 0)
-    assert (purse.spent, purse.aside, purse.billed()["usd"]) == (2.0, 0.0, 2.0)
-    assert not purse.hold("c", server, 0)  # 0.5 USD are left
+    assert (purse.spent, purse.aside, purse.billed()["usd"]) == (3.0, 0.0, 3.0)
+    assert not purse.hold("d", server, 0)  # 0.5 USD are left

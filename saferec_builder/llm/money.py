@@ -8,7 +8,7 @@ from saferec_builder.llm.server import Reply, Server
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then
 SAFETY = 1.25  # a purse reserves so much more input than it expects
-ANSWERED = ("cut off", "refused", "empty answer")  # faults of an answer that was made
+ANSWERED = ("cut off", "refused", "empty answer", "broken JSON")  # faults of an answer that was made
 
 
 @dataclass(frozen=True)
