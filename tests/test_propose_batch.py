@@ -269,3 +269,15 @@ def test_a_file_that_takes_too_long_names_what_helps(
     late.set()
     assert ran.code == 1 and "cannot upload a batch: timeout" in ran.err
     assert "more than 2 seconds ([propose] timeout) or send less at once (--limit)" in ran.err
+
+
+def test_a_batch_is_found_again_however_the_address_ends(
+    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests have the same names with and without the last stroke: so have the batches that hold them."""
+    fill(workspace, *TEXTS)
+    killed_at("_fetched", ask, monkeypatch)
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace(f'"{double.url}"', f'"{double.url}/"'))
+    assert ask().json["added"] == 5
+    assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5

@@ -20,10 +20,13 @@ def asker(ws: Any) -> Any:
 
 
 def _entries(ws: Any, server: Any) -> list[Any]:
+    import polars as pl
+
     from saferec_builder import store, tables
     from saferec_builder.llm.batch import Entry
 
-    mine = store.read(ws, tables.BATCHES).filter(server=server.base_url, model=server.model)
+    at = pl.col("server").str.strip_chars_end("/") == server.base_url.rstrip("/")  # as requests are named
+    mine = store.read(ws, tables.BATCHES).filter(at, model=server.model)
     rows = tables.last(mine, "batch").select("batch", "state", "remote", "requests")
     return [Entry(*row) for row in rows.iter_rows()]
 
