@@ -162,7 +162,7 @@ PROPOSALS = Table(
     "bulk",
     ("proposal",),
     {
-        "proposal": (pl.String, "hash(kind, subject, trait, digest, proposer, version)"),
+        "proposal": (pl.String, "hash(kind, subject, trait, digest, proposer, version; a model's: the wording too)"),
         "kind": (pl.String, "sensitivity (of a conversation's seeker) | item_flag"),
         "subject": (pl.String, "conversation or item id"),
         "trait": (pl.String, "slug"),
