@@ -96,6 +96,21 @@ def test_gaps_tell_what_conversations_name_and_no_item_is(cli, ws, tmp_path):
     assert "2 names in 1 conversations, such as title:Nope (2022), title:Up (2009)\n" in told
 
 
+def test_gaps_hear_what_is_only_said(cli, ws, tmp_path):
+    """Of conversations without `items` and `accepted` none was touched: nothing was fetched for their films."""
+    said = [
+        {"role": "user", "content": "Like Heat (1995)?"},
+        {"role": "assistant", "content": "Big (1988), Big (1988)"},
+    ]
+    items = [{"role": "assistant", "content": "Heat (1995) then.", "items": ["Heat (1995)"]}]
+    chats = [json.dumps({"messages": said}), json.dumps({"messages": said[:1] + items})]
+    cli("mine", "messages", file(tmp_path, "said.jsonl", "\n".join(chats)), "-C", ws.root)
+    found = cli("catalog", "gaps", "-C", ws.root, "--json").json
+    # to the two of Heat and one each of Big and Alien: two name Heat, once as an item too; one names Big, twice
+    assert [(g["title"], g["conversations"]) for g in found["gaps"]] == [("Heat", 4), ("Big", 2), ("Alien", 1)]
+    assert found["no_item"]["names"] == 0
+
+
 def test_merges_are_listed_and_undone(cli, ws, tmp_path):
     rows = {
         "1": {"name": "Heat (1995)", "imdb_id": "tt0113277"},

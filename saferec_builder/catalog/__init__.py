@@ -5,7 +5,7 @@ text      titles in free text -> mentions    judging   statements -> the oracle
 telling   one item, for a person who asks    gaps      what no source settles
 """
 
-from saferec_builder.catalog.gaps import gaps, refs, uses
+from saferec_builder.catalog.gaps import gaps, refs, said, uses
 from saferec_builder.catalog.judging import meant, risks, statements, topic_key, unasked
 from saferec_builder.catalog.linking import index, link, mentions
 from saferec_builder.catalog.merging import ID_CONFLICT, ITEMS, LINKS, MERGES, is_apart, merge, merges, ruling
@@ -36,6 +36,7 @@ __all__ = [
     "resolved",
     "risks",
     "ruling",
+    "said",
     "statements",
     "topic_key",
     "unasked",

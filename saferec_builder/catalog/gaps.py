@@ -3,7 +3,7 @@
 reads  items, links, the oracle, conversations, what their seekers are known or thought to be sensitive to
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -39,6 +39,14 @@ def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
         {"ref": list(linked), "item": list(linked.values())}, schema={"ref": pl.String, "item": pl.String}
     )
     return named.join(links, "ref", maintain_order="left").select(USES.names()).unique(maintain_order=True)
+
+
+def said(conversations: pl.DataFrame, mentions: Callable[[str], Sequence[tuple[int, int, str]]]) -> pl.DataFrame:
+    """(conversation, item) of what stands in the words of turns as "Title (Year)": a release reads these, too."""
+    each = conversations.select("conversation", turn="turns").explode("turn", empty_as_null=False)
+    each = each.select("conversation", pl.col("turn").struct.field("text"))
+    found = [(name, item) for name, text in each.iter_rows() for _, _, item in mentions(text)]
+    return pl.DataFrame(found, schema=USES, orient="row").unique(maintain_order=True)
 
 
 def gaps(items: pl.DataFrame, oracle: Oracle, used: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:

@@ -149,6 +149,8 @@ def missing(ws: Any) -> Any:
 
 def _missing(ws: Any) -> tuple[Any, Any]:
     """(catalog.gaps, (conversation, ref) of what conversations name and what is no one item of the catalog)."""
+    from functools import partial
+
     import polars as pl
 
     from saferec_builder import catalog, store, tables
@@ -158,8 +160,11 @@ def _missing(ws: Any) -> tuple[Any, Any]:
     oracle, _ = catalog.risks(items, links, warnings, taxonomy(ws), ws.config.rule)
     conversations = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
     named = catalog.refs(conversations)
-    linked = catalog.link(named["ref"], links, catalog.index(items))
-    used, lost = catalog.uses(named, linked), named.filter(~pl.col("ref").is_in(list(linked)))
+    index = catalog.index(items)
+    linked = catalog.link(named["ref"], links, index)
+    said = catalog.said(conversations, partial(catalog.mentions, index=index))
+    used = pl.concat([catalog.uses(named, linked), said]).unique(maintain_order=True)
+    lost = named.filter(~pl.col("ref").is_in(list(linked)))
     unit = ("kind", "subject", "trait")
     labels = tables.last(store.read(ws, tables.LABELS), *unit)
     proposals = tables.last(store.read(ws, tables.PROPOSALS), *unit).join(labels, list(unit), how="anti")
