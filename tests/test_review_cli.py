@@ -354,6 +354,9 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
         (("pull", "--tool", "files", "nowhere.csv"), "no such file"),
         (("pull", "--tool", "files", Path(__file__).parent), "no .csv file in this folder"),
         (("push", "--tool", "argilla", *TWO, "--url", "http://[", "--token", "t"), "this is no address"),
+        (("push", *TWO, "--to", "sheets"), "--to sheets: label-studio reads and writes no files: say --tool files"),
+        (("pull", "review/ann.csv"), "review/ann.csv: label-studio reads and writes no files: say --tool files"),
+        (("push", "--tool", "files", *TWO, "--url", "https://labels.example.org"), "--url is a server's"),
     ],
 )
 def test_a_mistake_is_one_line(ws, cli, words, says):

@@ -56,7 +56,7 @@ def push(
     """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
     from saferec_builder import store
 
-    _check_tool(tool)
+    _check_tool(tool, url, f"--to {to}" if to else "")
     who = handing.People(tuple(reviewer or ()), adjudicator)
     wish = handing.Wish(audit, everything, band, gold, decoys, recheck, budget, minutes)
     with store.alone(store.open_workspace(folder), "review push"):
@@ -64,11 +64,16 @@ def push(
     say(counts, as_json, "tasks")
 
 
-def _check_tool(tool: str) -> None:
+def _check_tool(tool: str, url: str | None, files: str) -> None:
+    """`files` is what the command names of files: a server would pass it over, as files would a server's address."""
     from saferec_builder.errors import UsageError
 
     if tool not in TOOLS:
         raise UsageError(f"--tool {tool}: there is no such review tool: wanted one of {', '.join(TOOLS)}")
+    if tool != "files" and files:
+        raise UsageError(f"{files}: {tool} reads and writes no files: say --tool files, or leave this out")
+    if tool == "files" and url:
+        raise UsageError("--url is a server's: leave it out, or say --tool label-studio or argilla")
 
 
 @app.command()
@@ -86,7 +91,7 @@ def pull(
     from saferec_builder import store, tables
     from saferec_builder.cli import servers
 
-    _check_tool(tool)
+    _check_tool(tool, url, str(paths[0]) if paths else "")
     files = _files(paths or []) if tool == "files" else []
     with people.ordered(store.open_workspace(folder)):
         desk = gather(folder)

@@ -50,7 +50,9 @@ def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> A
         return label_studio.Server(url, token)
     facts = managed.state(home(ws))
     if facts is None:
-        raise UsageError("there is no review server yet: run `saferec-build review up`, or give --url and --token")
+        raise UsageError(
+            "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool files"
+        )
     return label_studio.Server(facts["url"], facts["token"])
 
 
