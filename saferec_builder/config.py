@@ -4,7 +4,7 @@ import re
 import tomllib
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -177,10 +177,22 @@ def read(folder: Path) -> Config:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        # what stands under an unknown name, or is the address of a database, may hold a password
-        secret = first["type"] == "extra_forbidden" or first["loc"][0] == "store"
+        # what stands under an unknown name, or is the address of a database, may hold a password: it is not told
+        if first["type"] == "extra_forbidden":
+            names = ", ".join(_names(first["loc"][:-1]))
+            raise UsageError(f"{path}: {where}: nothing here has this name: wanted one of {names}") from None
+        secret = first["loc"][0] == "store"
         found = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
+
+
+def _names(section: tuple[int | str, ...]) -> list[str]:
+    """What may stand in a section; in a table of the user's names, what may stand under each."""
+    kind: Any = Config
+    for part in section:
+        named = isinstance(kind, type) and issubclass(kind, BaseModel)
+        kind = kind.model_fields[str(part)].annotation if named else get_args(kind)[1]
+    return list(kind.model_fields)
 
 
 TEMPLATE = """\

@@ -329,7 +329,9 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
     ("line", "found"),
     [
         ("[oracle]\nviolated_at = 7", "violated_at"),
-        ("[orcale]", "orcale"),
+        ("[orcale]", "orcale: nothing here has this name: wanted one of dataset, taxonomy, oracle, "),
+        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* wanted one of path$"),
+        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* wanted one of model, base_url, key_env, "),
         ("[dataset", "not a TOML file"),
         (
             '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',
