@@ -62,6 +62,16 @@ def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
                 parser().parse_args(said[3:])
 
 
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_the_catalog_comes_before_what_is_mined(page: Path) -> None:
+    """Its titles are no names then; README had it the other way round."""
+    for block in blocks(page):
+        steps = [" ".join(words(line)[1:3]) for line in block.commands if line.startswith("saferec-build ")]
+        added = [n for n, step in enumerate(steps) if step == "catalog add"]
+        mined = [n for n, step in enumerate(steps) if step.startswith("mine ")]
+        assert not added or not mined or max(added) < min(mined), f"{page}: {block}"
+
+
 def test_every_page_that_is_not_run_says_why() -> None:
     for page in pages():
         for block in blocks(page):

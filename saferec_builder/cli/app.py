@@ -32,7 +32,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
     """Make personal-safety datasets for conversational recommenders.
 
-    init -> mine -> catalog -> propose -> review -> adjudicate -> release -> publish
+    init -> catalog -> mine -> propose -> review -> adjudicate -> release -> publish
     """
     if version:
         typer.echo(f"saferec-build {__version__}")

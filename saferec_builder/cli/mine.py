@@ -60,7 +60,8 @@ def mine(
     saferec   the official columns               mine saferec train.jsonl
     hf        a dataset of the Hub or a folder   mine hf NS/NAME --column messages=dialog
 
-    Add the catalog before mining Reddit: items are found in the texts. removals.csv in the workspace is honoured.
+    Add the catalog first: its titles stay where they look like names, and in Reddit's texts items are found by them.
+    removals.csv in the workspace is honoured.
     """
     from saferec_builder import store
 
