@@ -219,6 +219,11 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     assert rows["source"].unique().to_list() == ["hf:chats"]  # no folder of this machine
     wrong = cli("mine", "hf", tmp_path / "chats", "-C", workspace.root)
     assert wrong.code == 1 and "no column 'messages'" in wrong.err and "--column" in wrong.err
+    typed = ("--column", "messages=dialog", "--column", "user=whom", "-C", workspace.root)  # a slip: nobody had a name
+    wrong = cli("mine", "hf", tmp_path / "chats", *typed)
+    assert wrong.code == 1 and "no column 'whom', found dialog, n, who: " in wrong.err and "user=NAME" in wrong.err
+    wrong = cli("mine", "messages", tmp_path / "chats", *typed)
+    assert wrong.code == 1 and "--column is for `mine hf`" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,11 @@ def mine(
     removals.csv in the workspace is honoured.
     """
     from saferec_builder import store
+    from saferec_builder.errors import UsageError
 
     ws = store.open_workspace(folder)
+    if column and source is not Source.hf:
+        raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
     how = {"engine": engine.value, "workers": workers, "address": ray_address}
     parts, figures = (
         _reddit(ws, paths, how) if source is Source.reddit else _files(ws, source, paths, column or [], split)

@@ -22,7 +22,7 @@ _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
 def read(name: str, columns: dict[str, str], split: str) -> Read:
     """Conversations of a dataset as the library `datasets` opens it: a folder saved by it, files, or an id."""
     known_as = Path(name).name if Path(name).exists() else name  # no folder of this machine in a table
-    return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, columns.get("messages", "messages")), columns)
+    return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, columns), columns)
 
 
 def of_rows(dataset: str, rows: Iterable[dict[str, Any]], columns: dict[str, str]) -> Read:
@@ -81,7 +81,7 @@ def _kind(path: Path) -> str:
     return _KINDS[path.suffix]
 
 
-def _rows(name: str, split: str, wanted: str) -> Iterator[dict[str, Any]]:
+def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
     try:
         import datasets
     except ImportError:
@@ -98,9 +98,10 @@ def _rows(name: str, split: str, wanted: str) -> Iterator[dict[str, Any]]:
     except (ValueError, OSError, KeyError, ImportError, StopIteration, datasets.exceptions.DatasetsError) as fault:
         why = sources.readable(str(fault)) or "no rows in it"  # of an empty file it says nothing
         raise SourceError(f"mine hf {name}: datasets cannot open it: {why}") from None
-    if wanted not in found.column_names:
-        raise UsageError(
-            f"mine hf {name}: no column {wanted!r}, found {', '.join(found.column_names)}: say which one holds the"
-            " messages with --column messages=NAME"
-        )
+    for ours, theirs in ({"messages": "messages"} | columns).items():
+        if theirs not in found.column_names:
+            raise UsageError(
+                f"mine hf {name}: no column {theirs!r}, found {', '.join(found.column_names)}: say which one holds the"
+                f" {ours} with --column {ours}=NAME"
+            )
     yield from found
