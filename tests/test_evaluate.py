@@ -166,6 +166,7 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
             '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
             "p.jsonl:2: 2 of its items without",
         ),
+        ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: wanted \"id\", .* found .'conversation', 'text'"),
         ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
     ],
 )

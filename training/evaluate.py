@@ -148,7 +148,9 @@ def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Pred
     problems: Counter[str] = Counter()
     strange = 0
     for where, row in jsonl(path):
-        name = str(row.get("id"))
+        if "id" not in row:
+            raise TrainingError(f'{where}: wanted "id", the conversation of the release, found {list(row)}')
+        name = str(row["id"])
         if name not in domains:
             strange += 1
             continue
