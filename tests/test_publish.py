@@ -221,3 +221,8 @@ def test_a_folder_that_is_no_release(tmp_path, cli):
     assert "is no release" in cli("verify", tmp_path).err
     assert "is no release" in cli("verify", tmp_path / "gone").err
     assert "NAMESPACE/NAME@1.0.0 of the Hub" in cli("verify", "ann/safe").err  # without a version
+
+
+def test_where_there_is_no_release_nothing_can_be_withdrawn(workspace, cli):
+    told = cli("withdraw", "1.0.0", "--reason", "x", "-C", workspace.root).err
+    assert told.endswith("no release '1.0.0'; there are none\n"), told  # it ended with "there are "

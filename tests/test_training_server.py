@@ -109,7 +109,7 @@ def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: 
     with open(path, "a") as file:
         file.write('{"id": "u8", "te')  # killed while it wrote
     model.replies = [500] * 5
-    with pytest.raises(TrainingError, match="answered 500 5 times: what came is kept"):
+    with pytest.raises(TrainingError, match="answered 500 5 times: .* what came is kept"):
         server.ask(model.url, "m", rows, 4, path, waits.append)
     server.ask(model.url, "m", rows, 4, path, waits.append)
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["u7", "u8"]
@@ -119,7 +119,7 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
     model.replies = [401, 401]
     with pytest.raises(TrainingError, match="refused with 401"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
-    with pytest.raises(TrainingError, match="gave nothing usable"):
+    with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
         server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
     with pytest.raises(TrainingError, match="begins with http"):
         server.ask("file:///etc/passwd", "m", rows[:1], 4, tmp_path / "c.jsonl")

@@ -154,7 +154,8 @@ def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: 
             why = f"answered {fault.code}"
         except (OSError, HTTPException, ValueError, RecursionError) as fault:
             why = f"gave nothing usable ({type(fault).__name__})"
-    raise TrainingError(f"{url}: the server {why} {TRIES} times: what came is kept, run it again")
+    next_ = "see whether it runs there; what came is kept, run it again"
+    raise TrainingError(f"{url}: the server {why} {TRIES} times: {next_}")
 
 
 def _said(fault: HTTPError) -> str:

@@ -37,7 +37,8 @@ def withdraw(
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if not hub and version not in write.versions(ws.releases):
-        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {', '.join(write.versions(ws.releases))}")
+        there = ", ".join(write.versions(ws.releases)) or "none"
+        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {there}")
     figures: dict[str, Any] = {"version": version, "reason": reason}
     if hub and name:  # first: it knows whether there is such a version, and a mark here has no way back
         from exports.withdraw import on_hub
