@@ -299,7 +299,7 @@ REVIEWS = Table(
         "note": (pl.String, "for the team; never released"),
         "seconds": (pl.Float64, "spent on the task, or null"),
         "tool": (pl.String, "files | label_studio | argilla | simulated"),
-        "guideline": (pl.String, "hash of the guideline that was shown"),
+        "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
         "taxonomy": (pl.String, "digest of the taxonomy"),
         "simulated": (pl.Boolean, "true: no person said this; such a release refuses --hub"),
         "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
