@@ -35,9 +35,9 @@ def demo(
     make(to, demo=True)
     truth = inputs.write(given, traits.load(), store.replacing, generated)
     line = _runner(to)
-    line("mine", "messages", given / "conversations.jsonl")
     line("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
     line("catalog", "add", "warnings", given / "warnings.csv")
+    line("mine", "messages", given / "conversations.jsonl")
     line("propose")
     line("propose", "--items")  # sixty items have no warnings: what their plots say goes to people too
     line("propose-score", "--gold", "demo")
