@@ -73,15 +73,17 @@ def _held(kind: Any, speaker: Speaker, shut: Callable[[Sequence[int]], Sequence[
             logits_to_keep: int,
             *_: Any,
             compute_entropy: bool = False,
+            compute_aux_loss: bool = False,  # of a mixture of experts: TRL adds how evenly they are used to the loss
             **__: Any,
-        ) -> tuple[Any, Any, None]:
+        ) -> tuple[Any, Any, Any]:
             kept = logits_to_keep + 1  # the token before the answer foretells its first
-            logits = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept).logits
-            logits = logits[:, :-1] / self.temperature
+            asked = {"output_router_logits": True} if compute_aux_loss else {}
+            out = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept, **asked)
+            logits = out.logits[:, :-1] / self.temperature
             prompts, there = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
             closed = [shut(ids[own].tolist()) for ids, own in zip(prompts, there, strict=True)]
             chosen, entropy = _logs(speaker, closed, input_ids[:, -logits_to_keep:], logits)
-            return chosen, entropy if compute_entropy else None, None
+            return chosen, entropy if compute_entropy else None, out.aux_loss if compute_aux_loss else None
 
     return Held
 
