@@ -1,5 +1,7 @@
 """The GPU bench on its smallest shape, here on a CPU; the formula of MFU by hand. No figure of it is quoted."""
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -15,9 +17,80 @@ SMALL = "--steps 1 --batch 2 --length 16 --prompts 1 --generations 2 --prompt-le
 
 def test_the_formula_by_hand() -> None:
     # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
-    # frozen: 4*10 + 240 + 4*8*100 = 40 + 240 + 3200; attention has no weights, so nothing of it is spared
+    # frozen: 4*10 + 240 + 6*8*100 = 40 + 240 + 4800; attention has no weights, so nothing of it is spared
     parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
-    assert bench_gpu.flops(parts, 5, 6) == 5100 and bench_gpu.flops(parts, 5, 4) == 3480
+    assert bench_gpu.flops(parts, 5, 6, 6) == 5100 and bench_gpu.flops(parts, 5, 4, 6) == 5080
+
+
+def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # frozen, for 32 tokens of d 32 and V 2000: logits, the same again on the way back, the gradient of what came in
+    from torch.utils import _python_dispatch as dispatch
+    from trl import SFTTrainer  # type: ignore[attr-defined]
+
+    seen: list[str] = []
+
+    class Watch(dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.overloadpacket.__name__ in {"mm", "addmm", "addmm_"}:
+                two = [tuple(part.shape) for part in args[-2:]]
+                seen.extend(["head"] if max(map(max, two)) == 2000 else [])
+            return func(*args, **(kwargs or {}))
+
+    step = SFTTrainer.training_step
+
+    def watched(self: Any, *given: Any, **named: Any) -> Any:
+        seen.clear()
+        with Watch():
+            return step(self, *given, **named)
+
+    monkeypatch.setattr(SFTTrainer, "training_step", watched)
+    bench_gpu.main(["--shape", "tiny", "--lora", "2", "--parts", "sft", *SMALL])
+    assert len(seen) * 2 == 6
+
+
+def test_a_card_for_pcie_has_a_peak_of_its_own() -> None:
+    named = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H100 PCIe": 756e12, "Some chip": None}
+    assert {name: bench_gpu.peak_of(name) for name in named} == named
+
+
+def test_weights_that_are_trained_themselves_are_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # as in the commands (line.py); the bench took bf16 for both
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert (bench_gpu.dtype(16), bench_gpu.dtype(0)) == (torch.bfloat16, torch.float32)
+
+
+def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only stands still between what is counted here."""
+    now = {"s": 0.0}
+    monkeypatch.setattr(bench_gpu, "_now", lambda: now["s"])
+
+    def takes(seconds: float, kind: Any, name: str) -> None:
+        done = getattr(kind, name)
+
+        def longer(*given: Any, **named: Any) -> Any:
+            now["s"] += seconds
+            return done(*given, **named)
+
+        monkeypatch.setattr(kind, name, longer)
+
+    from training import rollouts
+
+    takes(1, torch.optim.AdamW, "step")
+    takes(10, rollouts, "written")
+    takes(100, transformers_trainer(), "training_step")
+    four = ["--set", "gradient_accumulation_steps=4"]
+    found = bench_gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])
+    # four passes of 100 and the optimizer's 1; before them one rollout of 4 * 2 answers of 12 tokens for all
+    assert found["sft"]["seconds_per_step"] == 401 and found["sft"]["tokens_per_second"] == 4 * 2 * 16 / 401
+    gdpo = found["gdpo"]
+    assert (gdpo["step_seconds"], gdpo["rollout_seconds"], gdpo["update_seconds"]) == (411, 10, 401)
+    assert gdpo["rollout_tokens_per_second"] == 4 * 2 * 12 / 10
+
+
+def transformers_trainer() -> Any:
+    from transformers import Trainer
+
+    return Trainer
 
 
 def test_the_memory_of_gdpo_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +144,5 @@ def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
 
     with pytest.raises(TrainingError, match="no_such"):
         bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
+    with pytest.raises(TrainingError, match="wanted --steps: the figures are counted by it"):
+        bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])

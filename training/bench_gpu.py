@@ -3,12 +3,13 @@
 Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
 machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
 update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`: how many times as long).
-Rewards read real lists from text, so that their share is what it would be.
+Rewards read real lists from text, so that their share is what it would be. A step ends with the optimizer's. Where its
+answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_steps=8 makes a step of 16 prompts too.
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
-the square), d width, V vocabulary. With LoRA the frozen weights, N and the LM head's, need no gradient of their own:
-`mfu_done` has 4 N and 4 d V and counts what was really computed.
+the square), d width, V vocabulary. `mfu_done` counts what was really computed: TRL keeps no logits and works them out a
+second time on the way back, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V.
 """
 
 import argparse
@@ -52,7 +53,18 @@ SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in
         "tie_word_embeddings": True,
     },
 }
-PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "4090": 165e12}  # dense bf16, per second
+# dense bf16, per second; what stands first in a chip's name counts: cards for PCIe do less than their namesakes
+PEAKS = {"H200 NVL": 835e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H200": 989e12, "H100": 989e12}
+PEAKS |= {"A100": 312e12, "L40S": 362e12, "4090": 165e12}
+# what the options of this bench say, and its figures rest on
+OPTIONS = {
+    "per_device_train_batch_size": "--batch, or --prompts and --generations",
+    "num_generations": "--generations",
+    "max_completion_length": "--answer-length",
+    "max_length": "--length",
+    "max_steps": "--steps",
+}
+WARM = 2  # steps before those that are timed
 ITEMS = 1000  # of the invented catalogue that rewards look titles up in
 K = 10
 
@@ -63,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
 
     on_gpu = torch.cuda.is_available()
     machine = torch.cuda.get_device_name() if on_gpu else "CPU"
-    peak = given.peak or next((v for name, v in PEAKS.items() if name in machine), None)
+    peak = given.peak or peak_of(machine)
     made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
     if "sft" in given.parts:
         made["sft"] = sft(given, peak)
@@ -72,6 +84,10 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         made["gdpo"] = gdpo(given)
     print(json.dumps(made))
     return made
+
+
+def peak_of(machine: str) -> float | None:
+    return next((peak for name, peak in PEAKS.items() if name in machine), None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,31 +115,27 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
-    rows = (2 + given.steps) * given.batch
+    args = _config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length)
+    rows = (WARM + given.steps) * given.batch * args.gradient_accumulation_steps
     ids = [[5 + (7 * n + m) % 1000 for m in range(given.length)] for n in range(rows)]
     clock = Clock()
-
-    class Timed(SFTTrainer):
-        def training_step(self, *args: Any, **named: Any) -> Any:
-            with clock("step"):
-                return super().training_step(*args, **named)  # type: ignore[no-untyped-call]
-
-    model = weights(given.shape)
+    model = weights(given.shape, given.lora)
     parts = sizes(model)
-    trainer = Timed(
+    trainer = SFTTrainer(
         model=model,
-        args=_config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length),
+        args=args,
         train_dataset=Dataset.from_dict({"input_ids": ids, "completion_mask": [[1] * given.length] * rows}),
         processing_class=tokenizer(),
         peft_config=_lora(given.lora),
+        callbacks=[_steps(clock)],
     )
     trainer.train()
     took = clock.of("step", given.steps)
-    speed = given.batch * given.length / took
+    speed = given.batch * args.gradient_accumulation_steps * given.length / took
     found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": _memory()}
     if peak:
-        found["mfu"] = speed * flops(parts, given.length, 6) / peak
-        found["mfu_done"] = speed * flops(parts, given.length, 4 if given.lora else 6) / peak
+        found["mfu"] = speed * flops(parts, given.length, 6, 6) / peak
+        found["mfu_done"] = speed * flops(parts, given.length, *((4, 6) if given.lora else (6, 8))) / peak
     return found
 
 
@@ -137,7 +149,6 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     from training.generate import Speaker
 
     clock = Clock()
-    rows = [_row(n, given.prompt_length) for n in range(given.prompts * (2 + given.steps))]
     args = _config(
         GRPOConfig,
         given,
@@ -149,7 +160,9 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         loss_type="grpo",
         cache_implementation="static" if torch.cuda.is_available() else None,
     )
-    speaker = Speaker(weights(given.shape), tokenizer(), None)
+    passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
+    rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
+    speaker = Speaker(weights(given.shape, given.lora), tokenizer(), None)
 
     class Timed(rollouts.trainer(speaker, rows, args)):  # type: ignore[misc]
         def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
@@ -162,10 +175,6 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
             with clock("reward"):
                 return super()._calculate_rewards(*asked)
 
-        def training_step(self, *asked: Any, **named: Any) -> Any:
-            with clock("step"):
-                return super().training_step(*asked, **named)
-
     trainer = Timed(
         model=speaker.model,
         args=args,
@@ -173,6 +182,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         processing_class=speaker.tokenizer,
         peft_config=_lora(given.lora),
         reward_funcs=_rewards(),
+        callbacks=[_steps(clock)],
     )
     trainer.generation_config.cache_implementation = trainer.generation_kwargs["cache_implementation"] = None
     trainer.train()
@@ -181,8 +191,9 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     found["step"] -= default
     found["update"] = found["step"] - found["rollout"] - found["reward"]
     shares = {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
+    answers = args.generation_batch_size * clock.often("rollout", given.steps)
     drawn = {
-        "rollout_tokens_per_second": given.prompts * given.generations * given.answer_length / found["rollout"],
+        "rollout_tokens_per_second": answers * given.answer_length / found["rollout"],
         "default_rollout_seconds": default,
         "rollout_ratio": default / found["rollout"],
     }
@@ -199,12 +210,35 @@ class Clock:
     def __call__(self, name: str) -> Iterator[None]:
         start = _now()
         yield
+        self.add(name, start)
+
+    def add(self, name: str, start: float) -> None:
         self.spans.setdefault(name, []).append(_now() - start)
 
     def of(self, name: str, steps: int) -> float:
-        """Mean of the last `steps` spans: what comes before warms up."""
-        last = self.spans[name][-steps:]
-        return sum(last) / len(last)
+        """Seconds a step over the last `steps` of a training: what comes before warms up."""
+        return sum(self.spans[name][-self._last(name, steps) :]) / steps
+
+    def often(self, name: str, steps: int) -> float:
+        """Spans a step: a rollout may be used for several, and a step have several passes."""
+        return self._last(name, steps) / steps
+
+    def _last(self, name: str, steps: int) -> int:
+        return max(1, round(len(self.spans[name]) * steps / (WARM + steps)))
+
+
+def _steps(clock: Clock) -> Any:
+    """Whole steps: every pass of one, and the optimizer's work."""
+    from transformers import TrainerCallback
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            self.start = _now()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.add("step", self.start)
+
+    return Steps()
 
 
 def _now() -> float:
@@ -234,8 +268,15 @@ def _forget() -> None:
 # --- models and data --------------------------------------------------------------------------------------------------
 
 
-def weights(shape: str) -> Any:
-    """A model of this shape with random weights; in bf16 where there is a GPU."""
+def dtype(lora: int) -> Any:
+    """Of the weights, as the commands load a checkpoint in bf16 on a GPU: what is trained itself is float32."""
+    import torch
+
+    return torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
+
+
+def weights(shape: str, lora: int) -> Any:
+    """A model of this shape with random weights, for an adapter of this rank; 0: all of them are trained."""
     import torch
     import transformers
 
@@ -244,10 +285,8 @@ def weights(shape: str) -> Any:
         **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
     )
     made.bos_token_id = None
-    on_gpu = torch.cuda.is_available()
-    with torch.device("cuda" if on_gpu else "cpu"):
-        kind = torch.bfloat16 if on_gpu else torch.float32
-        return transformers.AutoModelForCausalLM.from_config(made, dtype=kind)  # type: ignore[no-untyped-call]
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        return transformers.AutoModelForCausalLM.from_config(made, dtype=dtype(lora))  # type: ignore[no-untyped-call]
 
 
 def sizes(model: Any) -> dict[str, int]:
@@ -266,9 +305,10 @@ def sizes(model: Any) -> dict[str, int]:
     }
 
 
-def flops(parts: dict[str, int], length: int, factor: int) -> float:
-    """FLOPs of training on one token; factor 6, or 4 where N and the LM head are frozen."""
-    return float(factor * (parts["N"] + parts["d"] * parts["V"]) + 6 * parts["L"] * parts["h"] * length)
+def flops(parts: dict[str, int], length: int, weights: int, head: int) -> float:
+    """FLOPs of training on one token; weights, head: how often each of N and of the LM head counts."""
+    whole = weights * parts["N"] + head * parts["d"] * parts["V"] + 6 * parts["L"] * parts["h"] * length
+    return float(whole)
 
 
 def tokenizer() -> Any:
@@ -330,10 +370,11 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
     """A TRL configuration for a run of which nothing is kept."""
     import torch
 
+    from saferec_builder.errors import TrainingError
     from training import settings
 
     on_gpu = torch.cuda.is_available()
-    fixed |= {"max_steps": 2 + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
+    fixed |= {"max_steps": WARM + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
     fixed |= {"save_strategy": "no", "report_to": "none", "bf16": on_gpu, "use_cpu": not on_gpu}
     fixed |= {"gradient_checkpointing": False, "dataloader_pin_memory": on_gpu}
     import tempfile
@@ -341,6 +382,9 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
 
     changed = {"saferec": {}, **fixed}
     for change in given.set:
+        name = change.partition("=")[0].strip()
+        if name in OPTIONS:
+            raise TrainingError(f"--set {change}: wanted {OPTIONS[name]}: the figures are counted by it")
         settings.change(changed, change)
     return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "bench_gpu", 0)
 
