@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
     "MistralConfig": ({"sliding_window": 4}, True, False),
     "Gemma3TextConfig": (MIXED, True, False),
     "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False, False),  # a state that no token owns
+    "RwkvConfig": ({"attention_hidden_size": 32}, False, False),  # a state, and no word of it in its configuration
 }
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
 WHICH = [0, 1, 0, 1, 1, 0]
@@ -176,6 +177,11 @@ def test_who_draws_otherwise_is_left_to_trl(chat: Path) -> None:
 
     speaker = generate.load(str(chat))
     given = {"use_vllm": False, "use_transformers_continuous_batching": False, "cache_implementation": None}
-    for name, value in {"use_vllm": True, "cache_implementation": "offloaded"}.items():
+    given |= {"generation_kwargs": None}
+    others = [("use_vllm", True), ("cache_implementation", "offloaded")]
+    # beams had no rows in our cache (a traceback); without a cache other tokens were drawn; the third was passed over
+    for kwargs in ({"num_beams": 2}, {"use_cache": False}, {"cache_implementation": "offloaded"}):
+        others.append(("generation_kwargs", kwargs))
+    for name, value in others:
         assert rollouts.trainer(speaker, [], SimpleNamespace(**given | {name: value})) is GRPOTrainer
     assert rollouts.trainer(speaker, [], SimpleNamespace(**given)) is not GRPOTrainer

@@ -37,7 +37,7 @@ def arguments(
     place = [number.setdefault(tuple(prompt), len(number)) for prompt in prompts]
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     kinds = {DynamicLayer} if room else {DynamicLayer, DynamicSlidingWindowLayer}
-    known = {type(layer) for layer in cache.layers} <= kinds
+    known = model._supports_default_dynamic_cache() and {type(layer) for layer in cache.layers} <= kinds
     wanted = room is not None or len(number) < len(prompts)
     if known and wanted and min(map(len, prompts)) > 1:  # the last token is left for the answer to begin with
         return {"past_key_values": _read(model, cache, place, padded, attention, room)} | OWN

@@ -14,21 +14,23 @@ from training.generate import Speaker, draw, prompt_tokens, written
 from training.prefill import Room
 
 CACHES = (None, "static")  # values of cache_implementation that rollouts here know
+# generation_kwargs that want another cache, or more rows in it than there are prompts
+THEIRS = {"cache_implementation", "use_cache", "num_beams", "num_return_sequences"}
 
 
 def trainer(speaker: Speaker, table: Sequence[Row], args: Any) -> type:
     """The trainer for the rows of `table` (training/gdpo.py's COLUMNS) and these arguments of trl.GRPOConfig.
 
     With cache_implementation `static` its cache keeps size and place, and transformers compiles the step that draws a
-    token where there is a GPU. Who draws with vLLM, continuous batching or another cache is left to TRL.
+    token where there is a GPU. Who draws with vLLM, continuous batching, beams or another cache is left to TRL.
     """
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     room = _room(speaker, table, args)
     if speaker.held:
         return _held(GRPOTrainer, speaker, _shut(speaker, table), room)
-    elsewhere = args.use_vllm or args.use_transformers_continuous_batching
-    return GRPOTrainer if elsewhere or args.cache_implementation not in CACHES else _free(GRPOTrainer, speaker, room)
+    elsewhere = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation not in CACHES
+    return GRPOTrainer if elsewhere or THEIRS & set(args.generation_kwargs or {}) else _free(GRPOTrainer, speaker, room)
 
 
 def _room(speaker: Speaker, table: Sequence[Row], args: Any) -> Room | None:
