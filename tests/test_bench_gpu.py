@@ -29,7 +29,7 @@ def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytes
 
     seen: list[str] = []
 
-    class Watch(dispatch.TorchDispatchMode):
+    class Watch(dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func.overloadpacket.__name__ in {"mm", "addmm", "addmm_"}:
                 two = [tuple(part.shape) for part in args[-2:]]
@@ -40,8 +40,8 @@ def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytes
 
     def watched(self: Any, *given: Any, **named: Any) -> Any:
         seen.clear()
-        with Watch():
-            return step(self, *given, **named)
+        with Watch():  # type: ignore[no-untyped-call]
+            return step(self, *given, **named)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(SFTTrainer, "training_step", watched)
     bench_gpu.main(["--shape", "tiny", "--lora", "2", "--parts", "sft", *SMALL])

@@ -147,18 +147,21 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
     from transformers import MixtralConfig, MixtralForCausalLM
 
     release, speaker = held(world)
-    facts = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    facts: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     facts |= {"vocab_size": speaker.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
     torch.manual_seed(0)
     model = MixtralForCausalLM(MixtralConfig(**facts))
     model.generation_config.eos_token_id = speaker.tokenizer.eos_token_id
     fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=1", "logging_steps=1", "saferec.checks=1"]
     found, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
-    done = gdpo.train(
-        replace(speaker, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0}
-    )
+    done = gdpo.train(replace(speaker, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
     assert done["steps"] == 1
-    # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used alike, more where not (arXiv 2101.03961)
+    # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used alike, else more (arXiv 2101.03961)
     assert 2 - 1e-3 <= done["log"][0]["aux_loss"] <= 4
 
 
