@@ -143,7 +143,7 @@ def run(start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
     ]
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
-    speaker = generate.load(str(start / "sft"))
+    speaker = generate.load(str(start / "sft"), masked=found["saferec"]["mask"])
     caught["done"] = gdpo.train(speaker, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
     return caught
 
@@ -189,6 +189,19 @@ def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
     fixed = weights_of(run(start, monkeypatch, tmp_path / "fixed", "cache_implementation=static"))
     assert len(moved) == 2 and moved[0] is moved[1]  # a rollout each, in one place: graphs on a GPU hold addresses
     assert all(torch.allclose(plain[name], fixed[name], atol=1e-5) for name in plain)
+
+
+@pytest.mark.training
+def test_an_adapter_with_rows_of_items_learns_without_masks_too(
+    start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # TRL asks the head for its bias, and peft's wrapper of a head whose rows are trained did not know of any
+    free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
+    # what an untrained model writes freely names no item, and would be worth the same each time
+    worth = lambda completion_ids, **_: [float(sum(ids) % 7) for ids in completion_ids]  # noqa: E731
+    monkeypatch.setattr(rewards, "functions", lambda *_: [worth])
+    done = run(start, monkeypatch, tmp_path, *free)["done"]
+    assert done["steps"] == 2 and max(line.get("grad_norm", 0) for line in done["log"]) > 0
 
 
 @pytest.mark.training

@@ -46,6 +46,12 @@ def _free(kind: Any, speaker: Speaker, room: Room | None) -> type:
     """Drawn as TRL draws, token for token, where a process has all the weights."""
 
     class Free(kind):  # type: ignore[misc]
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            head = self.model.get_output_embeddings()
+            if not hasattr(head, "bias"):  # peft's wrapper of a head whose rows are trained does not hand it on
+                head.bias = head.original_module.bias if hasattr(head.original_module, "bias") else None
+
         def _generate_single_turn(self, prompt_ids: Any, *given: Any, **named: Any) -> Any:
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
                 return super()._generate_single_turn(prompt_ids, *given, **named)
