@@ -1,6 +1,7 @@
 """Review tools, one per file, with the same verbs in each; and the one page that every reviewer reads."""
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,13 @@ GUIDELINES = Path(__file__).with_name("guidelines.md")
 def guideline() -> str:
     """Names the page as it stands: stamped on every review, so that one can tell what its reviewer had read."""
     return hashlib.blake2b(GUIDELINES.read_bytes(), digest_size=8).hexdigest()
+
+
+def on_a_server() -> str:
+    """The page, in Markdown, without what it says of files."""
+    return re.sub(
+        r"^## In a file\n.*?(?=^## )", "", GUIDELINES.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
 
 
 _PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from annotation import GUIDELINES, failures, sync
+from annotation import failures, on_a_server, sync
 from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, list_of, points, text_of, units16, whole
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
@@ -245,7 +245,7 @@ class Server:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
-        page, name = GUIDELINES.read_text(encoding="utf-8"), "saferec-" + place.split("-")[-1]
+        page, name = on_a_server(), "saferec-" + place.split("-")[-1]
         asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
         with self._asked("make a data set") as api:
             room = api.workspaces.create(WorkspaceModel(name=place))

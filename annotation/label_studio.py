@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotation import failures, sync
+from annotation import failures, on_a_server, sync
 from annotation.sheets import Said, Sheet, Span, list_of, points, text_of, units16, whole
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
@@ -197,6 +197,15 @@ def _bare(text: str) -> str:
 # ---- the server
 
 
+def instructions() -> str:
+    """The guidelines as the page that Label Studio shows before the first task, and behind a button later."""
+    from markdown_it import MarkdownIt
+
+    page: str = MarkdownIt().render(on_a_server()).strip()  # as the server keeps it
+    # nor does it keep a style, and its own has neither bullets nor room above a heading
+    return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
+
+
 def needed() -> None:
     """Raises where the library is not installed."""
     try:
@@ -282,15 +291,21 @@ class Server:
                 maximum_annotations=1,
                 show_collab_predictions=True,
                 enable_empty_annotation=True,
+                expert_instruction=instructions(),
+                show_instruction=True,
             )
         self._given(made.id)
         return _project(made)
 
     def mend(self, project: sync.Project, config: str) -> None:
-        """Puts our interface there where somebody edited it, or the taxonomy changed."""
-        if str(project.setup or "").strip() != config.strip():
+        """Puts our interface and guidelines there where somebody edited them, or the taxonomy or they changed."""
+        shown, read = project.setup or ("", "")
+        if str(shown).strip() != config.strip():
             with self._asked(f"put the interface of project {project.id} back") as client:
                 client.projects.update(project.id, label_config=config)
+        if read != instructions():
+            with self._asked(f"put the guidelines of project {project.id} right") as client:
+                client.projects.update(project.id, expert_instruction=instructions(), show_instruction=True)
 
     def count(self, project: int) -> int:
         with self._asked(f"count the tasks of project {project}") as client:
@@ -328,7 +343,7 @@ class Server:
 
 def _project(found: Any) -> sync.Project:
     place = str(found.description or "").split("\n")[0]
-    return sync.Project(int(found.id), str(found.title), place, found.label_config)
+    return sync.Project(int(found.id), str(found.title), place, (found.label_config, found.expert_instruction))
 
 
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:

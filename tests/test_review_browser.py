@@ -131,6 +131,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert page.locator("input[name='gore']").first.is_checked()
     regions = page.locator(".lsf-outliner-item__title, .lsf-outliner-item").all_inner_texts()
     assert any("gore" in text and "blood" in text for text in regions), regions
+    page.get_by_role("button", name="Instructions").wait_for()
     page.screenshot(path=SCREENS / "label-studio-task.png")
     page.locator(".lsf-label__text", has_text="needles").first.click()
     drag(page, "[class^=dialoguetext]", WORDS)
@@ -147,6 +148,14 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert got["needles"] == ("present", [WORDS], None)
     assert got["*"][0] == "absent"
     assert store.read(ws, tables.REVIEWS)["seconds"].drop_nulls().len()
+
+
+def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
+    assert cli("review", "push", "--reviewer", "ann", "--audit", 0, "-C", ws.root).code == 0
+    log_in(page, studio, "ann")
+    page.goto(f"{studio.facts['url']}/projects/{studio.project('ann').id}/data?labeling=1")
+    page.get_by_text("No quota is worth a bad night.").wait_for()
+    assert page.get_by_text("The last row").count() == 0  # of a file, which this is not
 
 
 def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import managed, sync
+from annotation import label_studio, managed, sync
 from annotation.failures import Broken, Unsure
 from saferec_builder import store, tables
 from saferec_builder.errors import ReviewError
@@ -167,8 +167,8 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
     assert cli(*push).code == 0
     project = tool.project("ann")
-    config = project.setup.replace('value="needles"', 'value="nedles"')
-    tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config})
+    config = project.setup[0].replace('value="needles"', 'value="nedles"')
+    tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config, "expert_instruction": "quick!"})
     tasks = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
 
     def say(who: str, subject: str, result: list[dict[str, Any]], **more: Any) -> None:
@@ -194,4 +194,5 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     last = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1"), "trait")
     assert dict(last.select("trait", "verdict").iter_rows())["gore"] == "present"
     assert cli(*push).code == 0
-    assert "nedles" not in tool.project("ann").setup
+    shown, read = tool.project("ann").setup
+    assert "nedles" not in shown and read == label_studio.instructions()
