@@ -216,4 +216,4 @@ def test_a_misplaced_password_is_not_repeated(workspace: store.Workspace, cli: C
     for text in (f'[store]\npassword = "{PASSWORD}"', f'[propose.models.m]\nkey = "{PASSWORD}"'):
         (workspace.root / "saferec.toml").write_text(text)
         ran = cli("status", "-C", workspace.root)
-        assert ran.code == 1 and "not permitted" in ran.err and PASSWORD not in ran.err
+        assert ran.code == 1 and "nothing here has this name" in ran.err and PASSWORD not in ran.err
