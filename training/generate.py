@@ -139,9 +139,9 @@ def written(
     model.eval()
     with torch.no_grad():
         extra |= prefill.arguments(model, ids, padded, attention, extra["max_new_tokens"], room)
-        out = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
+        answers: list[list[int]] = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
     model.train(training)
-    return list(out)
+    return answers
 
 
 def _held(speaker: Speaker, shut: Sequence[Sequence[str]], width: int) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def arguments(
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     kinds = {DynamicLayer} if room else {DynamicLayer, DynamicSlidingWindowLayer}
     known = model._supports_default_dynamic_cache() and {type(layer) for layer in cache.layers} <= kinds
-    wanted = room is not None or len(number) < len(prompts)
-    if known and wanted and min(map(len, prompts)) > 1:  # the last token is left for the answer to begin with
+    # a prompt's last token is left for its answers to begin with
+    if known and (room or len(number) < len(prompts)) and min(map(len, prompts)) > 1:
         return {"past_key_values": _read(model, cache, place, padded, attention, room)} | OWN
     return {"cache_implementation": "static", "max_cache_len": room.tokens} if room else {}
 
@@ -52,8 +52,7 @@ def _read(model: Any, cache: Any, place: Sequence[int], padded: Any, attention: 
     # one token is drawn and forgotten: `generate` knows what a model wants beside its tokens
     settings = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, "num_beams": 1}
     settings |= {"max_new_tokens": 1, "min_new_tokens": None, "pad_token_id": 0, "disable_compile": True}
-    known = {"past_key_values": cache} | OWN
-    model.generate(padded[rows, :-1], attention_mask=attention[rows, :-1], **settings, **known)
+    model.generate(padded[rows, :-1], attention_mask=attention[rows, :-1], past_key_values=cache, **settings, **OWN)
     cache.batch_select_indices(torch.tensor(place, device=padded.device))
     return _moved(cache, room, model.config) if room else cache
 

@@ -32,7 +32,7 @@ class Step:
 
 def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
     """The proposers of `--proposer`, and whether they are a cascade: each reads what those before left in doubt."""
-    if wanted == "jury":
+    if jury := wanted == "jury":
         if not ws.config.propose.jury:
             raise UsageError(
                 '--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml'
@@ -40,13 +40,15 @@ def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tupl
         words, model = ws.config.propose.jury, None
     else:
         words = [word.strip() for word in wanted.split(",")]
-    if wanted != "jury" and len(words) > 1 and (model or base_url):
-        raise UsageError("--model and --base-url are for one proposer: name models as in --proposer rules,openai:small")
+        if len(words) > 1 and (model or base_url):
+            raise UsageError(
+                "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
+            )
     made = [_step(ws, word, model, base_url) for word in words]
     names = [step.name for step in made]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"--proposer {wanted}: {twice} stands twice: what is read is kept under the model's own name")
-    return made, wanted != "jury" and len(made) > 1
+    return made, not jury and len(made) > 1
 
 
 def _step(ws: Any, word: str, model: str | None, base_url: str | None) -> Step:
