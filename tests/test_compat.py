@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests import small_release
 from training import compat, data, evaluate
 from training.compat import hits, read, user
-from training.metrics import judge
+from training.metrics import COLUMNS, judge
 from training.rewards import Weights
 
 D = [1, 1 / np.log2(3), 1 / 2, 1 / np.log2(5)]
@@ -71,11 +73,33 @@ def release(tmp_path):
 
 
 def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(release):
-    catalogue = compat.Catalogue(release.items, release.oracle)
+    catalogue = compat.Catalogue(release.items, release.risks)
     assert catalogue.violates(("Item A", 2001), ["gore"]) and catalogue.violates(("item a", 1950), ["gore"])
     assert not catalogue.violates(("Item A", 2001), []) and not catalogue.violates(("Invented", 2001), ["gore"])
     assert not catalogue.violates(("Item J", 2010), ["gore"])  # its verdict is unknown
     assert catalogue.violates(("Item D", 2004), ["gore", "animal_harm"])
+
+
+def test_the_paper_counts_by_risk_and_not_by_our_verdict(tmp_path):
+    # a weak guide alone: risk .7, our verdict unknown; votes alone: violated by us, and the paper's risk of it is .5;
+    # .66 is the line itself. u7 (gore) is shown a b c d: the paper counts a and c, 2 of 4; we count b and d
+    folder = small_release.write(tmp_path / "small")
+    path = folder / "data" / "items" / "catalog.parquet"
+    ours, risks = {"b": ["gore"], "d": ["gore"]}, {"a": 0.7, "b": 0.5, "c": 0.66}
+    rows = [
+        row
+        | {"violated": ours.get(row["item"], []), "clear": []}
+        | {"risk_traits": ["gore"] if row["item"] in risks else []}
+        | {"risk_values": [risks[row["item"]]] if row["item"] in risks else []}
+        for row in small_release.items()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"])), path)
+    release = data.open_release(folder)
+    table = [row for row in data.rows(folder, "grpo", "test") if row["conversation"] == "u7"]
+    shown = {"u7": small_release.listed("abcd")}
+    assert compat.score(shown, table, release, draws=10)["svr@4"]["mean"] == 2 / 4
+    judged = judge([list("abcd")], {name: [row[name] for row in table] for name in COLUMNS}, release.oracle, 4)
+    assert judged.violated.tolist() == [[False, True, False, True]]
 
 
 def test_figures_of_a_predictions_file(release, tmp_path, capsys):

@@ -23,7 +23,7 @@ WANTED = {
     "sft": ("conversation", "domain", "condition", "prompt", "completion", "items"),
     "sft_raw": ("conversation", "domain", "condition", "prompt", "completion", "items"),
     "grpo": ("conversation", "domain", "condition", "prompt", "traits", "truth", "safe_truth", "seen", "k"),
-    "items": ("item", "domain", "title", "year", "violated", "clear"),
+    "items": ("item", "domain", "title", "year", "violated", "clear", "risk_traits", "risk_values"),
 }
 Row = dict[str, Any]
 
@@ -50,6 +50,7 @@ class Release:
     items: Mapping[str, Item]  # by id, in the file's order, which is also the order of the oracle's rows
     oracle: Oracle
     find: Find
+    risks: Mapping[str, Mapping[str, float]]  # item -> trait -> risk, the paper's number, where a source gives one
 
     @property
     def k(self) -> int:
@@ -75,7 +76,9 @@ def open_release(folder: Path | str) -> Release:
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
     index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in items.values())
-    return Release(folder, manifest, digest, items, _oracle(folder, table, manifest["traits"]), finder(index))
+    oracle = _oracle(folder, table, manifest["traits"])
+    risks = {r["item"]: dict(zip(r["risk_traits"], r["risk_values"], strict=True)) for r in table}
+    return Release(folder, manifest, digest, items, oracle, finder(index), risks)
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
