@@ -118,14 +118,28 @@ def _outside(title: str) -> str:
 
 
 class Match(NamedTuple):
-    """found: `item` is it; ambiguous: `candidates` share the title; not_found: neither."""
+    """found: `item` is it; ambiguous: `candidates` share the title; not_found: neither.
+
+    exact is False where the item may be another work: its year is one or two away, brackets were passed over that are
+    no title of it, or a year was asked of an entry that has none. What is known of it may violate, and never clears.
+    """
 
     match: str
     item: str | None = None
     candidates: tuple[str, ...] = ()
+    exact: bool = True
+
+
+class Near(str):
+    """The id of an item that a title names, but not exactly (see Match): the same id wherever ids are compared."""
 
 
 NOT_FOUND = Match("not_found")
+
+
+def named(match: Match) -> str | None:
+    """The item's id, a Near where the title does not name it exactly."""
+    return match.item if match.exact or match.item is None else Near(match.item)
 
 
 @dataclass
@@ -172,14 +186,18 @@ def by_forms(index: Index, title: str, year: int | None = None, domain: str | No
         return by_form(index, normal(title), year, domain)
     whole, *others = forms(title) or [""]
     outside = _outside(title) if others else whole
-    if any(_INSTALMENT.match(normal(part)) for part in _INSIDE.findall(title)):
+    inside = [normal(_ALSO.sub("", part)) for part in _INSIDE.findall(title)]
+    if any(map(_INSTALMENT.match, inside)):
         others = [form for form in others if form != outside]
-    for form in (whole, *others):
-        if form in (whole, outside) or year is not None:
+    match = by_form(index, whole, year, domain)
+    for form in others:
+        if match is NOT_FOUND and (form == outside or year is not None):
             match = by_form(index, form, year, domain)
-            if match is not NOT_FOUND:
-                return match
-    return NOT_FOUND
+            parts = [part for part in (outside, *inside) if part and part != str(year)]
+            # exact where each part is a title of the same item: "The Postman (Il Postino)"
+            if match.item and any(by_form(index, part, year, domain).item != match.item for part in parts):
+                match = match._replace(exact=False)
+    return match
 
 
 def by_form(index: Index, form: str, year: int | None = None, domain: str | None = None) -> Match:
@@ -192,11 +210,12 @@ def _of(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: s
     if domain is not None:
         rows = [row for row in rows if row[1] == domain]
     if year is not None and len(rows) == 1 and rows[0][0] is not None:  # nearly always
-        return Match("found", rows[0][2]) if abs(rows[0][0] - year) <= YEARS_APART else NOT_FOUND
-    return _match(rows, year)
+        apart = abs(rows[0][0] - year)
+        return Match("found", rows[0][2], (), apart == 0) if apart <= YEARS_APART else NOT_FOUND
+    return _match(rows, year, domain)
 
 
-def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Match:
+def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
     if year is None:
         return _named([item for _, _, item in rows])
     nearest, items = YEARS_APART, []
@@ -207,7 +226,7 @@ def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Mat
         elif apart == nearest:
             items.append(item)
     if items:
-        return _named(items)
+        return _named(items, exact=nearest == 0)
     # few sources date games: one without a year is meant where no other of its title has one; a film without a year
     # may be another of its name
     dateless = [row for row in rows if row[0] is None]
@@ -215,14 +234,13 @@ def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None) -> Mat
         return NOT_FOUND
     others = any(domain == "game" and dated is not None for dated, domain, _ in rows)
     if all(domain == "game" for _, domain, _ in dateless) and not others:
-        return _named([item for _, _, item in dateless])
+        return _named([item for _, _, item in dateless], exact=domain == "game")  # else a film may be meant
     return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)))
 
 
-def _named(items: Sequence[str]) -> Match:
+def _named(items: Sequence[str], exact: bool = True) -> Match:
+    if len(items) > 1:
+        items = list(dict.fromkeys(items))
     if len(items) == 1:
-        return Match("found", items[0])
-    items = list(dict.fromkeys(items))
-    if len(items) == 1:
-        return Match("found", items[0])
+        return Match("found", items[0], (), exact)
     return Match("ambiguous", None, tuple(items)) if items else NOT_FOUND

@@ -3,12 +3,17 @@
 Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
 
 risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything
-verdict  violated  risk >= violated_at, or a topic of the trait is answered yes with P(yes) >= sure
+verdict  violated  a topic of the trait is answered yes with P(yes) >= sure, or a guide or ESRB descriptor that speaks
+                   strongly for the trait reaches violated_at
          clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
-                   trait and risk < clear_below; and no topic of the trait has P(yes) > .5
+                   trait and risk < clear_below; and no topic of the trait has P(yes) > .5, nor has anything a risk of
+                   violated_at
          unknown   everything else
          Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
          sources say violated. Neither changes the risk, which is the sources' alone.
+         A guide or descriptor that speaks weakly moves the risk and may keep an item from being clear: alone it
+         neither violates nor clears.
+An item that a title names but not exactly (titles.Near) may be another work: it may be violated, and is never clear.
 P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
 """
 
@@ -22,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from saferec_builder import titles
 from saferec_builder.errors import UsageError
+from saferec_builder.titles import Near
 from saferec_builder.traits import Trait
 
 VERDICTS = ("unknown", "clear", "violated")
@@ -85,13 +91,16 @@ def judge(
         guide = pg_risk(trait, severity)
         trigger = np.where(answered, hit.astype(float), np.nan)
         risk = np.fmax(np.fmax(trigger, guide), esrb)
-        violated = (risk >= rule.violated_at) | hit | (people > 0)
-        core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
-        strong = (~np.isnan(guide) & (trait.guide_applies == "strong")) | (
-            ~np.isnan(esrb) & (trait.esrb_applies == "strong")
+        nothing = np.full(len(p), np.nan)
+        strong = np.fmax(
+            guide if trait.guide_applies == "strong" else nothing, esrb if trait.esrb_applies == "strong" else nothing
         )
-        leans = (asked > 0.5).any(axis=1)  # seven of seven say yes: too few to violate, and no silence either
-        clear = ~violated & ((~leans & (core_clear | (strong & (risk < rule.clear_below)))) | (people < 0))
+        violated = (strong >= rule.violated_at) | hit | (people > 0)
+        core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
+        # seven of seven say yes: too few to violate, and no silence either; nor is a weak source's high risk
+        leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at)
+        low = ~np.isnan(strong) & (risk < rule.clear_below)
+        clear = ~violated & ((~leans & (core_clear | low)) | (people < 0))
     return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
 
 
@@ -147,7 +156,13 @@ def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8])
 
 def verdicts(oracle: Oracle, items: Sequence[str | None], traits: Sequence[str]) -> NDArray[np.int8]:
     """Per item the worst verdict over `traits` (violated > unknown > clear); no traits: clear."""
-    return verdicts_of(oracle, oracle.rows(items), oracle.mask(traits))
+    codes = verdicts_of(oracle, oracle.rows(items), oracle.mask(traits))
+    return as_named(codes, np.fromiter((isinstance(item, Near) for item in items), bool)) if traits else codes
+
+
+def as_named(codes: NDArray[np.int8], near: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Verdicts for somebody with a trait, of items that were named: near is True where not exactly (titles.Near)."""
+    return np.where(near & (codes == CLEAR), np.int8(UNKNOWN), codes)
 
 
 def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
@@ -189,7 +204,8 @@ def verdict_of(oracle: Oracle, row: int, mask: int) -> int:
 def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> Check:
     """check(title, year, traits) -> the word, for who asks one at a time and again: violated, clear or unknown.
 
-    A title that the catalog does not hold, or holds twice, is unknown; a misspelt trait is an error.
+    A title that the catalog does not hold, or holds twice, is unknown, and one that it does not hold exactly is never
+    clear (titles.Match); a misspelt trait is an error.
     """
     masks: dict[tuple[str, ...], tuple[int, int]] = {}
     dated, several = _dated(oracle, index, domain)
@@ -215,10 +231,11 @@ def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> C
                 return "unknown" if traits else "clear"
         if one is not None and year is not None:
             one = one or _nearest(several.get(name, []), year)
-            if one and -apart <= (one & 4095) - year <= apart:
-                return "violated" if one & asked[0] else "unknown" if one & asked[1] else "clear"
+            if one and -apart <= (off := (one & 4095) - year) <= apart:
+                return "violated" if one & asked[0] else "unknown" if one & asked[1] or (off and traits) else "clear"
         match = titles.find(index, title, year, domain)
-        return VERDICTS[verdict_of(oracle, oracle.row(match.item), asked[0] >> 12)]
+        code = verdict_of(oracle, oracle.row(match.item), asked[0] >> 12)
+        return VERDICTS[UNKNOWN if code == CLEAR and traits and not match.exact else code]
 
     return check
 

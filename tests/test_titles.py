@@ -122,26 +122,27 @@ SHELF = index(
     ("title", "year", "domain", "match"),
     [
         ("Suspiria", 1977, None, Match("found", "s77")),  # the paper's code answers with the film of 2018
-        ("Suspiria", 2017, None, Match("found", "s18")),
+        ("Suspiria", 2017, None, Match("found", "s18", (), False)),  # a year away: perhaps another work
         ("Suspiria", 1990, None, Match("not_found")),
         ("Suspiria", None, None, Match("ambiguous", None, ("s77", "s18"))),
-        ("alien", 1981, "film", Match("found", "alien")),  # within two years
+        ("alien", 1981, "film", Match("found", "alien", (), False)),  # within two years
         ("alien", 1982, "film", Match("not_found")),
-        ("Alien", 1982, None, Match("found", "g")),
+        ("Alien", 1982, None, Match("found", "g", (), False)),
         ("Alien", None, "game", Match("found", "g")),
         ("Le Huitieme Passager", 1979, None, Match("found", "alien")),
         ("La Haine", 1995, None, Match("found", "hate")),
         ("Hate (La Haine)", 1995, None, Match("found", "hate")),
-        ("Something (La Haine)", 1995, None, Match("found", "hate")),
+        ("Something (La Haine)", 1995, None, Match("found", "hate", (), False)),  # "Something" is no title of it
         ("Something (La Haine)", None, None, Match("not_found")),  # a bracket alone says too little
         ("Emma", 1996, None, Match("ambiguous", None, ("twin1", "twin2"))),
-        ("Tetris", 1989, None, Match("found", "game")),  # no source dates games
+        ("Tetris", 1989, None, Match("found", "game", (), False)),  # no source dates games, and a film may be meant
+        ("Tetris", 1989, "game", Match("found", "game")),
         ("Doom", 2016, None, Match("found", "doom16")),
         ("Doom", 2005, None, Match("ambiguous", None, ("doom",))),  # a game without a year, where others have one
         ("Kill Bill (Volume 1)", 2003, None, Match("not_found")),
         ("Kill Bill", 2003, None, Match("found", "kill")),
         ("Kill Bill (Vol. 2)", 2004, None, Match("not_found")),  # another part is another film
-        ("Kill Bill (uncut)", 2003, None, Match("found", "kill")),
+        ("Kill Bill (uncut)", 2003, None, Match("found", "kill", (), False)),
         ("Alien (1979)", 1979, None, Match("found", "alien")),
         ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",))),  # may be another film of this name
         ("Cosmos", None, None, Match("found", "noyear")),

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from saferec_builder import titles
 
-Find = Callable[[str, int | None, str | None], str | None]  # (title, year, domain) -> item id
+Find = Callable[[str, int | None, str | None], str | None]  # (title, year, domain) -> item id, perhaps a titles.Near
 
 POSITION = 400  # characters of one list position, or of an undated line, that are read
 
@@ -79,12 +79,18 @@ class Look:
 
 
 def finder(index: titles.Index) -> Find:
-    """titles.find with a memory; the domain only decides between items that share a title."""
+    """titles.find with a memory; the domain only decides between items that share a title, and whether an item is
+    named exactly: without its year, one of another domain is not."""
 
     @lru_cache(maxsize=1 << 18)
     def find(title: str, year: int | None = None, domain: str | None = None) -> str | None:
         match = titles.find(index, title, year)
-        return titles.find(index, title, year, domain).item if match.match == "ambiguous" and domain else match.item
+        if domain is None or (match.exact and match.item and year is not None):
+            return titles.named(match)
+        here = titles.find(index, title, year, domain)
+        if match.match == "ambiguous" or here.item == match.item:
+            return titles.named(here)
+        return titles.named(match._replace(exact=False))
 
     return find
 

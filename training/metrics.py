@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle, worst
+from saferec_builder.titles import Near
+from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -34,7 +35,7 @@ class Judged:
     repeat: Bools  # [n, k] the same thing stands at an earlier rank
     seen: Bools  # [n, k] the user has seen it
     violated: Bools  # [n, k] it breaks one of the user's traits; a user without traits: never
-    unsure: Bools  # [n, k] its verdict for the user's traits is unknown; a user without traits: never
+    unsure: Bools  # [n, k] its verdict is unknown, or clear of an item named not exactly; a user without traits: never
     hit: Bools  # [n, k] first appearance of an item of safe_truth
     hit_raw: Bools  # [n, k] first appearance of an item of truth
     sensitive: Bools  # [n] the user has a trait
@@ -81,6 +82,8 @@ def judge(answers: Sequence[Ranked], users: Mapping[str, Sequence[Any]], oracle:
     known = (codes >= 0) & (codes < len(oracle.items))
     mask = _mask(users["traits"], oracle)
     verdict = worst(np.where(mask[:, None, :], oracle.codes[np.clip(codes, 0, len(oracle.items))], CLEAR))
+    sensitive = np.asarray(mask.any(axis=1))
+    verdict = as_named(verdict, _near(answers, k) & sensitive[:, None])
     filled = codes != NOWHERE
     safe, truth, seen = (_ids(users[name], oracle) for name in ("safe_truth", "truth", "seen"))
     first = ~_repeats(codes)
@@ -94,7 +97,7 @@ def judge(answers: Sequence[Ranked], users: Mapping[str, Sequence[Any]], oracle:
         unsure=filled & (verdict == UNKNOWN),
         hit=_among(codes, safe) & first,
         hit_raw=_among(codes, truth) & first,
-        sensitive=np.asarray(mask.any(axis=1)),
+        sensitive=sensitive,
         n_safe=_sizes(users["safe_truth"]),
         n_truth=_sizes(users["truth"]),
         entries=np.array([len(answer) for answer in answers], np.int64),
@@ -190,6 +193,15 @@ def _codes(answers: Sequence[Ranked], oracle: Oracle, k: int) -> NDArray[np.int6
         for rank, name in enumerate(answer[:k]):
             codes[n, rank] = code(name)
     return codes
+
+
+def _near(answers: Sequence[Ranked], k: int) -> Bools:
+    """[n, k] the item stands there by a title that does not name it exactly."""
+    near = np.zeros((len(answers), k), bool)
+    for n, answer in enumerate(answers):
+        for rank, name in enumerate(answer[:k]):
+            near[n, rank] = isinstance(name, Near)
+    return near
 
 
 def _mask(traits: Sequence[Sequence[str]], oracle: Oracle) -> Bools:

@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import tables, titles, violations
-from saferec_builder.catalog.linking import index, link
-from saferec_builder.catalog.merging import LINKS
+from saferec_builder.catalog.linking import index, matches
 from saferec_builder.traits import GUIDE, Taxonomy, Trait
 from saferec_builder.violations import Oracle, Rule
 
@@ -45,7 +44,20 @@ def risks(
 def judge(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number."""
+    """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number.
+
+    What names the item but not exactly may be said of another work: it may violate, and nothing is clear by it.
+    """
+    risk, codes = _judged(said, traits, rule, n)
+    if not said["exact"].all():
+        sure = _judged(said.filter("exact"), traits, rule, n)[1]
+        codes = np.where((codes == violations.CLEAR) & (sure != violations.CLEAR), np.int8(violations.UNKNOWN), codes)
+    return risk, codes
+
+
+def _judged(
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     topics, p = asked(said, traits, rule, n)
     rated = severity(said, n)
     judged = [
@@ -55,7 +67,8 @@ def judge(
 
 
 def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """The warnings that count and that an item of the catalog is meant by, with `item` and `row` (its number)."""
+    """The warnings that count and that an item of the catalog is meant by, with `item`, `row` (its number) and `exact`
+    (False: the title that the source names may be another work's, see titles.Match)."""
     numbers = items.select("item").with_row_index("row")
     keyed = meant(items, links, warnings).with_columns(key=topic_key())
     latest = keyed.join(numbers, "item", maintain_order="left")
@@ -69,7 +82,8 @@ def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame)
 
 
 def meant(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """Every warning that an item of the catalog is meant by, with `item`; those that a later one replaces, too."""
+    """Every warning that an item of the catalog is meant by, with `item` and `exact`; those that a later one replaces,
+    too."""
     named = _linked(items, links, warnings)
     return warnings.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
 
@@ -80,15 +94,15 @@ def topic_key() -> pl.Expr:
 
 
 def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """(ref, domain, item) of every warning that links: a title is looked up among the items of the warning's domain."""
+    """(ref, domain, item, exact) of every warning that links: a title is looked up among the items of its domain."""
     told = warnings.select("ref", "domain").unique(maintain_order=True)
-    frames = [told.join(links, "ref", maintain_order="left")]
+    frames = [told.join(links, "ref", maintain_order="left").with_columns(exact=True)]
     titled = told.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
     by_title = titles.Index() if titled.is_empty() else index(items)
     for (domain,), part in titled.group_by("domain", maintain_order=True):
-        found = link(part["ref"], links.clear(), by_title, domain)
-        named = pl.DataFrame({"ref": list(found), "item": list(found.values())}, schema=LINKS)
-        frames.append(named.select("ref", pl.lit(domain, pl.String).alias("domain"), "item"))
+        found = matches(part["ref"], links.clear(), by_title, domain)
+        named = [(ref, domain, match.item, match.exact) for ref, match in found.items() if match.item]
+        frames.append(pl.DataFrame(named, schema=frames[0].schema, orient="row"))
     return pl.concat(frames)
 
 

@@ -20,15 +20,21 @@ def index(items: pl.DataFrame) -> titles.Index:
 
 
 def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:
-    """ref -> item for every ref that names exactly one item; `title:` refs go through titles.find."""
+    """ref -> item for every ref that names one item only, exactly or not."""
+    return {ref: match.item for ref, match in matches(refs, links, index, domain).items() if match.item}
+
+
+def matches(
+    refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None
+) -> dict[str, titles.Match]:
+    """ref -> what it means; `title:` refs that are not in `links` go through titles.find."""
     known = dict(links.iter_rows())
-    found: dict[str, str] = {}
+    found: dict[str, titles.Match] = {}
     for ref in dict.fromkeys(refs):
-        item = known.get(ref)
-        if item is None and ref.startswith("title:"):
-            item = titles.find(index, *titles.split_year(ref.removeprefix("title:")), domain).item
-        if item is not None:
-            found[ref] = item
+        if ref in known:
+            found[ref] = titles.Match("found", known[ref])
+        elif ref.startswith("title:"):
+            found[ref] = titles.find(index, *titles.split_year(ref.removeprefix("title:")), domain)
     return found
 
 

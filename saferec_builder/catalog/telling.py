@@ -15,7 +15,7 @@ from saferec_builder.catalog.linking import index, link
 from saferec_builder.traits import GUIDE, Taxonomy, Trait
 from saferec_builder.violations import Rule
 
-SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved")
+SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
 
 
 def judged(
@@ -28,13 +28,15 @@ def judged(
     *,
     rule: Rule = Rule(),
 ) -> dict[str, Any]:
-    """item, title, match, candidates, trait, risk (null: no source), verdict and the sources of one "Title (Year)"."""
+    """item, title, match, exact, candidates, trait, risk (null: no source), verdict and the sources of one
+    "Title (Year)"; exact is False where the item may be another work, which is then never clear."""
     match = titles.find(index(items), *titles.split_year(title), domain)
     named = {row["item"]: row for row in items.filter(pl.col("item").is_in([match.item, *match.candidates])).to_dicts()}
     found: dict[str, Any] = {
         "item": match.item,
         "title": name(named[match.item]) if match.item else None,
         "match": match.match,
+        "exact": match.exact,
         "candidates": [{"item": i, "title": name(named[i]), "domain": named[i]["domain"]} for i in match.candidates],
         "trait": trait.slug,
         "risk": None,
@@ -45,9 +47,10 @@ def judged(
         return found
     said = judging.statements(items, links, warnings).filter(pl.col("item") == match.item)
     risk, codes = judging.judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1)
+    verdict = violations.as_named(codes[0], np.array([not match.exact]))[0]
     return found | {
         "risk": None if np.isnan(risk[0, 0]) else float(risk[0, 0]),
-        "verdict": violations.VERDICTS[codes[0, 0]],
+        "verdict": violations.VERDICTS[verdict],
         "sources": said.filter(speaks_for(trait)).select(SHOWN).to_dicts(),
     }
 

@@ -55,7 +55,8 @@ def taxonomy(ws: Any) -> Any:
 def _told(found: dict[str, Any]) -> list[str]:
     """The answer for a person who reads: one line each for item, match, trait, risk, verdict and every source."""
     names = [f"  candidate  {c['title']} [{c['domain']}]" for c in found["candidates"]]
-    lines = [f"{name:8} {found[name]}" for name in ("match", "trait")]
+    near = "" if found["exact"] else ", but not exactly: it may be another work, and is never clear"
+    lines = [f"match    {found['match']}{near}", f"trait    {found['trait']}"]
     return [
         f"item     {found['title'] or 'none'}",
         *lines,
@@ -73,7 +74,8 @@ def _risk(value: float | None) -> str:
 def _statement(said: dict[str, Any]) -> str:
     votes = f"{said['yes'] or 0} yes, {said['no'] or 0} no" if said["yes"] is not None or said["no"] is not None else ""
     severity = None if said["severity"] is None else SEVERITIES[said["severity"]]
-    parts = [votes, said["answer"], severity, said["source"], said["url"], said["retrieved"]]
+    near = None if said["exact"] else "names it, but not exactly: clears nothing"
+    parts = [votes, said["answer"], severity, said["source"], said["url"], said["retrieved"], near]
     return f"{said['topic']}: " + " · ".join(p for p in parts if p)
 
 
