@@ -1,6 +1,7 @@
 """Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
 
 import csv
+import json
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +10,8 @@ import pytest
 from saferec_builder import store, tables
 from saferec_builder.cli.adjudicate import gather, told_bounds
 from tests import release_world as world
+from tests.reddit_dump import submission
+from tests.servers.llm_stub import running, says
 
 PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
 
@@ -83,6 +86,34 @@ def test_no_model_reads_them(crisis, cli) -> None:
     ran = cli("propose", "-C", crisis.root, "--json")
     assert (ran.json["added"], ran.json["withheld"]) == (8, 2)
     assert not {"c005", "c007"} & set(store.read(crisis, tables.READINGS)["subject"])
+
+
+@pytest.mark.parametrize("source", ["messages", "reddit"])
+def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, cli, tmp_path, source) -> None:
+    """A placeholder changes the digest, and a mark counts for the digest that it names: it is made after them.
+
+    Two people ask, one of them in distress, both with an address: two revisions are stored, two marks name their very
+    digests, one is a crisis. So one request of two reaches the model.
+    """
+    asked = ["I am looking for a film. I want to kill myself", "I am looking for a quiet film, no blood please"]
+    said = [f"{text}. Write to jo{n}@example.org" for n, text in enumerate(asked)]
+    if source == "messages":
+        rows = [{"id": f"m{n}", "messages": [{"role": "user", "content": text}]} for n, text in enumerate(said)]
+    else:
+        rows = [submission(n, selftext=text) for n, text in enumerate(said)]
+    path = tmp_path / "asked.ndjson"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli("mine", source, path, "-C", workspace.root).code == 0
+    mined, marks = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.MARKS)
+    assert str(mined["turns"].to_list()).count("[email]") == 2
+    assert mined.join(marks, ["conversation", "digest"])["crisis"].sort().to_list() == [False, True]
+    with running() as stub:
+        stub.usual = says('{"claims": []}')
+        model = ("--proposer", "openai", "--model", "m", "--base-url", stub.url)
+        ran = cli("propose", *model, "-C", workspace.root, "--json")
+    assert (ran.json["added"], ran.json["withheld"]) == (1, 1)
+    sent = " ".join(stub.asked)
+    assert "no blood please" in sent and "kill myself" not in sent
 
 
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
