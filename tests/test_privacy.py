@@ -159,6 +159,27 @@ def test_what_is_left_of_an_overlap_is_searched_again():
     assert (clean, counts) == ("my name is [name] [handle]", {"handle": 1, "name": 1})
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [  # what the later kind would leave, if it were the first
+        ("call ahead, I live at 221 4567 Main Street", "call ahead, I live at 221 [address]"),  # [phone] Main Street
+        ("https://jo@example.org/lists", "https://[url]@example.org/lists"),  # https://[email]/lists
+        ("write to jo@example.org#1234", "write to [email]#1234"),  # jo@[handle]: jo stays
+        ("my name is Jo@example.org", "my name is [email]"),  # [name]@example.org
+        ("my name is Anna#1234", "my name is [handle]"),  # [name]#1234
+        ("call 192.0.2.44", "call [ip]"),  # [phone]
+        ("4111 1111 1111 1111 Elm Street, Reno, NV 89501", "[card] Elm Street, Reno, NV 89501"),  # 4111 [address]
+        ("https://wa.me/4222222222222", "https://wa.me/[url]"),  # [card]
+        ("4111111111111111@example.org", "[email]"),  # [card]@example.org
+        ("visit my mom Rosenweg 12, 10115 Berlin", "visit my mom [address]"),  # [name] 12, 10115 Berlin
+    ],
+)
+def test_where_two_kinds_claim_a_place_the_surer_has_it(text: str, clean: str) -> None:
+    """The order of the kinds decides: the house number "4567" of "221 4567 Main Street" is no end of a phone number."""
+    assert privacy.redact(text)[0] == clean
+    assert privacy.redact_all(pl.Series([text]))[0].to_list() == [clean]
+
+
 def test_a_placeholder_asks_for_no_number_and_no_street():
     for text in ("[phone] 123456 films", "[address] 12 Elm Street is scary"):
         assert privacy.find(text) == []
