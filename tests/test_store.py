@@ -30,7 +30,7 @@ SAMPLE = {
     pl.Int32: 3,
     pl.Int64: 2**40,
     pl.Float64: 0.25,
-    pl.Boolean: True,
+    pl.Boolean: True,  # of even numbers
 }
 
 
@@ -42,7 +42,9 @@ def value(kind: pl.DataType, n: int) -> object:
     if isinstance(kind, pl.Datetime):
         return datetime(2024, 1, 1, 12, 0, n, 5 * (n % 2), UTC)
     made = SAMPLE[kind.base_type()]
-    return f"{made}{n}" if isinstance(made, str) else made
+    if isinstance(made, bool):
+        return n % 2 == 0
+    return f"{made}{n}" if isinstance(made, str) else made + n
 
 
 def rows(table: tables.Table, *numbers: int) -> pl.DataFrame:
@@ -77,6 +79,20 @@ def test_what_goes_in_comes_out_once(either: store.Workspace, table: tables.Tabl
     assert store.append(either, table, rows(table, 1, 2)) == 2
     assert store.append(either, table, rows(table, 2, 3)) == 1  # row 2 is there already
     assert store.read(either, table).equals(rows(table, 1, 2, 3))
+
+
+@pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
+def test_of_two_rows_with_one_key_the_first_stays(either: store.Workspace, table: tables.Table) -> None:
+    """Within one frame, against what is stored, and both at once; a later row changes nothing that was said."""
+    first, later = rows(table, 1, 2, 3), rows(table, 4, 5, 6)
+    again = later.with_columns(first[c] for c in table.key)  # the keys of `first`, everything else as in `later`
+    assert all((first[c] != again[c]).all() for c in table.columns if c not in table.key)
+    # keys 1 2 1: two rows are added, and the third, whose key the first has, is not
+    assert store.append(either, table, pl.concat([first[:2], again[:1]])) == 2
+    assert store.read(either, table).equals(first[:2])
+    # keys 2 3 3: 2 is stored, and of the two rows with 3 the first is added
+    assert store.append(either, table, pl.concat([again[1:2], first[2:], again[2:]])) == 1
+    assert store.read(either, table).equals(first)
 
 
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
