@@ -20,7 +20,7 @@ demo: venv
 
 test: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest $(SHARED)
+	$(BIN)/pytest $(SHARED) --durations=40 --durations-min=1
 
 quick: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
