@@ -184,8 +184,8 @@ class Server:
         import httpx
         from argilla import Argilla
 
-        fresh = httpx.Limits(max_keepalive_connections=0)
-        return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=fresh)
+        fresh, stays = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=fresh, event_hooks=stays)
 
     @contextmanager
     def _asked(self, doing: str) -> Iterator["ArgillaAPI"]:

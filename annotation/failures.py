@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from saferec_builder.errors import ReviewError
 
@@ -18,6 +19,33 @@ class Missing(ReviewError):
     """404: what the ledger remembers is not there any more."""
 
 
+class Elsewhere(ReviewError):
+    """The server sends us on to somebody else, who gets nothing of ours."""
+
+
+def stays(response: Any) -> None:
+    """A hook of httpx, which calls it before it follows a redirect: one to another origin ends the command there.
+
+    Whoever follows it carries the texts along, and often the token; within the origin it is the server's own affair.
+    """
+    if not response.has_redirect_location:
+        return
+    here, location = response.request.url, response.headers["location"]
+    try:
+        there = here.join(location)
+    except Exception:  # what is no address raises what each httpx likes
+        raise Elsewhere(f"it sends us on to {location[:100]!r}, which is no address: nothing was sent there") from None
+    if _origin(there) != _origin(here):
+        raise Elsewhere(
+            f"it sends us on to {'{}://{}:{}'.format(*_origin(there))}{there.path[:100]}: no token and no text was sent"
+            " there: if that is your review server, give its own address with --url"
+        )
+
+
+def _origin(url: Any) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
 @contextmanager
 def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
     """What httpx and a library's own errors (`refusals`, with a status_code) mean to a person and to the ledger.
@@ -32,6 +60,8 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
     where = f"{url}: {doing}"
     try:
         yield
+    except Elsewhere as fault:
+        raise Elsewhere(f"{where}: {_without(hide, str(fault))}") from None
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise ReviewError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
     except httpx.ConnectError:

@@ -20,6 +20,7 @@ from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
 
 if TYPE_CHECKING:
+    from httpx import Client
     from label_studio_sdk import LabelStudio
 
 INTERFACE = Path(__file__).with_name("interface.xml")
@@ -230,13 +231,17 @@ class Server:
     def client(self) -> "LabelStudio":
         """Never retries by itself, since a repeated import is a second task; and no connection is kept, since a kept
         one breaks when the server restarts."""
-        import httpx
         from label_studio_sdk import LabelStudio
 
-        fresh = httpx.Limits(max_keepalive_connections=0)
-        web = httpx.Client(timeout=self.timeout, limits=fresh, follow_redirects=True)
         to = {"base_url": self.url, "api_key": self.token, "timeout": self.timeout}
-        return LabelStudio(**to, max_retries=0, httpx_client=web)  # type: ignore[no-untyped-call]
+        return LabelStudio(**to, max_retries=0, httpx_client=self._web)  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _web(self) -> "Client":
+        import httpx
+
+        fresh, stays = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        return httpx.Client(timeout=self.timeout, limits=fresh, follow_redirects=True, event_hooks=stays)
 
     @contextmanager
     def _asked(self, doing: str) -> Iterator["LabelStudio"]:

@@ -8,6 +8,9 @@ late          passed on when the client has given up already
 slow          passed on at once, the answer comes when the client has given up
 lock          somebody else holds the write lock of the server's database until after the client has given up
 kill          passed on, and the client is killed instead of an answer
+elsewhere     sent on to another server (`elsewhere`), nothing was passed on
+deny          400, nothing was passed on
+pass          passed on, and nothing breaks: a place in the plan
 """
 
 import os
@@ -34,6 +37,7 @@ class Proxy:
     def __init__(self, target: str, database: Path, patience: float) -> None:
         self.target, self.database, self.patience = target, database, patience
         self.faults, self.methods, self.met, self.victim = deque[str](), ("POST", "PUT"), Counter[str](), 0
+        self.elsewhere = ""
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -73,8 +77,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             if fault == "refuse":
                 self.close_connection = True
                 return
-            if fault == "fail":
-                self._reply(500, b"broken on purpose")
+            if fault in ("fail", "deny", "elsewhere"):
+                self._reply({"fail": 500, "deny": 400, "elsewhere": 307}[fault], b"broken on purpose")
                 return
             if fault == "late":
                 time.sleep(proxy.patience + MORE)
@@ -105,6 +109,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             with suppress(ConnectionError):  # nobody waits for it any more
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
+                if status == 307:
+                    self.send_header("Location", proxy.elsewhere + self.path)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
