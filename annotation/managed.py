@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from annotation import failures
 from saferec_builder.errors import ReviewError
 from saferec_builder.locks import held
 
@@ -35,7 +36,12 @@ _ENV = {
     "LATEST_VERSION_CHECK": "false",
     "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
     "CONVERTER_DOWNLOAD_RESOURCES": "false",
+    "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
+    "LABEL_STUDIO_ALLOWED_HOSTS": "127.0.0.1,localhost",  # a page elsewhere that takes our address for its own gets 400
 }
+# all that it gets of ours: no key or token of a model, the Hub or a cloud, nor a setting of another Label Studio's.
+# LD_LIBRARY_PATH: without it some Pythons do not start.
+_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
 
 def cache() -> Path:
@@ -114,14 +120,17 @@ def up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
 def _up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
     facts = state(home)
     if facts and alive(home, facts) and healthy(facts["url"]):
-        return facts, False
+        if facts.get("settings") == _settings():
+            return facts, False
+        say("Label Studio runs with the settings of another version of this program: it is started anew")
+        _down(home)
     installation = install(say)
     (home / "data").mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
     first = {"email": "owner@saferec.local", "password": secrets.token_urlsafe(18), "token": secrets.token_hex(20)}
     facts = {**first, "accounts": {}, **(facts or {})}
     port = _free_port(facts.get("port"))
-    facts |= {"url": f"http://127.0.0.1:{port}", "port": port}
+    facts |= {"url": f"http://127.0.0.1:{port}", "port": port, "settings": _settings()}
     save(home, facts)  # before the start: the password must survive whatever happens next
     _from_template(home)
     say(f"starting Label Studio at {facts['url']} (the first time takes a minute or two)")
@@ -152,7 +161,18 @@ def _environment(home: Path, facts: dict[str, Any]) -> dict[str, str]:
     names = {"USERNAME": facts["email"], "PASSWORD": facts["password"], "USER_TOKEN": facts["token"]}
     own = {f"LABEL_STUDIO_{name}": value for name, value in names.items()}
     own |= {"LABEL_STUDIO_BASE_DATA_DIR": str(home / "data"), "LABEL_STUDIO_HOST": facts["url"]}
-    return {**os.environ, **_ENV, **own}
+    return {**_bare(), **own}
+
+
+def _bare() -> dict[str, str]:
+    """Our settings, and of what stands in our own environment only what a program needs to run."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+    return kept | _ENV
+
+
+def _settings() -> str:
+    """Names what a server is started with: one that was started with less must not go on."""
+    return hashlib.blake2b(json.dumps([_ENV, _KEPT]).encode(), digest_size=8).hexdigest()
 
 
 def _free_port(wanted: int | None) -> int:
@@ -184,7 +204,7 @@ def _keep_template() -> None:
         return
     folder = _home() / f"migrate-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
-    env = {**os.environ, **_ENV, "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
+    env = {**_bare(), "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
     manage = next((_home() / "lib").glob("python*/site-packages/label_studio/manage.py"))
     words = [str(_home() / "bin" / "python"), str(manage), "migrate", "--verbosity", "0"]
     ran = subprocess.run(words, env=env, capture_output=True, check=False, cwd=folder)
@@ -253,13 +273,20 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
-    """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page."""
+def account(home: Path, facts: dict[str, Any], invite: Callable[[], str], name: str) -> dict[str, str]:
+    """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page.
+
+    `invite` makes a new link to that page, and every earlier one is dead: ours lives until the account is there.
+    """
     with _alone(home):
         facts |= state(home) or {}  # another command may have made some since
         if name not in facts["accounts"]:
-            facts["accounts"][name] = _account(home, facts, invite, name)
-            save(home, facts)
+            link = invite()
+            try:
+                facts["accounts"][name] = _account(home, facts, link, name)
+                save(home, facts)
+            finally:
+                invite()
     return dict(facts["accounts"][name])
 
 
@@ -267,7 +294,8 @@ def _account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[
     import httpx2
 
     made = {"email": _email(name), "password": secrets.token_urlsafe(12)}
-    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True) as web:
+    stays = {"response": [failures.stays]}
+    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=stays) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
         body = made | {"csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}

@@ -71,7 +71,7 @@ def broken(workspace, label_studio, cli, monkeypatch) -> Iterator[Broken]:
     tool = review_world.LabelStudio(workspace, home, facts)
     tool.server.timeout = 120.0
     for name in PEOPLE:
-        managed.account(home, managed.state(home) or {}, tool.server.invite(), name)
+        managed.account(home, managed.state(home) or {}, tool.server.invite, name)
     yield Broken(workspace, proxy, tool, cli)
     proxy.stop()
 

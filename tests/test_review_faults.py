@@ -132,7 +132,7 @@ def behind(workspace, label_studio) -> Iterator[tuple[store.Workspace, Proxy, re
     proxy = Proxy(facts["url"], home / "data" / "label_studio.sqlite3", PATIENCE)
     tool = review_world.LabelStudio(workspace, home, facts)
     for name in ("ann", "bo"):
-        managed.account(home, managed.state(home) or {}, tool.server.invite(), name)
+        managed.account(home, managed.state(home) or {}, tool.server.invite, name)
     yield workspace, proxy, tool
     proxy.stop()
 

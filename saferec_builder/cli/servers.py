@@ -136,8 +136,9 @@ def _accounts(ws: "Workspace", server: Any, names: list[str]) -> dict[str, str]:
     made = {}
     for name in names:
         if name not in facts["accounts"]:
-            managed.account(home(ws), facts, server.invite(), name)
+            managed.account(home(ws), facts, server.invite, name)
         made[name] = facts["accounts"][name]["email"]
+    server.invite()  # and the link is dead that a killed push, or another version, has left open
     return made
 
 

@@ -13,6 +13,9 @@ from annotation import managed
 from tests.servers import argilla_up
 
 NOT_RUN = "part not run: "
+# in the environment of whoever starts the server, and none of the server's affair; CI and DEBUG would change settings
+PLANTED = {"OPENAI_API_KEY": "canary-openai", "HF_TOKEN": "canary-hub", "AWS_SECRET_ACCESS_KEY": "canary-cloud"}
+PLANTED |= {"SAFEREC_REVIEW_TOKEN": "canary-team", "PYTHONSTARTUP": "canary-start", "CI": "true", "DEBUG": "true"}
 INSTALL = "install: .venv/bin/python -m tests.servers.install"
 
 
@@ -24,12 +27,15 @@ def memory() -> Path:
 
 @pytest.fixture(scope="session")
 def label_studio() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(home, facts) of a real Label Studio."""
+    """(home, facts) of a real Label Studio, started by somebody whose environment is full of keys (PLANTED)."""
     if not managed.installed():
         pytest.skip(f"{NOT_RUN}Label Studio ({INSTALL})")
     home = memory()
     try:
-        facts, _ = managed.up(home, print)
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in PLANTED.items():
+                environment.setenv(name, value)
+            facts, _ = managed.up(home, print)
         yield home, facts
     finally:
         managed.down(home)
