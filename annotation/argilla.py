@@ -17,7 +17,7 @@ from uuid import UUID
 
 from annotation import failures, on_a_server, sync
 from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, list_of, points, text_of, units16, whole
-from saferec_builder.errors import ReviewError
+from saferec_builder.errors import ReviewError, strict_json
 from saferec_builder.traits import Taxonomy
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
     """One per response that was submitted or discarded; a draft is nobody's word yet."""
     record = whole(record)
     try:
-        facts = json.loads((record.get("metadata") or {}).get("saferec") or "{}")
+        facts = strict_json((record.get("metadata") or {}).get("saferec") or "{}")
     except (ValueError, TypeError, RecursionError):
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
@@ -292,7 +292,7 @@ class Server:
             asked = {"include": "responses", "offset": offset, "limit": page}
             with self._asked(f"list the records of data set {project}"):
                 reply = self.client.http_client.get(f"/api/v1/datasets/{project}/records", params=asked)
-                found = reply.raise_for_status().json()
+                found = strict_json(reply.raise_for_status().content)
             yield from found["items"]
             offset += page
             if offset >= found["total"]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from saferec_builder.errors import ReviewError
+from saferec_builder.errors import KeyTwice, ReviewError
 
 
 class Unsure(ReviewError):
@@ -73,6 +73,8 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
     except refusals as fault:
         said = _without(hide, str(getattr(fault, "body", fault)))
         raise _of_status(getattr(fault, "status_code", None), said, where) from None
+    except KeyTwice as fault:
+        raise ReviewError(f"{where}: {fault}: is this address really the review server?") from None
     except JSONDecodeError:
         raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
     except ValidationError as fault:

@@ -5,7 +5,6 @@ said_of     exported task -> what each person said of it
 Server      the few calls that are needed, each made once, through label-studio-sdk
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from annotation import failures, on_a_server, sync
 from annotation.sheets import Said, Sheet, Span, list_of, points, text_of, units16, whole
-from saferec_builder.errors import ReviewError
+from saferec_builder.errors import ReviewError, strict_json
 from saferec_builder.traits import Taxonomy
 
 if TYPE_CHECKING:
@@ -340,7 +339,7 @@ class Server:
         """Every task with an annotation. By the plain export: a snapshot (`exports.as_json`) takes four requests and
         stays on the server."""
         with self._asked(f"export project {project}") as client:
-            return list(json.loads(b"".join(client.projects.exports.download_sync(project, export_type="JSON"))))
+            return list(strict_json(b"".join(client.projects.exports.download_sync(project, export_type="JSON"))))
 
     def people(self) -> dict[int, tuple[str, ...]]:
         """user id -> what may name that person: e-mail, its part before the @, user name."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation import failures
-from saferec_builder.errors import ReviewError
+from saferec_builder.errors import ReviewError, strict_json
 from saferec_builder.locks import held
 
 VERSION = "1.23.2"
@@ -87,7 +87,7 @@ def state(home: Path) -> dict[str, Any] | None:
     """url, pid, token, password, email and accounts of the workspace's server; None where there never was one."""
     path = home / "server.json"
     try:
-        return dict(json.loads(path.read_text())) if path.exists() else None
+        return dict(strict_json(path.read_text())) if path.exists() else None
     except (ValueError, TypeError, RecursionError):
         raise ReviewError(f"{path}: damaged: put your copy of it back: it holds the passwords of the server") from None
 

@@ -4,7 +4,6 @@ Rerunning completes what an earlier run began; a version that is there with othe
 """
 
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import HubError, ReleaseError, UsageError, whole_object
+from saferec_builder.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
@@ -42,7 +41,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
 
     The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
     """
-    facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
     refuse(facts)
     api, tag = client(), f"v{facts['version']}"
     with explained(repo):
@@ -164,7 +163,7 @@ def _commit(api: Any, repo: str, folder: Path, parent: str, added: list[str], st
     """The commit's oid; where its reply was lost, the repository itself is asked whether it landed."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    facts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
     mark = f"SHA256SUMS {_sha256(folder / 'SHA256SUMS')}"
     operations: list[Any] = [CommitOperationAdd(path, folder / path) for path in added]
     try:

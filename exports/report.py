@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from exports import plots
-from saferec_builder.errors import ReleaseError, UsageError, plain
+from saferec_builder.errors import ReleaseError, UsageError, fault_of, plain
 
 HERE = Path(__file__).parent
 KNOWN = {
@@ -78,7 +78,8 @@ def read_runs(folder: Path) -> dict[str, Any]:
     """The report.json of a folder of runs, checked; each run has the `label` that people read."""
     path = folder / "report.json" if folder.is_dir() else folder
     try:
-        found = Runs.model_validate_json(path.read_bytes())
+        raw = path.read_bytes()
+        found = Runs.model_validate_json(raw)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file: give --runs the --output folder of training.safecrs run") from None
     except OSError as fault:
@@ -87,6 +88,8 @@ def read_runs(folder: Path) -> dict[str, Any]:
         first = fault.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise ReleaseError(f"{path}: {where}: {first['msg']}: evaluate again, or give another --runs") from None
+    if twice := fault_of(raw):
+        raise ReleaseError(f"{path}: {twice}: evaluate again, or give another --runs")
     made = found.model_dump() | {"folder": path.parent.name}
     for run in made["runs"]:
         run["label"] = (KNOWN | BASELINES).get(run["name"], run["name"])

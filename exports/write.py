@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from exports.digests import RowDigest
-from saferec_builder.errors import ReleaseError
+from saferec_builder.errors import ReleaseError, strict_json
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
 GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
@@ -219,7 +219,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The release's manifest, or an error that says what is wrong with it."""
     path = folder / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = strict_json(path.read_text(encoding="utf-8"))
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
         wanted = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"

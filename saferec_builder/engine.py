@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import StoreError, UsageError, whole_object
+from saferec_builder.errors import StoreError, UsageError, strict_json, whole_object
 
 Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
 _TRIES = 3  # of a shard whose worker died
@@ -48,7 +48,7 @@ def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -
         for name, work in missing.items():
             _shard(function, name, work, folder)
     _sweep(folder, shards)
-    return {name: json.loads(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
+    return {name: strict_json(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
 
 
 def _manifest(folder: Path, name: str) -> Path:

@@ -61,10 +61,37 @@ class TrainingError(SafeRecError):
     pass
 
 
+class KeyTwice(ValueError):
+    """A JSON object names a key twice: which of the two values counts, every program decides for itself."""
+
+
+def strict_json(text: str | bytes) -> Any:
+    """`json.loads` for all JSON that is read here, but for the dumps of Reddit: no key may come twice in an object."""
+    return json.loads(text, object_pairs_hook=_once_each)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise KeyTwice(f"the key {twice[:60]!r} comes twice in one object")
+    return found
+
+
+def fault_of(text: str | bytes) -> str | None:
+    """Why `strict_json` refuses what pydantic's own reader has taken (of a key that comes twice it keeps the last)."""
+    try:
+        strict_json(text)
+    except (ValueError, RecursionError) as fault:
+        return str(fault)
+    return None
+
+
 def whole_object(text: str | bytes) -> dict[str, Any] | None:
     """The JSON object that a small file or answer holds; None where it holds none, however it is damaged."""
     try:
-        found = json.loads(text)
+        found = strict_json(text)
     except (ValueError, RecursionError):  # no JSON, no UTF-8, brackets without end
         return None
     return found if isinstance(found, dict) else None

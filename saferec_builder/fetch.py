@@ -1,7 +1,6 @@
 """DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
 
 import http.client
-import json
 import re
 import time
 import urllib.error
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from saferec_builder import titles
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.errors import KeyTwice, SourceError, UsageError, strict_json
 
 SITE = "https://www.doesthedogdie.com"
 TRIES = 5
@@ -102,7 +101,7 @@ def _get(site: Site, path: str) -> Any:
         wait: float = 2**attempt
         try:
             with _OPENER.open(urllib.request.Request(site.base + path, headers=headers), timeout=30) as answer:
-                return json.loads(answer.read(MOST))
+                return strict_json(answer.read(MOST))
         except urllib.error.HTTPError as fault:
             said = f"HTTP {fault.code}"
             if fault.code in (401, 403):
@@ -111,6 +110,8 @@ def _get(site: Site, path: str) -> Any:
                 raise SourceError(f"{site.base}{path.split('?')[0]}: {said}: has the API changed?") from None
             after = fault.headers.get("Retry-After", "")
             wait = float(min(int(after), 300)) if re.fullmatch("[0-9]{1,9}", after) else wait
+        except KeyTwice as fault:  # it would say the same again
+            raise SourceError(f"{site.base}{path.split('?')[0]}: {fault}: has the API changed?") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as fault:
             said = type(fault).__name__
         if attempt < TRIES - 1:

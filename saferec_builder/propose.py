@@ -20,7 +20,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saferec_builder import tables
-from saferec_builder.errors import UsageError
+from saferec_builder.errors import UsageError, fault_of
 from saferec_builder.traits import Taxonomy
 
 EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
@@ -204,6 +204,8 @@ def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         return f"off schema: {'.'.join(str(p) for p in first['loc']) or 'answer'}: {first['msg']}"
+    if twice := fault_of(content):
+        return f"off schema: answer: {twice}"
     strange = next((c.trait for c in answer.claims if c.trait not in taxonomy.slugs), None)
     return None if strange is None else f"off schema: trait {strange[:60]!r} is not in the taxonomy"
 

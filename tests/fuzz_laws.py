@@ -134,7 +134,7 @@ def answer(data: bytes) -> None:
     read = answers.parse(text, FIND)
     assert read == answers.parse(text, FIND)
     assert (read.problem is None) is bool(read.entries) and len(read.entries) <= answers.MOST
-    assert read.problem in (None, "empty", "refusal", "no titles")
+    assert read.problem in (None, "empty", "refusal", "no titles", "key twice")
     known = [entry.item for entry in read.entries if entry.item]
     assert set(known) <= IDS and len(read.ranked) == len(read.entries)
     assert all(entry.year is None or 1800 <= entry.year < 2100 for entry in read.entries)

@@ -5,7 +5,6 @@ kinds, `Title (Year)`, `[Year]`, `Title, Year`, year first, reasons after the ti
 in the catalogue keeps its rank without an item. entries.py reads one position, prose.py running text.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from saferec_builder.errors import KeyTwice, strict_json
 from training.entries import CLOSE, GROUP, OPEN, YEAR, Entry, Find, Look, clean, entry_of, finder, marked
 from training.prose import dated, unlisted
 
@@ -46,7 +46,7 @@ _TIDY = str.maketrans(
 
 @dataclass(frozen=True)
 class Answer:
-    """The entries in rank order; problem is None, or why there are none: empty, refusal, no titles."""
+    """The entries in rank order; problem is None, or why there are none: empty, refusal, no titles, key twice."""
 
     entries: tuple[Entry, ...]
     problem: str | None = None
@@ -76,7 +76,10 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     tidy = tidy[:LONG]
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)
-    entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
+    try:
+        entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
+    except KeyTwice:  # as lines of text it would be another list
+        return Answer((), "key twice")
     if not entries:
         listed = _listed(lines, look)
         # reasons may be bulleted under titles that are not: the reading that names items is meant
@@ -134,7 +137,9 @@ def _json(text: str, look: Look) -> list[Entry]:
     if not body.startswith(("[", "{")):
         return []
     try:
-        found = json.loads(body)
+        found = strict_json(body)
+    except KeyTwice:
+        raise
     except (ValueError, RecursionError):
         return []
     if isinstance(found, dict):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import strict_json
 from training.runs import first
 
 Score = Callable[[Any], Mapping[str, float]]  # a model -> its validation figures; `score` is what is compared
@@ -72,7 +73,7 @@ def gathered(model: Any) -> Any:
 def _before(folder: Path, start: int) -> list[dict[str, float]]:
     """The checks of a run that was broken off, up to the step from which it goes on."""
     try:
-        lines = [json.loads(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []
+        lines = [strict_json(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []
     except (OSError, ValueError):
         return []
     return [line for line in lines if line["step"] <= start]
@@ -86,7 +87,7 @@ def checkpoint(trainer: Path) -> Path | None:
 
 def _is_json(path: Path) -> bool:
     try:
-        json.loads(path.read_text())
+        strict_json(path.read_text())
     except (OSError, ValueError):
         return False
     return True

@@ -4,7 +4,6 @@ Needs pyarrow, numpy and the base files. A row is a plain dict with the columns 
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from saferec_builder import titles, violations
-from saferec_builder.errors import TrainingError
+from saferec_builder.errors import TrainingError, strict_json
 from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle
 from training.answers import Find, finder
 
@@ -221,7 +220,7 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = strict_json(line)
         except (ValueError, RecursionError) as fault:
             raise TrainingError(f"{path}:{number}: not JSON: {fault}") from None
         if not isinstance(row, dict):
@@ -233,7 +232,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     path = folder / "manifest.json"
     try:
         raw = path.read_bytes()
-        manifest = json.loads(raw)
+        manifest = strict_json(raw)
     except FileNotFoundError:
         raise TrainingError(f"{folder}: no manifest.json: wanted a folder that `saferec-build release` wrote") from None
     except (ValueError, RecursionError) as fault:

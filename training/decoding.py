@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.errors import TrainingError, strict_json
 
 FILE = "items.json"
 
@@ -69,7 +69,7 @@ def load(folder: str | Path) -> Catalogue | None:
     if not path.is_file():
         return None
     try:
-        facts = json.loads(path.read_text())
+        facts = strict_json(path.read_text())
         tokens, traits = ({str(i): int(t) for i, t in facts[name].items()} for name in ("tokens", "traits"))
         k, end, nothing, said = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
         return Catalogue(tokens, k, end, traits, nothing, said)

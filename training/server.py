@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.errors import TrainingError, strict_json
 from training.data import Row, jsonl
 
 Answer = dict[str, Any]
@@ -138,7 +138,7 @@ def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: 
                 raw = reply.read(MOST)
                 if reply.length:  # more than anybody reads, or broken off
                     raise IncompleteRead(raw, reply.length)
-                return {"text": _text(json.loads(raw), url)}
+                return {"text": _text(strict_json(raw), url)}
         except HTTPError as fault:
             said = _said(fault)
             refused = [name for name in INSTEAD if name in told and f"'{name}'" in said]

@@ -54,7 +54,7 @@ def _metrics(homes: list[Path], predictions: Path) -> dict[str, list[Any]]:
     import sys
     import tempfile
 
-    from saferec_builder.errors import TrainingError
+    from saferec_builder.errors import TrainingError, strict_json
 
     told = []
     for home in homes:
@@ -69,7 +69,7 @@ def _metrics(homes: list[Path], predictions: Path) -> dict[str, list[Any]]:
             if ran.returncode:
                 why = ran.stderr.strip().splitlines()[-1:] or ["no reason given"]
                 raise TrainingError(f"{home}: the predictions cannot be scored: {why[0].removeprefix('error: ')}")
-            report = json.loads((Path(out) / "report.json").read_text(encoding="utf-8"))
+            report = strict_json((Path(out) / "report.json").read_text(encoding="utf-8"))
             told.append(next(run["metrics"] for run in report["runs"] if run["name"] == predictions.stem))
     wanted = [name for name in told[0] if name.startswith(("recall", "svr", "ndcg", "unknown"))]
     return {name: [run.get(name, {}).get("mean") for run in told] for name in wanted}

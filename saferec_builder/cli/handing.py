@@ -185,9 +185,7 @@ def _check_gold(path: Path, rows: "pl.DataFrame", known: "pl.DataFrame") -> None
 
 def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
     """{"conversation": id, "traits": [slugs]} per line; lines about items are for evaluation and passed over."""
-    import json
-
-    from saferec_builder.errors import UsageError
+    from saferec_builder.errors import KeyTwice, UsageError, strict_json
 
     known = set(desk.texts.filter(kind="sensitivity")["subject"])
     found: dict[str, list[str]] = {}
@@ -197,12 +195,14 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
         raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line) if line.strip() else {"item": ""}
+            row = strict_json(line) if line.strip() else {"item": ""}
             if "item" in row:
                 continue
             subject, slugs = row["conversation"], [desk.taxonomy[slug].slug for slug in row["traits"]]
             if not isinstance(subject, str):
                 raise TypeError("no id")
+        except KeyTwice as fault:
+            raise UsageError(f"{path}:{number}: {fault}: wanted each once") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             wanted = '{"conversation": id, "traits": [slugs]}'
             raise UsageError(f"{path}:{number}: found {line[:60]!r}, wanted {wanted}") from None

@@ -4,7 +4,6 @@ Each item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; 
 truth is known for every item and the twelve demo traits, while the warnings leave some traits of some items open.
 """
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.errors import strict_json
 from saferec_builder.traits import Taxonomy
 
 FOLDER = Path(__file__).parent
@@ -64,7 +64,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file."""
     with open(path, encoding="utf-8") as file:
         for line in file:
-            yield json.loads(line)
+            yield strict_json(line)
 
 
 def warnings(taxonomy: Taxonomy) -> list[dict[str, Any]]:

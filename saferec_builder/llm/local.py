@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from saferec_builder.errors import ProposerError
+from saferec_builder.errors import ProposerError, strict_json
 
 AT_ONCE = 2  # requests that the server reads side by side
 CONTEXT = 16_384  # tokens of each: the longest conversation that is read, the taxonomy, the answer
@@ -43,7 +43,7 @@ def serving(path: Path) -> Iterator[str]:
             assert run.stdout is not None
             for line in run.stdout:
                 if line.startswith('{"url"'):
-                    yield json.loads(line)["url"]
+                    yield strict_json(line)["url"]
                     break
             else:
                 raise ProposerError(f"{path}: llama.cpp cannot serve this file (exit code {run.wait()}): is it a GGUF?")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from saferec_builder.errors import fault_of
 from saferec_builder.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
@@ -137,6 +138,8 @@ def read_body(request: str, model: str, text: str) -> Reply:
     except ValidationError as fault:
         found = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
         return Reply(request, model, error=f"{found}: {fault.errors(include_url=False)[0]['msg']}", body=text)
+    if twice := fault_of(text):
+        return Reply(request, model, error=f"broken JSON: {twice}", body=text)
     usage = body.usage or _Usage()
     cheaper = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
     content, error = _content(body.choices or [])

@@ -17,9 +17,10 @@ import polars as pl
 from pydantic import ValidationError
 
 from saferec_builder import tables
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.errors import KeyTwice, SourceError, UsageError, strict_json
 
 DOMAINS = ("film", "series", "game")
+TWICE = "key twice"  # in one JSON object
 LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
 
@@ -128,7 +129,7 @@ def existing(path: Path) -> Path:
 def json_file(path: Path, wanted: str) -> Any:
     """The value of a whole JSON file; `wanted` says what it should hold."""
     try:
-        return json.loads(existing(path).read_text(encoding="utf-8-sig"))
+        return strict_json(existing(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
         raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): wanted {wanted}") from None
 
@@ -178,11 +179,13 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
         yield number, Left("line too long", f"wanted at most {LONGEST:,} bytes")
 
 
-def json_object(line: bytes) -> Any:
+def json_object(line: bytes, parse: Callable[[str], Any] = strict_json) -> Any:
     try:
-        row = json.loads(line.decode("utf-8"))
+        row = parse(line.decode("utf-8"))
     except UnicodeDecodeError:
         return Left("not UTF-8")
+    except KeyTwice as fault:
+        return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
         return Left("not JSON", f"wanted an object on each line: {fault}")
     if not isinstance(row, dict):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder import sources
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.sources import Read, Rows, conversations, messages
 
 SOURCE = "hf"
@@ -81,12 +81,27 @@ def _kind(path: Path) -> str:
     return _KINDS[path.suffix]
 
 
+def _no_key_twice(path: Path) -> None:
+    """Of a key that comes twice in a JSON array the library takes the last; lines of JSON it refuses itself."""
+    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path] * (path.suffix == ".json" and path.is_file()):
+        try:
+            with file.open("rb") as opened:
+                array = opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+            if array:
+                strict_json(file.read_bytes())
+        except KeyTwice as fault:
+            raise SourceError(f"mine hf {file}: {fault}: wanted each once") from None
+        except (OSError, ValueError, RecursionError):  # the library says what it is
+            pass
+
+
 def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
     try:
         import datasets
     except ImportError:
         raise UsageError("mine hf needs the library datasets: pip install 'saferec-builder[hub]'") from None
     path = Path(name)
+    _no_key_twice(path)
     try:
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             loaded = datasets.load_from_disk(name)

@@ -7,7 +7,6 @@ The completion becomes the last turn and the ground truth what was accepted. `co
 claims of its users, by a model and without evidence: they go to the table `stated`, never into labels.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources, tables
-from saferec_builder.errors import SourceError
+from saferec_builder.errors import KeyTwice, SourceError, strict_json
 from saferec_builder.sources import Left, Read, Rows, conversations, refs
 
 SOURCE = "saferec"
@@ -37,7 +36,9 @@ def _parsed(value: Any) -> Any:
     """Tables without nesting hold JSON text."""
     if isinstance(value, str):
         try:
-            found = sources.sound(json.loads(value))
+            found = sources.sound(strict_json(value))
+        except KeyTwice as fault:
+            raise Left(sources.TWICE, str(fault)) from None
         except (ValueError, RecursionError):
             return value
         if isinstance(found, Left):
