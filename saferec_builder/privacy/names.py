@@ -86,7 +86,7 @@ _NEVER = frozenset(
 
 
 @cache
-def _known() -> tuple[frozenset[str], frozenset[str]]:
+def known() -> tuple[frozenset[str], frozenset[str]]:
     """(given names, those of them that are no common words)."""
     lines = (Path(__file__).parent / "given_names.txt").read_text(encoding="utf-8").splitlines()
     words = [word for line in lines if not line.startswith("#") for word in line.split()]
@@ -124,7 +124,7 @@ def is_given(name: str) -> bool:
 
 def _given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
-    every, only = _known()
+    every, only = known()
     first = _bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
     return first in every if sure and name[0].isupper() else first in only
 
@@ -195,7 +195,7 @@ def _closes(text: str, found: re.Match[str], pattern: re.Pattern[str]) -> bool:
 
 def _lower_kin() -> str:
     """A relative and a given name, both as people type who use no capitals."""
-    return rf" (?:{_KIN}),? (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)"
+    return rf" (?:{_KIN}),? (?:{'|'.join(sorted(known()[1]))})(?-u:\b)"
 
 
 # Cheap searches that any text with a name to find matches.
@@ -210,5 +210,5 @@ MAYBE = (
     r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
     rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
     _lower_kin(),
-    rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(_known()[1]))})(?-u:\b)",
+    rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(known()[1]))})(?-u:\b)",
 )
