@@ -141,3 +141,19 @@ def test_every_package_is_in_the_wheel() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     there = {".".join(p.parent.relative_to(ROOT).parts) for p in files() if p.name == "__init__.py"}
     assert listed == there
+
+
+def test_every_file_that_a_package_holds_is_in_the_wheel() -> None:
+    import tomllib
+
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    kept = {
+        path
+        for package, globs in listed.items()
+        for glob in globs
+        for path in ROOT.glob(f"{package.replace('.', '/')}/{glob}")
+    }
+    there = {
+        p for package in PACKAGES for p in (ROOT / package).rglob("*") if p.is_file() and "__pycache__" not in p.parts
+    }
+    assert {p for p in there if p.suffix != ".py"} == kept
