@@ -4,8 +4,11 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+from saferec_builder.evidence import SPEAKER
 
 GUIDELINES = Path(__file__).with_name("guidelines.md")
 
@@ -27,19 +30,18 @@ _PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
 
 
 def locate(quote: str, turns: list[dict[str, Any]], hints: Sequence[int] = ()) -> dict[str, Any] | None:
-    """The quote's first place, in code points: hinted turns first, then the seeker's, then the others.
+    """The quote's first place, in code points: hinted turns first, then those that hold evidence, then the others.
 
     Exactly, else with spaces, quotation marks, dashes and composed letters made alike, as spreadsheets change them;
     the span holds the text's own characters.
     """
-    order = [n for n in hints if 0 <= n < len(turns)]
-    order += sorted(range(len(turns)), key=lambda n: turns[n]["role"] != "seeker")
-    for wanted in dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")]):
-        for find in (_exact, _alike):
-            for n in order:
-                if wanted and (place := find(turns[n]["text"], wanted)):
-                    start, end = place
-                    return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
+    theirs = [n for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
+    wanted = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
+    for order in ([n for n in hints if 0 <= n < len(turns)], theirs, range(len(turns))):
+        for words, find, n in product(filter(None, wanted), (_exact, _alike), order):
+            if place := find(turns[n]["text"], words):
+                start, end = place
+                return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
     return None
 
 

@@ -16,7 +16,21 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from annotation import failures, on_a_server, sync
-from annotation.sheets import RATHER_NOT, READ, Said, Sheet, Span, list_of, points, text_of, units16, whole
+from annotation.sheets import (
+    RATHER_NOT,
+    READ,
+    Ours,
+    Said,
+    Sheet,
+    Span,
+    Turns,
+    list_of,
+    points,
+    text_of,
+    theirs,
+    units16,
+    whole,
+)
 from saferec_builder.errors import ReviewError, strict_json
 from saferec_builder.traits import Taxonomy
 
@@ -63,7 +77,7 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
         (present if verdict == "present" else unsure).append(trait)
         openly += [trait] * (form == "explicit")
         spans += [_outward(span, text, places, trait, sheet) for span in found]
-    facts = {"asked": sheet.asked, "places": places, "guideline": guideline, "taxonomy": taxonomy.digest}
+    facts: dict[str, Any] = {"asked": sheet.asked, "guideline": guideline, "taxonomy": taxonomy.digest}
     facts |= {"shown": {trait: found for trait, (_, _, found) in sheet.suggested.items()}, "escaped": True}
     suggestions = {"evidence": spans, "present": present, "unsure": unsure, "openly": openly}
     return {
@@ -94,8 +108,11 @@ def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) ->
 # ---- in
 
 
-def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Iterator[Said]:
-    """One per response that was submitted or discarded; a draft is nobody's word yet."""
+def said_of(record: dict[str, Any], people: dict[str, str], where: str, ours: Ours) -> Iterator[Said]:
+    """One per response that was submitted or discarded; a draft is nobody's word yet.
+
+    Places are read in our own text, which `ours` gives: what the server shows may have been edited there.
+    """
     record = whole(record)
     try:
         facts = strict_json((record.get("metadata") or {}).get("saferec") or "{}")
@@ -103,9 +120,9 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
     shown = facts.get("shown") if isinstance(facts.get("shown"), dict) else {}
-    places = [place for place in list_of(facts.get("places")) if _is_place(place)]
-    text = record["fields"].get("dialogue") or ""
-    text = html.unescape(text) if facts.get("escaped") is True else text  # not so before Argilla's page was tried
+    turns = ours(str(record.get("external_id")))
+    there = record["fields"].get("dialogue") or ""
+    there = html.unescape(there) if facts.get("escaped") is True else there  # not so before Argilla's page was tried
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
             continue
@@ -127,16 +144,14 @@ def said_of(record: dict[str, Any], people: dict[str, str], where: str) -> Itera
         openly = set(values.get("openly") or [])
         said.forms = {t: "explicit" if t in openly else "implicit" for t in said.present}
         for span in values.get("evidence") or []:
-            _inward(span, text, places, said)
+            _inward(span, turns, there, said)
         yield said
 
 
-def _is_place(found: Any) -> bool:
-    return isinstance(found, list) and len(found) == 3 and all(isinstance(n, int) for n in found)
-
-
-def _inward(span: dict[str, Any], text: str, places: Places, said: Said) -> None:
-    """A span may run over several turns: one in each. Words that are no turn's (a role's name) are left out."""
+def _inward(span: dict[str, Any], turns: Turns, there: str, said: Said) -> None:
+    """A span may run over several turns: one in each of the seeker's. Words that are no turn's (a role's name) are left
+    out; it is lost where the server showed other words (`there`) at its place."""
+    text, places = dialogue(turns)
     trait, start, end = span["label"], points(text, span["start"]), points(text, span["end"])
     found = []
     for turn, begin, length in places:
@@ -145,9 +160,9 @@ def _inward(span: dict[str, Any], text: str, places: Places, said: Said) -> None
         a, b = a + len(quote) - len(quote.lstrip()), b - len(quote) + len(quote.rstrip())
         if a < b:
             found.append({"turn": turn, "start": a - begin, "end": b - begin, "quote": text[a:b]})
-    if not found:
-        said.lost[trait] = text[start:end]
-    said.spans.setdefault(trait, []).extend(found)
+    if not found or there[start:end] != text[start:end]:
+        said.lost[trait] = there[points(there, span["start"]) : points(there, span["end"])]
+    said.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 
 # ---- the server
@@ -310,10 +325,10 @@ class Server:
         with self._asked("list the users") as api:
             return names_of({str(user.id): user.username for user in api.users.list()}, accounts, names)
 
-    def said(self, project: sync.Project, people: dict[str, str]) -> Iterator[Said]:
+    def said(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Said]:
         try:
             for record in self.records(project.id):
-                yield from said_of(record, people, project.name)
+                yield from said_of(record, people, project.name, ours)
         except failures.Missing:
             return  # deleted between the list and now
 

@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 
 from annotation.answers import Pulled, Refused, Task, task_id, unit_id
+from saferec_builder import evidence
 from saferec_builder.errors import ReviewError
 from saferec_builder.traits import Taxonomy
 
@@ -235,7 +236,8 @@ def pull(
                 answers = []
                 if task:
                     turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-                    answers = _answers(line, task, partial(_spans, turns=turns, locate=locate), taxonomy)
+                    spans = partial(_spans, turns=turns, kind=task.kind, locate=locate)
+                    answers = _answers(line, task, spans, taxonomy)
                     if line.is_rest and task.kind == "sensitivity":
                         _check_whole(line, task, own, known, taxonomy)
                         answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
@@ -370,8 +372,15 @@ def _parts(cell: str) -> list[str]:
     return [part.strip() for part in (spaced if len(spaced) > 1 else cell.split("|"))]
 
 
-def _spans(cell: str, turn: str, turns: Turns, locate: Locate) -> list[dict[str, Any]]:
-    """Spans of the quotes in a cell: the whole cell where the text has it so, else its parts."""
+def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate) -> list[dict[str, Any]]:
+    """Spans of the quotes in a cell, in our own text: the whole cell where the text has it so, else its parts."""
+    found = _places(cell, turn, turns, locate)
+    if none := evidence.first_fault(found, turns, kind):
+        raise Refused(none[0], f"{none[1][:80]!r} is no evidence: copy words of theirs")
+    return found
+
+
+def _places(cell: str, turn: str, turns: Turns, locate: Locate) -> list[dict[str, Any]]:
     hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
     if whole := locate(cell, turns, hints):
         return [whole]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation import failures, on_a_server, sync
-from annotation.sheets import Said, Sheet, Span, list_of, points, text_of, units16, whole
+from annotation.sheets import Ours, Said, Sheet, Span, Turns, list_of, points, text_of, theirs, units16, whole
 from saferec_builder.errors import ReviewError, strict_json
 from saferec_builder.traits import Taxonomy
 
@@ -103,10 +103,11 @@ def _schema(config: str) -> Any:
 # ---- in
 
 
-def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Iterator[Said]:
+def said_of(task: dict[str, Any], people: dict[int, str], project: int, ours: Ours) -> Iterator[Said]:
     """One per annotation, oldest first; what is no annotation of ours at all comes back with nothing said.
 
-    The server keeps whatever its users send, as an answer and as a task's data: what has another shape is not there.
+    Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
+    whatever its users send, as an answer and as a task's data: what has another shape is not there.
     """
     task = whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
@@ -123,10 +124,10 @@ def said_of(task: dict[str, Any], people: dict[int, str], project: int) -> Itera
             guideline=text_of(data.get("guideline")),
             taxonomy=text_of(data.get("taxonomy")),
         )
-        turns = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-        _read(list_of(row.get("result")), turns, said)
-        shown = data.get("shown") if isinstance(data.get("shown"), dict) else {}
-        said.shown = {trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)}
+        shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
+        _read(list_of(row.get("result")), ours(said.key), shown, said)
+        before = data.get("shown") if isinstance(data.get("shown"), dict) else {}
+        said.shown = {trait: spans for trait, spans in (before or {}).items() if isinstance(spans, list)}
         if row.get("was_cancelled"):
             said.outcome = "skipped"
         yield said
@@ -140,7 +141,7 @@ def _seconds(value: Any) -> float | None:
     return round(float(value), 1) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-def _read(result: list[Any], turns: list[str], said: Said) -> None:
+def _read(result: list[Any], turns: Turns, shown: list[str], said: Said) -> None:
     result = [row for row in result if isinstance(row, dict) and isinstance(row.get("value"), dict)]
     told = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
     forms = {region: form for region, form in told.items() if form in ("explicit", "implicit")}
@@ -155,7 +156,7 @@ def _read(result: list[Any], turns: list[str], said: Said) -> None:
             said.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
-                _spans(row["value"], turns, trait, said)
+                _spans(row["value"], turns, shown, trait, said)
                 if str(row.get("id")) in forms:
                     said.forms.setdefault(trait, forms[str(row.get("id"))])
 
@@ -164,14 +165,17 @@ def _names(row: dict[str, Any]) -> list[str]:
     return [name for name in list_of(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
-def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> None:
-    """A region may run over several turns: one span in each. What is not in the text is lost, with a reason."""
+def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, said: Said) -> None:
+    """A region may run over several turns: one span in each of the seeker's.
+
+    It is lost, with a reason, where it is not in our text, or where the server showed other words at its place.
+    """
     try:
         first, last = int(value["start"]), int(value["end"])
         begin, end = int(value["startOffset"]), int(value["endOffset"])
         if min(first, begin, end) < 0:
             raise ValueError("before the beginning")
-        texts = turns[first : last + 1]
+        texts = [turn["text"] for turn in turns[first : last + 1]]
     except (KeyError, TypeError, ValueError, OverflowError):
         said.lost[trait] = str(value.get("text", ""))
         return
@@ -184,9 +188,14 @@ def _spans(value: dict[str, Any], turns: list[str], trait: str, said: Said) -> N
         if start < stop:
             found.append({"turn": n, "start": start, "end": stop, "quote": text[start:stop]})
     quote = str(value.get("text") or "")
-    if not found or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
-        said.lost[trait] = quote
-    said.spans.setdefault(trait, []).extend(found)
+    others = [other for span in found if (other := _words(shown, span)) != span["quote"]]
+    if not found or others or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
+        said.lost[trait] = quote or " ".join(others)
+    said.spans.setdefault(trait, []).extend(theirs(found, turns))
+
+
+def _words(shown: list[str], span: Span) -> str:
+    return shown[span["turn"]][span["start"] : span["end"]] if span["turn"] < len(shown) else ""
 
 
 def _bare(text: str) -> str:
@@ -277,9 +286,9 @@ class Server:
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
         return names_of(self.people(), accounts, names)
 
-    def said(self, project: sync.Project, people: dict[int, str]) -> Iterator[Said]:
+    def said(self, project: sync.Project, people: dict[int, str], ours: Ours) -> Iterator[Said]:
         for task in self.answered(project.id):
-            yield from said_of(task, people, project.id)
+            yield from said_of(task, people, project.id, ours)
 
     def invite(self) -> str:
         """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every

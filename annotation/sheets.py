@@ -5,13 +5,14 @@ pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import polars as pl
 
 from annotation.answers import Pulled, Task, asked_id, task_id
+from saferec_builder import evidence
 from saferec_builder.tables import HANDED_BACK
 from saferec_builder.traits import Taxonomy
 
@@ -21,6 +22,10 @@ NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowher
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
 Span = dict[str, Any]
+Turns = list[dict[str, Any]]
+Ours = Callable[
+    [str], Turns
+]  # key of a task -> the turns of our text that it is about; none where we know no such task
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,11 @@ def whole(found: Any) -> Any:
     return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 
+def theirs(found: list[Span], turns: Turns) -> list[Span]:
+    """Of a mark that runs over several turns what people said whose words count; of others all, to be refused."""
+    return [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()] or found
+
+
 # ---- out
 
 
@@ -135,11 +145,19 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
 # ---- in
 
 
-def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[str, Any], taxonomy: Taxonomy) -> None:
+def take(
+    pulled: Pulled,
+    said: Said,
+    task: Task,
+    turns: Turns,
+    before: set[str],
+    stamp: dict[str, Any],
+    taxonomy: Taxonomy,
+) -> None:
     """Adds what counts of `said` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
 
-    `before` are the traits that this person answered on the text earlier, besides those in `pulled`: leaving one
-    unticked now is `absent`.
+    `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
+    text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
     """
     other = said.who != task.reviewer
     if said.outcome != READ and (other or said.outcome != RATHER_NOT):
@@ -157,7 +175,7 @@ def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[s
         return
     ruling = task.role == "adjudicator"
     asked = {t for t in said.asked if t in taxonomy.slugs}
-    faults = _faults(said, task, asked, taxonomy)
+    faults = _faults(said, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
         pulled.drop(said.place, reason, f"{trait}: {detail}")
     own = {t: pulled.answers.get((task.kind, task.subject, t, said.who, fixed["role"])) for t in taxonomy.slugs}
@@ -172,7 +190,7 @@ def take(pulled: Pulled, said: Said, task: Task, before: set[str], stamp: dict[s
         pulled.add(said.place, fixed | NOTHING | {"verdict": "absent", "seconds": said.seconds})
 
 
-def _faults(said: Said, task: Task, asked: set[str], taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:
+def _faults(said: Said, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:
     """trait -> (countable reason, found and wanted)."""
     ticked = {*said.present, *said.unsure}
     faults = {}
@@ -184,7 +202,9 @@ def _faults(said: Said, task: Task, asked: set[str], taxonomy: Taxonomy) -> dict
         elif trait in said.present and trait in said.unsure:
             faults[trait] = ("two verdicts", "present and unsure: wanted one of them")
         elif trait in said.lost:
-            faults[trait] = ("quote not found", f"{said.lost[trait][:80]!r} stands in no turn")
+            faults[trait] = (evidence.NOT_FOUND, f"{said.lost[trait][:80]!r} does not stand there in our text")
+        elif trait in ticked and (none := evidence.first_fault(said.spans.get(trait, []), turns, task.kind)):
+            faults[trait] = (none[0], f"{none[1][:80]!r} is no evidence")
         elif task.role == "adjudicator" and trait in ticked and trait not in asked:
             faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
         elif trait in said.present and not said.spans.get(trait) and task.kind == "sensitivity":

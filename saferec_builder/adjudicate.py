@@ -7,11 +7,12 @@ gives  standing reviews -> votes (one verdict per unit and reviewer) -> labels; 
 which they read whole; of an item they read a plot, and nobody can tell from a plot that a film holds no needle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
+from saferec_builder import evidence
 from saferec_builder.tables import HANDED_BACK, LABELS, REVIEWS, SPAN, WARNINGS, digest, last
 from saferec_builder.traits import Taxonomy
 
@@ -122,30 +123,29 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
 
     Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
-    evidence is gone (`stale`), its trait is not in the taxonomy, it is a `*` given under another taxonomy, which cannot
-    speak for traits it did not list, or the task was given to somebody else (`not assigned`).
+    evidence is gone (`stale`) or never was in the text (evidence.UNFOUNDED), its trait is not in the taxonomy, it is a
+    `*` given under another taxonomy, which cannot speak for traits it did not list, or the task was given to somebody
+    else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
     frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
     frame = frame.with_row_index("row")
-    moved = frame.filter(pl.col("digest").ne_missing(pl.col("now")))
-    found = pl.DataFrame(
-        [(row, spans) for row, spans in _moved(moved, texts)],
-        schema={"row": pl.UInt32, "again": pl.List(SPAN)},
-        orient="row",
-    )
+    moved = pl.col("digest").ne_missing(pl.col("now"))
+    looked = frame.with_columns(changed=moved).filter(pl.col("changed") | claims())
+    schema: dict[str, Any] = {"row": pl.UInt32, "again": pl.List(SPAN), "fault": pl.String}
+    found = pl.DataFrame(list(_found(looked, texts)), schema=schema, orient="row")
     known = pl.col("trait").is_in([*taxonomy.slugs, "*"])
     old_star = (pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)
     frame = (
         frame.join(found, on="row", how="left", maintain_order="left")
-        .with_columns(changed=pl.col("row").is_in(moved["row"].implode()))
+        .with_columns(changed=moved)
         .with_columns(
             out=pl.when(_BACK)
             .then(pl.lit(HANDED_BACK))
             .when(_AWAY)
             .then(pl.lit(SET_ASIDE))
-            .when(pl.col("changed") & pl.col("again").is_null())
-            .then(pl.lit(STALE))
+            .when(pl.col("fault").is_not_null())
+            .then(pl.col("fault"))
             .when(~known)
             .then(pl.lit(NO_TRAIT))
             .when(old_star)
@@ -160,14 +160,25 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
 
 
-def _moved(reviews: pl.DataFrame, texts: pl.DataFrame) -> list[tuple[int, list[Span] | None]]:
-    """(row, spans in the current text, or null where the review no longer fits it)."""
+def claims() -> pl.Expr:
+    """Whether a review says that some words are evidence."""
+    return pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0).fill_null(False)
+
+
+def _found(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
+    """(row, its spans in the current text, why the review does not stand in it)."""
     judged = texts.select("kind", "subject", "digest", was=pl.col("turns").list.len())
     now = texts.filter("current").select("kind", "subject", "turns")
     rows = reviews.join(judged, on=["kind", "subject", "digest"], how="left").join(
         now, on=["kind", "subject"], how="left"
     )
-    return [(r["row"], _again(r["spans"] or [], r["turns"], r["was"], r["kind"])) for r in rows.iter_rows(named=True)]
+    for row in rows.iter_rows(named=True):
+        spans, turns, kind = row["spans"] or [], row["turns"], row["kind"]
+        if row["changed"]:
+            again = _again(spans, turns, row["was"], kind)
+            yield row["row"], again, STALE if again is None else None
+        else:
+            yield row["row"], None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
 
 
 def _again(spans: list[Span], turns: list[dict[str, Any]] | None, was: int | None, kind: str) -> list[Span] | None:
@@ -176,18 +187,20 @@ def _again(spans: list[Span], turns: list[dict[str, Any]] | None, was: int | Non
         return None
     if not spans:
         return [] if kind == "item_flag" or (was is not None and len(turns) <= was) else None
-    placed = [place for span in spans if (place := _place(span, [turn["text"] for turn in turns]))]
+    placed = [place for span in spans if (place := _place(span, turns, kind))]
     return placed if len(placed) == len(spans) else None
 
 
-def _place(span: Span, texts: Sequence[str]) -> Span | None:
-    """The span where its quote stands now: same place, same turn, else the nearest turn."""
-    quote, turn = span["quote"], span["turn"]
-    if turn < len(texts) and texts[turn][span["start"] : span["end"]] == quote:
+def _place(span: Span, turns: list[dict[str, Any]], kind: str) -> Span | None:
+    """The span where its quote is evidence now: same place, same turn, else the nearest turn."""
+    if evidence.fault(span, turns, kind) is None:
         return span
-    for n in sorted(range(len(texts)), key=lambda n: abs(n - turn)):
-        if (start := texts[n].find(quote)) >= 0:
-            return {"turn": n, "start": start, "end": start + len(quote), "quote": quote}
+    quote, turn = span["quote"] or "", span["turn"] or 0
+    for n in sorted(range(len(turns)), key=lambda n: abs(n - turn)):
+        start = turns[n]["text"].find(quote)
+        again = {"turn": n, "start": start, "end": start + len(quote), "quote": quote}
+        if evidence.fault(again, turns, kind) is None:
+            return again
     return None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from saferec_builder import evidence
 from saferec_builder.errors import ReleaseError
 
 
@@ -26,6 +27,12 @@ CHECKS = (
     ),
     Check(
         "labels", "stops", "a label of a trait, conversation or item that is not there", "bring back what is missing"
+    ),
+    Check(
+        "evidence",
+        "stops",
+        "a label whose quote is not the seeker's own words at that place of the text",
+        "adjudicate again: reviews with such evidence do not count",
     ),
     Check("reviews", "stops", "a label that rests on a review that was taken back or said anew", "adjudicate again"),
     Check("leaks", "stops", "a seeker, near-duplicate or conversation in two splits", "report it: splits prevent this"),
@@ -97,6 +104,19 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
             raise ReleaseError(
                 f"release: {lost.len()} labelled {what} are not in the workspace, first {lost.sort()[0]}: {remedy}"
             )
+
+
+def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.DataFrame) -> None:
+    """Every quote of a label must stand in `texts` (evidence.TEXTS); of labels on a former text none is released."""
+    now = conversations.select(subject="conversation", digest="digest", kind=pl.lit("sensitivity"))
+    of_now = labels.join(now, on=["kind", "subject", "digest"], how="semi")
+    _, gone = evidence.split(pl.concat([of_now, labels.filter(kind="item_flag")]), texts)
+    if gone.height:
+        trait, subject, reason = gone.sort("trait", "subject").select("trait", "subject", "reason").row(0)
+        raise ReleaseError(
+            f"release: {gone.height} labels with evidence that is none, first {trait} on {subject} ({reason}): run"
+            " `saferec-build adjudicate` first: reviews with such evidence do not count"
+        )
 
 
 def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from saferec_builder import certificates
 from saferec_builder.certificates import ALPHA, FalseShare
+from saferec_builder.evidence import first_fault
 from saferec_builder.tables import LABELS, SPAN, digest, last
 
 UNIT = ("kind", "subject", "trait")
@@ -114,17 +115,11 @@ def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFram
     rows = []
     for row in sure.join(now, on="subject").sort("subject", "trait").iter_rows(named=True):
         spans = row["spans"] or []
-        if (row["subject"], row["trait"]) in units and spans and all(_stands(s, row["turns"]) for s in spans):
+        if (row["subject"], row["trait"]) in units and spans and not first_fault(spans, row["turns"], row["kind"]):
             label: dict[str, Any] = {name: row[name] for name in (*UNIT, "verdict", "form", "spans")}
             rows.append(label | {"digest": row["now"], "method": "auto", "reviews": [], "simulated": False})
     schema = {name: kind for name, kind in LABELS.schema.items() if name != "label"}
     return pl.DataFrame(rows, schema={**schema, "spans": pl.List(SPAN)})
-
-
-def _stands(span: dict[str, Any], turns: list[dict[str, Any]]) -> bool:
-    if not 0 <= span["turn"] < len(turns):
-        return False
-    return bool(turns[span["turn"]]["text"][span["start"] : span["end"]] == span["quote"])
 
 
 # ---- in words

@@ -19,13 +19,12 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saferec_builder import tables
+from saferec_builder import evidence, tables
 from saferec_builder.errors import UsageError, fault_of
 from saferec_builder.traits import Taxonomy
 
 EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
-EVIDENCE_ROLES = ("seeker", "plot")
 LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
 
 _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0]")
@@ -87,7 +86,7 @@ def item_subjects(items: pl.DataFrame) -> Iterator[Subject]:
 
 def cannot_ask(subject: Subject, longest: int | None = LONGEST) -> str | None:
     """Why a subject is not worth a reading, or None."""
-    if not any(role in EVIDENCE_ROLES and text.strip() for role, text in subject.turns):
+    if not any(role == evidence.SPEAKER[subject.kind] and text.strip() for role, text in subject.turns):
         return "nothing to read: no plot" if subject.kind == "item_flag" else "nothing to read: no words of the seeker"
     size = sum(len(text) for _, text in subject.turns)
     return f"too long: {size} characters, at most {longest} are read" if longest and size > longest else None
@@ -249,13 +248,13 @@ def _evidence(claim: Claim, subject: Subject) -> tuple[list[dict[str, Any]], str
     spans: dict[tuple[int, int, int], dict[str, Any]] = {}
     for cited in claim.evidence:
         if cited.turn >= len(subject.turns):
-            return [], "no such turn"
+            return [], evidence.NO_TURN
         role, text = subject.turns[cited.turn]
-        if role not in EVIDENCE_ROLES:
-            return [], "not the seeker's words"
+        if role != evidence.SPEAKER[subject.kind]:
+            return [], evidence.NOT_THEIRS
         found = locate(text, cited.quote)
         if found is None:
-            return [], "quote not found"
+            return [], evidence.NOT_FOUND
         start, end = found
         spans[cited.turn, start, end] = {"turn": cited.turn, "start": start, "end": end, "quote": text[start:end]}
     if claim.verdict != "absent" and not spans:
@@ -309,6 +308,17 @@ def _row(
 def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
     """tables.PROPOSALS rows of all readings."""
     return pl.DataFrame([row for r in readings for row in r.proposals], schema=tables.PROPOSALS.schema)
+
+
+def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
+    """(the proposals whose evidence stands in what was read, the others by reason, what was read: evidence.TEXTS)."""
+    read = [
+        (s.kind, s.subject, s.digest, [{"role": role, "text": text, "items": []} for role, text in s.turns])
+        for s in subjects
+    ]
+    texts = pl.DataFrame(read, schema=evidence.TEXTS, orient="row").unique(["kind", "subject", "digest"], keep="first")
+    kept, gone = evidence.split(proposals, texts)
+    return kept, Counter(gone["reason"].to_list()), texts
 
 
 def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from saferec_builder.evidence import UNFOUNDED, fault
 from saferec_builder.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
 PER_TASK = 2  # reviewers who read a task apart from each other
@@ -280,9 +281,9 @@ def void(
 
 
 def _read(reviews: pl.DataFrame) -> pl.DataFrame:
-    """The `*` of each task that its reader has read to its end; not where the words that they marked are gone since."""
+    """The `*` of each task that its reader has read to its end; not where the words that they marked are not there."""
     ends = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
-    return ends.join(reviews.filter(out="stale"), on=TASK, how="anti")
+    return ends.join(reviews.filter(pl.col("out").is_in(["stale", UNFOUNDED])), on=TASK, how="anti")
 
 
 def _disputes(
@@ -375,16 +376,10 @@ def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     told = last(ordered, *UNIT).select(*UNIT, *SHOWN)
     now = texts.filter("current").select("kind", "subject", "turns")
     found = [
-        [s for s in row["spans"] or [] if _stands(s, row["turns"])]
+        [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
         for row in told.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
     ]
     return told.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
-
-
-def _stands(span: dict[str, Any], turns: list[dict[str, Any]] | None) -> bool:
-    if not turns or not 0 <= span["turn"] < len(turns):
-        return False
-    return bool(turns[span["turn"]]["text"][span["start"] : span["end"]] == span["quote"])
 
 
 def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:

@@ -13,14 +13,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from glob import escape
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from saferec_builder import config, tables
+from saferec_builder import config, evidence, tables
 from saferec_builder.errors import StoreError, whole_object
 from saferec_builder.locks import held
 from saferec_builder.tables import digest
@@ -72,10 +72,21 @@ def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
     return _read_db(ws, table) if table.place == "db" else pl.concat([table.empty, *parts(ws, table)])
 
 
-def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
-    """Adds the rows whose key is not there yet, all or none, and says how many that were."""
+def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
+    """Adds the rows whose key is not there yet, all or none, and says how many that were.
+
+    No row with evidence that is none gets in; who holds the `texts` of these rows (evidence.TEXTS) gives them.
+    """
     frame = tables.check(frame, table).unique(list(table.key), keep="first", maintain_order=True)
+    if table in (tables.PROPOSALS, tables.REVIEWS):
+        evidence.refuse(table.name, frame, evidenced(ws, frame) if texts is None else texts)
     return _append_db(ws, table, frame) if table.place == "db" else _append_bulk(ws, table, frame)
+
+
+def evidenced(ws: Workspace, rows: pl.DataFrame) -> pl.DataFrame:
+    """evidence.TEXTS that these rows speak of."""
+    said = partial(parts, ws, tables.CONVERSATIONS, "turns")
+    return evidence.texts(rows, said, partial(parts, ws, tables.CATALOG_ROWS, "plot"))
 
 
 # ---- bulk: tables/NAME/NUMBER-DIGEST.parquet, its .json beside it

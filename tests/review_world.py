@@ -56,8 +56,8 @@ def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
 
 def claim(subject: str, trait: str, verdict: str, quote: str) -> dict[str, Any]:
     row = dict.fromkeys(tables.PROPOSALS.columns)
-    row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait, "digest": "d"}
-    row |= {"verdict": verdict, "spans": [span(subject, quote)], "proposer": "rules"}
+    row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait}
+    row |= {"digest": f"d-{subject}", "verdict": verdict, "spans": [span(subject, quote)], "proposer": "rules"}
     return row | {"form": "explicit" if verdict == "present" else None}
 
 

@@ -233,8 +233,8 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
     assert had["review"].n_unique() == times
 
 
-def test_labels_need_nothing_of_what_was_said_but_where_a_text_changed(workspace, cli, monkeypatch):
-    """c2 has a longer text than the one that was judged; of all others the digest says enough."""
+def test_labels_need_only_texts_that_changed_or_hold_evidence(workspace, cli, monkeypatch):
+    """c1 has evidence, c2 a longer text than the one that was judged; of c3 and c4 the digest says enough."""
     world.fill(workspace)
     old = store.read(workspace, tables.CONVERSATIONS).filter(conversation="c2")
     turns = [{"role": "seeker", "text": f"Well. {world.TEXTS['c2']}", "items": []}, *old["turns"][0][1:]]
@@ -248,7 +248,7 @@ def test_labels_need_nothing_of_what_was_said_but_where_a_text_changed(workspace
     ]
     store.append(workspace, tables.REVIEWS, reviews(*rows))
     desk = command.gather(workspace.root)
-    assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c2", "d2"]
+    assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c1", "d-c2", "d2"]
     assert desk.known.drop("turns").equals(desk.texts.drop("turns"))
     full, left_out = standing(desk.reviews, desk.texts, ALL)
     assert desk.standing.equals(full) and desk.left_out == left_out == {}

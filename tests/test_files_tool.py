@@ -19,7 +19,7 @@ TAXONOMY = traits.load()
 TEXT = [
     ("seeker", "I can’t watch  needles — my hands go cold 😱. =SUM(A1)"),
     ("recommender", "OK, no needles then | try Alien (1979)"),
-    ("seeker", 'needles again: he said "never"'),
+    ("seeker", 'needles again | he said "never"'),
 ]
 SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
 
@@ -159,7 +159,7 @@ def test_an_untouched_file_says_nothing(pushed):
         ("needles", "", (0, "needles")),  # the seeker's first
         ("“my hands”", "", (0, "my hands")),  # quoted by the reviewer
         ("😱", "", (0, "😱")),
-        ("needles then | try", "", (1, "needles then | try")),  # the bar stands in the text
+        ("again | he said", "", (2, "again | he said")),  # the bar stands in the text
     ],
 )
 def test_quotes_are_found_as_spreadsheets_leave_them(pushed, quote, turn, found):
@@ -204,6 +204,12 @@ def test_a_row_that_the_reviewer_added(pushed):
     ("cells", "reason"),
     [
         ({"verdict": "present", "quote": "spiders"}, "quote not found"),
+        ({"verdict": "present", "quote": "no needles then"}, "not the seeker's words"),
+        (
+            {"verdict": "present", "quote": "needles", "turn": "2"},
+            "not the seeker's words",
+        ),  # where the reviewer points
+        ({"verdict": "unsure", "quote": "try Alien | cold"}, "not the seeker's words"),
         ({"verdict": "present", "proposed_quote": ""}, "no quote"),
         ({"verdict": "maybe"}, "unknown verdict"),
         ({"verdict": "absent", "trait": "clowns"}, "row mixed up"),

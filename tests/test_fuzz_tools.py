@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from annotation import guideline, label_studio, sheets
 from annotation.answers import Pulled, Task
-from saferec_builder import store, tables, traits
+from saferec_builder import evidence, store, tables, traits
 from saferec_builder.tables import REVIEWS
 from tests.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
 
@@ -41,7 +41,7 @@ LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
 def said(result: Any, data: Any, seconds: Any) -> list[sheets.Said]:
     answer = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z", "lead_time": seconds}
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
-    return list(label_studio.said_of(task, {1: "ann"}, 3))
+    return list(label_studio.said_of(task, {1: "ann"}, 3, lambda key: TURNS))
 
 
 @CALM
@@ -54,15 +54,13 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(result: Any, 
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, one, task, set(), stamp, TAXONOMY)
+    sheets.take(pulled, one, task, TURNS, set(), stamp, TAXONOMY)
     assert pulled.answers or pulled.drops
-    turns = data.get("turns") if isinstance(data, dict) else None
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
         assert answer["form"] in (None, "explicit", "implicit")
         for span in answer["spans"]:
-            text = [str(t.get("text", "")) for t in turns or [] if isinstance(t, dict)][span["turn"]]
-            assert span["turn"] >= 0 and text[span["start"] : span["end"]] == span["quote"]
+            assert evidence.fault(span, TURNS, "sensitivity") is None
 
 
 def test_an_answer_as_it_should_be_is_read_whole() -> None:
@@ -79,7 +77,7 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     (one,) = said([note, RESULT[5]], DATA, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), set(), stamp, TAXONOMY)
+    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, set(), stamp, TAXONOMY)
     (answer,) = [a for a in pulled.answers.values() if a["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
     store.append(workspace, tables.REVIEWS, tables.check(_frame(row), REVIEWS))

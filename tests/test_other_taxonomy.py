@@ -112,7 +112,7 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {}
 
-    def said(self, project: sync.Project, people: dict[str, str]) -> Any:
+    def said(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
         for n, (room, task, name) in self.held.items():
             if room == project.id and n in self.answered:
                 fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
@@ -154,7 +154,7 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     review(*push)
     new = next(n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered)
     server.answered.append(new)
-    quote = {"turn": 1, "start": 0, "end": 3, "quote": "Ok!"}
+    quote = review_world.span(*("c1", "blood") if "gore" in server.held[new][1]["asked"] else ("c2", "crash"))
     server.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
     review("pull")
     server.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there

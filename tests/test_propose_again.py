@@ -38,13 +38,13 @@ def test_a_busy_database_loses_no_bill(
     price(workspace, "small")
     append, ticks, twice = store.append, [], threading.Event()
 
-    def busy(ws: store.Workspace, table: tables.Table, frame: Any) -> int:
+    def busy(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
         if table is tables.SPEND and not twice.is_set():
             ticks.append(frame["requests"][0])
             if len(ticks) == 2:
                 twice.set()
             raise StoreError("workspace.db: database is locked")
-        return append(ws, table, frame)
+        return append(ws, table, frame, **held)
 
     def late(handler: Any) -> None:  # the last is out until the clock has tried to write the others twice
         if "maybe" in handler.text:

@@ -134,9 +134,9 @@ def test_a_kill_at_any_step_submits_nothing_twice(
     fill(workspace, *TEXTS)
     append, states = store.append, []
 
-    def dying(ws: store.Workspace, table: tables.Table, frame: Any) -> int:
+    def dying(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
         if table is not tables.BATCHES:
-            return append(ws, table, frame)
+            return append(ws, table, frame, **held)
         states.append(frame["state"][0])
         late = place in ("after the upload", "after the submission")
         added = append(ws, table, frame) if late else 0

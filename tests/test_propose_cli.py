@@ -121,11 +121,11 @@ def test_a_kill_between_two_tables_doubles_nothing(
     monkeypatch.setattr(command, "CHUNK", 2)
     append, calls = store.append, []
 
-    def dying(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame) -> int:
+    def dying(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, **held: Any) -> int:
         calls.append(table.name)
         if calls.count("readings") == 2:  # in the second chunk, after its proposals
             raise Killed
-        return append(ws, table, frame)
+        return append(ws, table, frame, **held)
 
     monkeypatch.setattr(store, "append", dying)
     with pytest.raises(Killed):

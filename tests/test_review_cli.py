@@ -41,7 +41,8 @@ def claim(
     start = (text or TEXTS[subject]).index(quote)
     spans = [{"turn": 0, "start": start, "end": start + len(quote), "quote": quote}]
     row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject}
-    row |= {"trait": trait, "verdict": verdict, "spans": spans, "digest": "d", "proposer": "rules"}
+    row |= {"trait": trait, "verdict": verdict, "spans": spans, "proposer": "rules"}
+    row |= {"digest": f"d-{subject}" if text is None else tables.digest(text)}
     return row | {"form": "explicit" if verdict == "present" else None}
 
 

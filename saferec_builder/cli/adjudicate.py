@@ -149,7 +149,8 @@ def gather(folder: Path) -> Desk:
     mined = spilled.narrow(ws)
     known = route.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
-    known = _with_turns(ws, known, moved)  # where the text is still the one that was judged, its digest says enough
+    quoted = reviews.filter(stage.claims(), kind="sensitivity")["subject"]
+    known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
     standing, left_out = stage.standing(reviews, known, taxonomy)
     held = withheld.reasons(ws, mined)
     votes = withheld.without(stage.votes(standing, taxonomy), held)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from exports import rows
-from saferec_builder import store, tables
+from saferec_builder import evidence, store, tables
 from saferec_builder.cli import spilled, withheld
 from saferec_builder.store import Workspace
 from saferec_builder.traits import Taxonomy
@@ -129,6 +129,7 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
     checks.check_labels(labels, conversations, items, taxonomy.slugs)
+    checks.check_evidence(labels, conversations, store.evidenced(ws, labels))
     checks.check_licences(sources, wanted.allow)
     checks.check_simulated(labels, reviews, demo, wanted.allow)
     oracle, risks = catalog.risks(items, links, store.read(ws, tables.WARNINGS), taxonomy, ws.config.rule)
@@ -164,8 +165,9 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     texts = history.join(judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
         "digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest
     )
-    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"].unique()
-    said = spilled.turns(ws, moved)  # of all others the digest says enough
+    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
+    quoted = judged.filter(adjudicate.claims())["subject"]
+    said = spilled.turns(ws, pl.concat([moved, quoted]).unique())  # of all others the digest says enough
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = adjudicate.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
@@ -173,6 +175,7 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     of_items = of_items.filter(
         pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
     )
+    of_items, _ = evidence.split(of_items, store.evidenced(ws, of_items))
     reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
     clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     found = tables.last(history, "conversation")

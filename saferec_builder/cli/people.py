@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,7 +119,7 @@ def set_aside(
     as_json: Json = False,
 ) -> None:
     """Take a reviewer's work out of every label, with a reason; nothing is deleted, and --undo brings it back."""
-    from saferec_builder import adjudicate, store, tables
+    from saferec_builder import adjudicate, evidence, store, tables
     from saferec_builder.errors import UsageError
 
     ws = store.open_workspace(folder)
@@ -132,6 +133,10 @@ def set_aside(
         if not (reason or undo):
             raise UsageError(f"set-aside {name}: give --reason, for whoever wonders later")
         rows = adjudicate.bring_back(reviews, name) if undo else adjudicate.set_aside(reviews, name, reason)
-        added = store.append(ws, tables.REVIEWS, rows)
+        texts = store.evidenced(ws, rows)
+        rows, gone = evidence.split(rows, texts)  # in a database that somebody edited by hand
+        added = store.append(ws, tables.REVIEWS, rows, texts)
+        store.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
     told: dict[str, Any] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
-    say(Counts("review set-aside", added, figures=told), as_json, "reviews")
+    dropped = Counter(gone["reason"].to_list())
+    say(Counts("review set-aside", added, dropped=dict(dropped), figures=told), as_json, "reviews")

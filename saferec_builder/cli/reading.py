@@ -362,7 +362,9 @@ def _save(work: Job, proposals: Any, read: list[tuple[Any, Any]]) -> None:
     from saferec_builder import propose as stage
     from saferec_builder import tables
 
-    work.figures["proposals"] += _append(work, tables.PROPOSALS, proposals)
+    proposals, gone, texts = stage.founded(proposals, [subject for subject, _ in read])
+    work.rejected += gone
+    work.figures["proposals"] += _append(work, tables.PROPOSALS, proposals, texts=texts)
     parts: dict[str, list[Any]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)
@@ -386,10 +388,10 @@ def _drop(work: Job, faults: Iterable[tuple[str, str, str]]) -> None:
     _append(work, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
 
 
-def _append(work: Job, table: Any, frame: Any) -> int:
+def _append(work: Job, table: Any, frame: Any, **held: Any) -> int:
     from saferec_builder import store
 
     if work.kept is None:
-        return store.append(work.ws, table, frame)
+        return store.append(work.ws, table, frame, **held)
     work.kept.setdefault(table.name, []).append(frame)
     return int(frame.height)

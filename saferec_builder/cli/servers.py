@@ -1,6 +1,7 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -199,7 +200,8 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     tasks, before = _pushed(desk), incoming.before(desk.reviews)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
-    told = [said for project in projects for said in server.said(project, people)]
+    ours = _ours(desk, tasks)
+    told = [said for project in projects for said in server.said(project, people, ours)]
     for said in sorted(told, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
         task = tasks.get(base_id(said.key))
         if task is None:
@@ -208,8 +210,21 @@ def pull(desk: Desk, server: Any) -> "Pulled":
         traits = before.get((task.kind, task.subject, said.who, task.role), {})
         if said.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
             traits = {trait: lists for trait, lists in traits.items() if said.taxonomy in lists}
-        sheets.take(pulled, said, task, set(traits), stamp, desk.taxonomy)
+        sheets.take(pulled, said, task, ours(said.key), set(traits), stamp, desk.taxonomy)
     return pulled
+
+
+def _ours(desk: Desk, tasks: dict[str, "Task"]) -> Callable[[str], list[dict[str, Any]]]:
+    """key -> the turns of the workspace's own text that the task is about."""
+    from annotation.answers import base_id
+
+    row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
+
+    def turns(key: str) -> list[dict[str, Any]]:
+        task = tasks.get(base_id(key))
+        return desk.texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list() if task else []
+
+    return turns
 
 
 def _known(ws: "Workspace", server: Any) -> dict[str, str]:
