@@ -15,7 +15,7 @@ import polars as pl
 
 from saferec_builder import certificates
 from saferec_builder.certificates import Audit, Bound, FalseShare
-from saferec_builder.tables import digest
+from saferec_builder.dealing import AUDIT, by_draw
 
 POOLED = "any sensitivity"
 Verdicts = dict[str, dict[str, str | None]]  # conversation -> trait -> verdict
@@ -104,9 +104,9 @@ def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], lis
     now = texts.filter("current", kind="sensitivity")["subject"].to_list()
     given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
     chosen = set(given.filter(pl.col("why") != "audit")["subject"])
-    audited = set(given.filter(why="audit")["subject"])
+    audited = set(given.filter(why=AUDIT)["subject"])
     zone = {subject for subject in now if subject not in chosen}
-    order = sorted(zone, key=lambda subject: digest("audit", subject))
+    order = sorted(zone, key=by_draw)
     last = max((n for n, subject in enumerate(order) if subject in audited), default=-1)
     return zone, [subject for subject in now if subject in chosen], order[: last + 1]
 

@@ -141,7 +141,7 @@ class Store(_Section):
 class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
-    severe_in_a_row: int = Field(3, ge=0)  # before something else comes
+    severe_in_a_row: int = Field(3, ge=0)  # before something else comes, where anything else waits
     auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
 
 
@@ -258,7 +258,7 @@ name = "{name}"
 [review]
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
-# severe_in_a_row = 3        # before something else comes
+# severe_in_a_row = 3        # before something else comes, where anything else waits
 # auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never
 
 [release]

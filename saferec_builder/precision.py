@@ -14,6 +14,7 @@ import polars as pl
 
 from saferec_builder import certificates
 from saferec_builder.certificates import ALPHA, FalseShare
+from saferec_builder.dealing import AUDIT, by_draw, by_turn
 from saferec_builder.evidence import first_fault
 from saferec_builder.tables import LABELS, SPAN, digest, last
 
@@ -94,19 +95,34 @@ def sure(proposals: pl.DataFrame, confidence: float) -> pl.DataFrame:
     return now.filter((pl.col("verdict") == "present") & (pl.col("confidence") >= confidence))
 
 
-def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame) -> Units:
+def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assignments: pl.DataFrame) -> Units:
     """The sure proposals that nobody has read, of traits where at most ALPHA of these are wrong, by those that were."""
+    given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
+    audited = set(given.filter(why=AUDIT)["subject"])
     read = set(votes.filter(kind="sensitivity").select("subject", "trait").iter_rows())
     verdicts = {(s, t): v for s, t, v in judged.select("subject", "trait", "verdict").iter_rows()}
     found: set[Unit] = set()
     for (trait,), part in sure.group_by("trait"):
-        units = [(subject, str(trait)) for subject in sorted(part["subject"], key=lambda s: digest("audit", s))]
-        drawn = _begun([(verdicts.get(unit) or "none") if unit in read else None for unit in units])
+        units = [(subject, str(trait)) for subject in part["subject"]]
+        told = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
+        drawn = _drawn(units, told, audited)
         wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
         unread = [unit for unit in units if unit not in read]
         if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
             found.update(unread)
     return frozenset(found)
+
+
+def _drawn(units: list[Unit], told: dict[Unit, str], audited: set[str]) -> list[str | None]:
+    """What was said of the units in the order in which they were drawn; None where nothing was said yet.
+
+    While they are proposals they are handed out in the order of proposals. What comes after the last of these is left
+    for the audit, in the audit's order.
+    """
+    order = sorted(units, key=lambda unit: by_turn(unit[0]))
+    last_one = max((n for n, unit in enumerate(order) if unit in told and unit[0] not in audited), default=-1)
+    rest = sorted(order[last_one + 1 :], key=lambda unit: by_draw(unit[0]))
+    return [told.get(unit) for unit in order[: last_one + 1]] + _begun([told.get(unit) for unit in rest])
 
 
 def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFrame:

@@ -6,20 +6,17 @@ gives  assignments (tasks: one conversation or item for one reviewer) and what e
 Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
 """
 
-from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from saferec_builder.dealing import AUDIT, UNIT, Dealer, Plan, Wanted, by_draw, by_turn, claims, deal
 from saferec_builder.evidence import UNFOUNDED, fault
 from saferec_builder.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
-PER_TASK = 2  # reviewers who read a task apart from each other
-UNIT = ("kind", "subject", "trait")
 TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]
-Wanted = tuple[str, str, str, str]  # kind, subject, digest, why
+Key = tuple[str, str]  # kind, subject
 
 TEXTS: dict[str, Any] = {
     "kind": pl.String,  # sensitivity | item_flag
@@ -29,26 +26,6 @@ TEXTS: dict[str, Any] = {
     "turns": pl.List(TURN),  # of an item: its plot, as one turn
     "current": pl.Boolean,  # false: an older revision, kept because people may have judged it
 }
-
-
-@dataclass(frozen=True)
-class Plan:
-    reviewers: tuple[str, ...] = ()
-    adjudicator: str | None = None
-    audit: float = 0.1  # share of the conversations and items without a proposal that people read all the same
-    everything: bool = False  # every conversation goes out: an audit share of 1
-    batch: str = "push-1"
-    band: int = 0  # subjects without a proposal that are read by their score, highest first
-    gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
-    orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
-    avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
-    known: frozenset[tuple[str, str, str]] = frozenset()  # what is known of the texts besides claims, as `told` says
-    severe: frozenset[str] = frozenset()  # traits with a cap
-    severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
-    severe_in_a_row: int = 0
-    budget: int = 0  # units to hand out now; 0: all
-    auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
-    recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
 
 def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -89,14 +66,11 @@ def route(
     whoever has least so far and may see it; what is assigned stays as it is, unless it is `void` (kind, subject,
     reviewer): then somebody else takes it over.
     """
-    desk = _Desk(plan, proposals, assignments, void)
-    waiting: deque[Wanted] = deque()
-    for wanted in _wanted(texts, proposals, plan):
-        if not desk.give(wanted):
-            waiting.append(wanted)
-        while waiting and desk.give(waiting[0]):  # a pause has passed
-            waiting.popleft()
-    rows = [*desk.rows, *_disputes(texts, assignments, disputed, plan, desk.found)]
+    dealer = Dealer(plan, proposals, assignments, void)
+    rows = [
+        *deal(dealer, _wanted(texts, proposals, plan)),
+        *_disputes(texts, assignments, disputed, plan, dealer.found),
+    ]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
 
 
@@ -105,17 +79,9 @@ def short(
 ) -> list[tuple[str, str]]:
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
     could not hand it out."""
-    desk = _Desk(plan, proposals, assignments, void)
-    each = ((wanted[0], desk.short(wanted)) for wanted in _wanted(texts, proposals, plan))
+    dealer = Dealer(plan, proposals, assignments, void)
+    each = ((wanted[0], dealer.short(wanted)) for wanted in _wanted(texts, proposals, plan))
     return [(kind, why) for kind, why in each if why]
-
-
-def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
-    """(kind, subject) -> the traits that a task on it would show."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, trait in claims(proposals).select(UNIT).iter_rows():
-        found.setdefault((kind, subject), set()).add(trait)
-    return found
 
 
 def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
@@ -128,28 +94,29 @@ def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> 
     return pl.concat([frame.select(UNIT) for frame in (claims(proposals), found, given)]).unique(maintain_order=True)
 
 
-def claims(proposals: pl.DataFrame) -> pl.DataFrame:
-    return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
+def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, set[Key] | frozenset[Key]]:
+    """why -> (kind, subject); of several reasons the first counts."""
+    claimed = claims(proposals).select(UNIT).unique().iter_rows()
+    proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
+    return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders}
 
 
 def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Wanted]:
-    """(kind, subject, digest, why), in the order of the draw: it has nothing to do with the order of mining."""
-    claimed = claims(proposals).select("kind", "subject", "trait").unique().iter_rows()
-    proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
-    band = set(_band(proposals, proposed, plan.band))
+    """(kind, subject, digest, why): audits in the order of the draw, so that it has no holes, the rest in its own."""
+    reasons = _reasons(proposals, plan)
+    reasons["band"] = set(_band(proposals, reasons["proposed"], plan.band))
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
-        reasons = {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
         why = next((why for why, of in reasons.items() if (kind, subject) in of), None)
         if why is None and drawn(subject, share):
-            why = "audit"
+            why = AUDIT
         if why:
             found.append((kind, subject, text, why))
-    return sorted(found, key=lambda row: (row[0] != "sensitivity", digest("audit", row[1])))
+    return sorted(found, key=lambda row: by_draw(row[1]) if row[3] == AUDIT else by_turn(row[1]))
 
 
-def _band(proposals: pl.DataFrame, proposed: set[tuple[str, str]], size: int) -> list[tuple[str, str]]:
+def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: int) -> list[Key]:
     """The subjects that a proposer was least sure to find nothing in."""
     if not size:
         return []
@@ -163,94 +130,7 @@ def _band(proposals: pl.DataFrame, proposed: set[tuple[str, str]], size: int) ->
 
 def drawn(subject: str, share: float) -> bool:
     """Whether a uniform draw with this probability takes the subject; a larger share takes all of a smaller one."""
-    return int(digest("audit", subject), 16) < share * 2**64
-
-
-class _Desk:
-    """Hands out one task after the other and keeps the books of one call of `route`."""
-
-    def __init__(
-        self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, void: pl.DataFrame | None
-    ) -> None:
-        who, traits = ["kind", "subject", "reviewer"], _traits(proposals)
-        held = assignments if void is None else assignments.join(void, on=who, how="anti")
-        self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
-        self.found = _found(plan, traits)
-        readers = assignments.filter(pl.col("role") == "reviewer")
-        self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
-        self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
-        self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one, or the last batch
-        for kind, subject, reviewer, batch in readers.select("kind", "subject", "reviewer", "batch").iter_rows():
-            if reviewer in self.run and batch == plan.batch:  # a night is a pause too
-                self._count(reviewer, self._severe(kind, subject))
-        self.had = _holders(readers)  # who was ever given it cannot be given it again
-        self.have = _holders(held.filter(pl.col("role") == "reviewer"))
-
-    def give(self, wanted: Wanted) -> bool:
-        """Assigns what the task still lacks; False where somebody would have to pause first."""
-        kind, subject, text, why = wanted
-        key, plan = (kind, subject), self.plan
-        severe = self._severe(kind, subject)
-        missing, free = self._lacks(key, why)
-        free = [name for name in free if not severe or not self._full(name)]
-        ready = [name for name in free if not severe or not self._must_pause(name)]
-        for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
-            cost = max(1, len(self.traits.get(key, set())))
-            if plan.budget and self.spent + cost > plan.budget:
-                return True
-            self.spent += cost
-            self.load[name] += 1
-            self._count(name, severe)
-            self.rows.append((kind, subject, name, "reviewer", text, why, plan.batch))
-            self.had.setdefault(key, set()).add(name)
-            self.have.setdefault(key, set()).add(name)
-            missing -= 1
-        return missing <= 0 or len(ready) == len(free)
-
-    def short(self, wanted: Wanted) -> str | None:
-        """Why a task has not all its readers: no more `readers` may see it, their `day` is full, or the `budget`."""
-        missing, free = self._lacks(wanted[:2], wanted[3])
-        severe = self._severe(*wanted[:2])
-        ready = [name for name in free if not severe or not (self._full(name) or self._must_pause(name))]
-        why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
-        return why if missing > 0 else None
-
-    def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:
-        """(readers that a task still lacks, those named who never had it and may see it)."""
-        had = self.had.get(key, set())
-        missing = len({*self.plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
-        return missing, [name for name in self.plan.reviewers if name not in had and self._may_see(name, key)]
-
-    def _severe(self, kind: str, subject: str) -> bool:
-        return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
-
-    def _may_see(self, name: str, key: tuple[str, str]) -> bool:
-        return not any((name, trait) in self.plan.avoid for trait in self.found.get(key, set()))
-
-    def _full(self, name: str) -> bool:
-        return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
-
-    def _must_pause(self, name: str) -> bool:
-        return bool(self.plan.severe_in_a_row) and self.run[name] >= self.plan.severe_in_a_row
-
-    def _count(self, name: str, severe: bool) -> None:
-        self.run[name] = self.run[name] + 1 if severe else 0
-        self.today[name] += severe
-
-
-def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[str, str], set[str]]:
-    """(kind, subject) -> the traits that it is known to hold, shown or not."""
-    found = {key: set(held) for key, held in traits.items()}
-    for kind, subject, trait in plan.known:
-        found.setdefault((kind, subject), set()).add(trait)
-    return found
-
-
-def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
-    found: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, reviewer in assignments.select("kind", "subject", "reviewer").iter_rows():
-        found.setdefault((kind, subject), set()).add(reviewer)
-    return found
+    return int(by_draw(subject), 16) < share * 2**64
 
 
 def void(

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("saferec_builder", "annotation", "exports", "training")
 # B*: standard library and numpy only
 STAR = {"errors", "traits", "titles", "violations", "cues", "grammar", "turns", "locks"}
-BASE = STAR | {"columns", "tables", "evidence", "agreement", "certificates", "versions"}
+BASE = STAR | {"columns", "tables", "evidence", "agreement", "certificates", "versions", "dealing"}
 STAGES = {
     "mine",
     "privacy",

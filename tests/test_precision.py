@@ -9,7 +9,7 @@ import pytest
 
 from saferec_builder import bounds, precision, store, tables, traits
 from saferec_builder.adjudicate import adjudicate as judge
-from saferec_builder.route import Plan
+from saferec_builder.dealing import Plan, by_draw, by_turn
 from tests.test_review_cli import TWO, adjudicate, edit, labels, review, rows_of, ws, yes  # noqa: F401
 from tests.test_reviewers import judged, texts
 from tests.test_route import MANY, conversations, proposals, send
@@ -17,6 +17,7 @@ from tests.test_route import MANY, conversations, proposals, send
 TAXONOMY = traits.load()
 SLUGS = TAXONOMY.slugs
 NOBODY = frozenset[tuple[str, str]]()
+UNGIVEN = tables.ASSIGNMENTS.empty
 
 
 def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
@@ -85,8 +86,8 @@ def test_only_a_uniform_draw_enters_the_false_share():
 
 
 def sure_world(right: int, wrong: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """300 sure proposals of gore; the first ones in the order of the draw were read."""
-    order = sorted(MANY, key=lambda c: tables.digest("audit", c))
+    """300 sure proposals of gore; the first ones in the order of proposals were read."""
+    order = sorted(MANY, key=by_turn)
     props = proposals(*((c, "gore", "present") for c in MANY)).with_columns(confidence=0.97, form=pl.lit("implicit"))
     said = votes(
         *agreed(*order[wrong : wrong + right]), *((c, w, "absent") for c in order[:wrong] for w in ("ann", "bo"))
@@ -97,17 +98,17 @@ def sure_world(right: int, wrong: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.D
 def test_sure_proposals_that_were_passed_over_in_the_draw_are_no_labels():
     """All 300 are drawn and three hard ones left open: they are all that is unread, and none of them is known."""
     props, said, known = sure_world(right=300, wrong=0)
-    open_ = sorted(MANY, key=lambda c: tables.digest("audit", c))[10:13]
+    open_ = sorted(MANY, key=by_turn)[10:13]
     said, known = (frame.filter(~pl.col("subject").is_in(open_)) for frame in (said, known))
-    assert not precision.carried(precision.sure(props, 0.95), said, known)
+    assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
 
 
 def test_sure_proposals_become_labels_only_under_a_certificate():
     props, said, known = sure_world(right=120, wrong=0)
     sure = precision.sure(props, 0.95)
-    units = precision.carried(sure, said, known)
+    units = precision.carried(sure, said, known, UNGIVEN)
     assert len(units) == 180
-    assert not precision.carried(precision.sure(props, 0.98), said, known)
+    assert not precision.carried(precision.sure(props, 0.98), said, known, UNGIVEN)
     rows = precision.labels(sure, units, texts(conversations(*MANY)))
     assert set(rows.select("method", "verdict", "form").iter_rows()) == {("auto", "present", "implicit")}
     made = judge(said, tables.LABELS.empty, rows)
@@ -116,12 +117,30 @@ def test_sure_proposals_become_labels_only_under_a_certificate():
     assert set(judge(said, gone).filter(pl.col("method") == "unresolved")["verdict"]) == {None}  # asked for no more
     for right, wrong in ((30, 0), (114, 6)):  # too few; 5 % wrong
         props, said, known = sure_world(right, wrong)
-        assert not precision.carried(precision.sure(props, 0.95), said, known)
+        assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+
+
+def test_sure_proposals_stay_labels_while_the_audit_reads_on():
+    """120 of 300 were read as proposals; of the 180 labels the audit comes to 100, in its own order, and all are right.
+
+    4 of the 80 unread may be wrong. The first 120 alone leave 7 in all; in the order of proposals the 100 lie anywhere
+    among the 180, with 80 holes between them, and tell nothing more.
+    """
+    props, said, known = sure_world(right=120, wrong=0)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    drawn = sorted((c for c, _ in units), key=by_draw)[:100]
+    rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in drawn for who in ("ann", "bo")]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    said = pl.concat([said, votes(*agreed(*drawn))])
+    known = judge(said, tables.LABELS.empty)
+    left = precision.carried(precision.sure(props, 0.95), said, known, given)
+    assert left == units - {(c, "gore") for c in drawn} and len(left) == 80
+    assert not precision.carried(precision.sure(props, 0.95), said, known, given.with_columns(why=pl.lit("proposed")))
 
 
 def test_a_quote_that_left_the_text_is_no_label():
     props, said, known = sure_world(right=120, wrong=0)
-    units = precision.carried(precision.sure(props, 0.95), said, known)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
     moved = conversations(*MANY).with_columns(
         turns=pl.lit([{"role": "seeker", "text": "something else", "items": []}], tables.CONVERSATIONS.schema["turns"])
     )
@@ -141,7 +160,7 @@ def test_what_needs_no_reader_goes_to_the_audit_like_the_rest():
 
 def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     text = texts(conversations(*MANY))
-    order = sorted(MANY, key=lambda c: tables.digest("audit", c))
+    order = sorted(MANY, key=by_draw)
     rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in order[:100]]
     given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
     clean = dict.fromkeys(SLUGS, "absent")

@@ -168,16 +168,16 @@ def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: 
     assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
 
 
-def test_who_has_hard_tasks_only_gets_some_every_day() -> None:
-    """Three in a row, and nothing else comes: the next three are for another day; the queue does not stand still."""
-    world, hard = texts(conversations(*MANY[:20])), proposals(*((c, "torture", "present") for c in MANY[:20]))
+def test_who_has_hard_tasks_only_gets_a_days_worth_every_day() -> None:
+    """Three in a row is for whom something else waits: where nothing does, the cap of the day holds, which is 30."""
+    world, hard = texts(conversations(*MANY[:70])), proposals(*((c, "torture", "present") for c in MANY[:70]))
     had, told_out = tables.ASSIGNMENTS.empty, []
     for day in ("mon", "mon", "tue", "wed"):
         caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}
         new = route(world, hard, had, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
         had = pl.concat([had, new])
         told_out.append(new.height)
-    assert told_out == [6, 0, 6, 6]
+    assert told_out == [60, 0, 60, 20]
 
 
 def test_gold_goes_to_those_who_join_later_too() -> None:

@@ -158,7 +158,7 @@ def gather(folder: Path) -> Desk:
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
         sure = withheld.without(precision.sure(proposals, least), held)
-        auto = precision.carried(sure, votes, judged)
+        auto = precision.carried(sure, votes, judged, assignments)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, known))
     told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)

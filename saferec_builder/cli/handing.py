@@ -13,7 +13,7 @@ from saferec_builder.cli.say import Counts
 if TYPE_CHECKING:
     import polars as pl
 
-    from saferec_builder.route import Plan
+    from saferec_builder.dealing import Plan
 
 Send = Callable[["pl.DataFrame", "pl.DataFrame"], dict[str, Any]]  # (open units, tasks taken back) -> what to say
 
@@ -91,7 +91,7 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
 def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
     """What this push could not hand out, and what to do about it: else its readers would seem to be through."""
     whys = Counter(why for _, why in short)
-    cap = f"severe_a_day = {plan.severe_a_day}, severe_in_a_row = {plan.severe_in_a_row} in [review]"
+    cap = f"severe_a_day = {plan.severe_a_day} in [review]"
     says = {
         "day": f"hold a severe trait, and nobody named may have more of these today ({cap}): push again another day",
         "readers": "lack one of their two readers, and nobody named can take them: name more with --reviewer",
@@ -110,7 +110,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
 
     import polars as pl
 
-    from saferec_builder import adjudicate, route, store, tables
+    from saferec_builder import adjudicate, dealing, store, tables
 
     caps = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
@@ -119,7 +119,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
     readings = store.read(desk.ws, tables.READINGS)
     told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
     undisputed = due.join(adjudicate.disputed(desk.judged), on=due.columns, how="anti")
-    return route.Plan(
+    return dealing.Plan(
         reviewers=who.reviewers,
         adjudicator=who.adjudicator,
         audit=wish.audit,
@@ -152,10 +152,10 @@ def _units(desk: Desk, minutes: float) -> int:
     """
     import polars as pl
 
-    from saferec_builder import route
+    from saferec_builder import dealing
 
     task = ["kind", "subject"]
-    costs = route.claims(desk.proposals).group_by(task).agg(cost=pl.col("trait").n_unique())
+    costs = dealing.claims(desk.proposals).group_by(task).agg(cost=pl.col("trait").n_unique())
     tasks = desk.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
     each = tasks.join(costs, on=task, how="left").select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
     seconds = each.median() if len(each) else 60.0
@@ -215,13 +215,13 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
 
 def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> None:
     """New decoys for these tasks; one per conversation, and it stays."""
-    from saferec_builder import probes, route, store, tables
+    from saferec_builder import dealing, probes, store, tables
 
     if share:
         fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
             desk.reviews, on=["kind", "subject"], how="anti"
         )
-        claims = route.claims(desk.proposals)
+        claims = dealing.claims(desk.proposals)
         planted = probes.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
         store.append(desk.ws, tables.DECOYS, planted)
 

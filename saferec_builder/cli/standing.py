@@ -47,11 +47,11 @@ def progress(
     """
     import polars as pl
 
-    from saferec_builder import route
+    from saferec_builder import dealing
 
-    proposed = route.claims(proposals).select(route.UNIT).unique()
+    proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
-    voters = votes.group_by(route.UNIT).agg(pl.col("reviewer").n_unique())
+    voters = votes.group_by(dealing.UNIT).agg(pl.col("reviewer").n_unique())
     parts = {
         "proposed": proposed,
         "assigned": assigned,
