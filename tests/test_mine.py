@@ -244,7 +244,9 @@ def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the
         make(tmp_path / f"ws{n}", demo=False)
         toml = tmp_path / f"ws{n}" / "saferec.toml"
         toml.write_text(toml.read_text().replace("# languages", "languages"))
-        assert cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 0
+        assert (
+            cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 1
+        )  # nothing is left
         told.append(store.read(store.open_workspace(toml.parent), tables.DROPS).select("place", "reason").rows())
     assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
 

@@ -30,8 +30,9 @@ SUFFIXES = {  # of the files that a folder stands for
     Source.reddit: (".ndjson", ".zst"),
     Source.inspired: (".tsv",),
     Source.ccpe: (".csv",),
-    Source.saferec: (".jsonl", ".parquet"),
+    Source.saferec: (".json", ".jsonl", ".parquet"),
 }
+EXPECTED = {"same id", "removed on request"}  # of which a file may consist: it was read, and nothing is missing
 # ReDial and INSPIRED workers write @ before a film
 AT_SIGN = {Source.redial: {"handle"}, Source.inspired: {"handle"}}
 
@@ -79,6 +80,7 @@ def mine(
     _clustered(ws)
     counts = Counts("mine", told.added, told.kept - told.added, dict(sorted(told.dropped.items())))
     say(replace(counts, figures=figures | told.figures, such=told.such), as_json, "rows")
+    told.check(source)
 
 
 @dataclass
@@ -95,6 +97,25 @@ class _Told:
     such: dict[str, str] = field(default_factory=dict)
     languages: Counter[str] = field(default_factory=Counter)
     seekers: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)  # files of which something was kept
+    lost: dict[str, Counter[str]] = field(default_factory=dict)  # file -> why rows of it were dropped
+
+    def check(self, source: Source) -> None:
+        """Raises where a file gave nothing at all: what was read was not what the command took it for."""
+        from saferec_builder.errors import SourceError
+
+        if source is Source.reddit:  # a request and its comments stand in different files: all are one
+            lost = {"these files": sum(self.lost.values(), Counter())} if self.lost and not self.taken else {}
+        else:
+            lost = {file: why for file, why in self.lost.items() if file not in self.taken}
+        for file, why in lost.items():
+            if why.keys() <= EXPECTED:
+                continue
+            (reason, n), total = why.most_common(1)[0], why.total()
+            raise SourceError(
+                f"mine {source}: nothing of {file} was taken: {n:,} of {total:,} rows were dropped as {reason!r}, such"
+                f" as {self.such[reason]}: name the right source (`saferec-build mine --help`), or mend the file"
+            )
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -131,6 +152,9 @@ def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     told.crisis += int(marks["crisis"].sum())
     told.seekers.update(rows["seeker"].drop_nulls())
     told.dropped.update(sources.reasons(drops))
+    told.taken.update(rows["source_file"].drop_nulls())
+    for place, reason in drops.select("place", "reason").iter_rows():
+        told.lost.setdefault(place.rsplit(":", 1)[0], Counter())[reason] += 1
     told.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
 
 

@@ -1,12 +1,16 @@
-"""The official SafeRec columns: JSON lines or parquet with prompt, completion and groundtruth_with_release_year.
+"""The official SafeRec columns: prompt, completion and groundtruth_with_release_year, as JSON lines, parquet, or one
+JSON object {"samples": [...]}.
 
     {"prompt": [{"role": "user", "content": "..."}], "completion": [{"role": "assistant", "content": "..."}],
      "seen_titles": ["..."], "groundtruth_with_release_year": [["Alien", 1979]], "constraints": {"...": true}}
 
-The completion becomes the last turn and the ground truth what was accepted. `constraints` are what that benchmark
-claims of its users, by a model and without evidence: they go to the table `stated`, never into labels.
+A prompt may hold the benchmark's instruction and several speakers in one text: see `prompts`. The completion becomes
+the last turn and the ground truth what was accepted. `constraints` are what that benchmark
+claims of its users, by a model and without evidence: they go to the table `stated`, never into labels. So does the
+`assigned_trait` of its samples.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources, tables
 from saferec_builder.errors import KeyTwice, SourceError, strict_json
-from saferec_builder.sources import Left, Read, Rows, conversations, refs
+from saferec_builder.sources import Left, Read, Rows, conversations, prompts, refs
 
 SOURCE = "saferec"
 ROLES = {"user": "seeker", "assistant": "recommender"}
@@ -57,6 +61,21 @@ class _Row(BaseModel):
     seen_titles: Annotated[list[str], _or([])] = Field(default_factory=list)
     groundtruth_with_release_year: Annotated[list[tuple[str, int | str | None]], _or([])] = Field(default_factory=list)
     constraints: Annotated[dict[str, bool | None], _or({})] = Field(default_factory=dict)
+    assigned_trait: str | None = None
+
+    @property
+    def stated(self) -> dict[str, bool | None]:
+        return self.constraints | ({self.assigned_trait: True} if self.assigned_trait else {})
+
+    @property
+    def turns(self) -> list[tuple[str, str]]:
+        """(role, text) of every turn of the prompt; blank ones too."""
+        kept = [message for message in self.prompt if message.role in ROLES]
+        return [
+            turn
+            for m in kept
+            for turn in (prompts.said(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
+        ]
 
 
 def read(path: Path) -> Read:
@@ -69,19 +88,43 @@ def read(path: Path) -> Read:
     def one(place: str, raw: dict[str, Any]) -> Rows:
         row = _Row.model_validate(raw)
         found = _conversation(place, row)
-        left.update("other_role" if m.role not in ROLES else "empty" for m in row.prompt if not _kept(m))
+        left.update("other_role" for m in row.prompt if m.role not in ROLES)
+        left.update("empty" for _, text in row.turns if not text.strip())
         return found
 
     if path.suffix == ".parquet":
         rows, drops = sources.each("mine", SOURCE, _parquet(sources.existing(path)), one)
+    elif (samples := _samples(path)) is not None:
+        rows, drops = sources.each("mine", SOURCE, samples, one)
     else:
         rows, drops = sources.jsonl(path, "mine", SOURCE, one)
     figures = {f"{why}_messages_left_out": n for why, n in sorted(left.items())}
     return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
 
 
-def _kept(message: _Message) -> bool:
-    return message.role in ROLES and bool(message.content.strip())
+_ONE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
+
+
+def _samples(path: Path) -> list[tuple[str, Any]] | None:
+    """The rows of a file that is one JSON value, each at its number; None where its lines are rows."""
+    with sources.existing(path).open("rb") as file:
+        begins = file.read(1_000)
+        if path.suffix != ".json" and not _ONE.match(begins):
+            return None
+        try:
+            found = strict_json((begins + file.read()).decode("utf-8-sig"))
+        except KeyTwice as fault:
+            raise SourceError(f"{path}: {fault}") from None
+        except (ValueError, RecursionError):
+            return None
+    rows = found.get("samples") if isinstance(found, dict) else found
+    return [(f"{path.name}:{n}", _sample(row)) for n, row in enumerate(rows, 1)] if isinstance(rows, list) else None
+
+
+def _sample(row: Any) -> Any:
+    if not isinstance(row, dict):
+        return Left("not JSON", f"wanted an object for each sample: found {type(row).__name__}")
+    return sources.sound(row)
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
@@ -97,13 +140,13 @@ def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _conversation(place: str, row: _Row) -> Rows:
     truth = list(dict.fromkeys(_ref(title, year) for title, year in row.groundtruth_with_release_year))
-    turns = [conversations.Turn(role=ROLES[m.role], text=m.content, items=[]) for m in row.prompt if _kept(m)]
+    turns = [conversations.Turn(role=role, text=text, items=[]) for role, text in row.turns if text.strip()]
     answer = "\n".join(m.content for m in row.completion if m.content.strip())
     if answer or truth:
         shown = answer or "\n".join(ref.removeprefix("title:") for ref in truth)
         turns.append(conversations.Turn(role="recommender", text=shown, items=truth))
     # a prompt alone is no id: the benchmark pairs one request with several constraints
-    name = tables.digest(turns, truth, sorted(row.constraints.items()))
+    name = tables.digest(turns, truth, sorted(row.stated.items()))
     return [
         conversations.row(
             SOURCE,
@@ -113,7 +156,7 @@ def _conversation(place: str, row: _Row) -> Rows:
             recommended=truth,
             accepted=truth,
             seen=list(dict.fromkeys(refs.ref(t) for t in row.seen_titles if t.strip())),
-            stated=sorted(trait for trait, holds in row.constraints.items() if holds),
+            stated=sorted(trait for trait, holds in row.stated.items() if holds),
         )
     ]
 
