@@ -90,7 +90,10 @@ def _warning(manifest: Mapping[str, Any]) -> str:
 
 def _sources(manifest: Mapping[str, Any]) -> str:
     names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
-    return f"Sources of the conversations: {names}. The licence above is the publisher's statement; theirs still apply."
+    told = "The licence above is the publisher's statement; theirs still apply."
+    if not manifest["licence"]:
+        told = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
+    return f"Sources of the conversations: {names}. {told}"
 
 
 def _split_text(manifest: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ Language = Annotated[str, AfterValidator(_code)]
 
 class Dataset(_Section):
     name: str = "my-saferec"
-    licence: str = "cc-by-4.0"
+    licence: str | None = Field(None, pattern=r"\S")  # none: none is declared, for only an owner can give one
     repo: str | None = None  # NS/NAME on the Hub
     k: int = Field(10, ge=1, le=100)  # items in a recommendation list
 
@@ -200,7 +200,7 @@ TEMPLATE = """\
 
 [dataset]
 name = "{name}"
-# licence = "cc-by-4.0"      # of what you release; your sources must allow it
+# licence = "cc-by-4.0"      # of what you release; your sources must allow it; default: none is declared
 # repo = "namespace/name"    # where `saferec-build publish --hub` goes
 # k = 10                     # items in a recommendation list
 

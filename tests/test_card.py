@@ -23,10 +23,10 @@ def manifest(workspace, cli):
 def test_the_hub_reads_the_card(manifest):
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    read = DatasetCard(card.render(manifest))
+    read = DatasetCard(card.render(manifest | {"licence": "cc0-1.0"}))
     assert isinstance(read.data, DatasetCardData)
     data = read.data.to_dict()
-    assert (data["license"], data["pretty_name"], data["size_categories"]) == ("cc-by-4.0", "ws", ["n<1K"])
+    assert (data["license"], data["pretty_name"], data["size_categories"]) == ("cc0-1.0", "ws", ["n<1K"])
     assert "simulated" not in data["tags"]
     configs = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data["configs"]}
     assert configs["items"] == {"catalog": "data/items/catalog.parquet"}
@@ -148,3 +148,27 @@ def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
     assert charts.draw(fewer) != drawn
     assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
     assert charts.PLOT not in card.render(manifest | {"plot": None})
+
+
+def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manifest):
+    """Every release said cc-by-4.0, which nobody had given."""
+    from huggingface_hub import DatasetCard
+
+    home = workspace.releases / "1.0.0"
+    assert manifest["licence"] is None
+    text = (home / "README.md").read_text()
+    assert "license" not in DatasetCard(text).data.to_dict() and "cc-by" not in text
+    assert "No licence for this dataset was declared by its owner" in text and "| messages |" in text
+    assert "license" not in json.loads((home / "croissant.json").read_text())
+    told = cli("release", "1.0.0", "-C", workspace.root)
+    assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in told.out
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("# licence =", "licence ="))
+    ran = cli("release", "1.0.1", "-C", workspace.root, "--json")
+    assert ran.code == 0 and "licence" not in ran.json
+    later = workspace.releases / "1.0.1"
+    assert DatasetCard((later / "README.md").read_text()).data.to_dict()["license"] == "cc-by-4.0"
+    assert json.loads((later / "croissant.json").read_text())["license"] == "cc-by-4.0"
+    assert "declared by its owner" not in (later / "README.md").read_text()
+    toml.write_text(toml.read_text().replace('licence = "cc-by-4.0"', 'licence = " "'))
+    assert "dataset.licence" in cli("release", "1.0.2", "-C", workspace.root).err

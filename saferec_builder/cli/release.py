@@ -46,6 +46,8 @@ def release(
     figures |= {"splits": facts["counts"]["grpo"]} | _outgrown(facts, ws.config.splits)
     figures |= {"unresolved_labels": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
+    if not facts["licence"]:
+        figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     counts = Counts("release", learned if new else 0, 0 if new else learned, facts["dropped"], figures)
     say(counts, as_json, "conversations")
 
