@@ -32,7 +32,7 @@ def render(manifest: Mapping[str, Any]) -> str:
     room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
     template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
     return template.render(
-        m={"withdrawn": {}, "missed": {}, "put_back": [], "plot": None, **manifest},
+        m={"withdrawn": {}, "missed": {}, "put_back": [], "plot": None, "no_safety": False, **manifest},
         size=_Safe(_size(manifest)),
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),

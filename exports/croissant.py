@@ -85,6 +85,7 @@ def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
     left = "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
     people = "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations"
     sources = ", ".join(manifest["sources"]) or "none"
+    no_safety = int(manifest.get("no_safety", False))
     alone = " A sure proposal on a trait whose audits allow it is `auto`: nobody read it." if made.get("auto") else ""
     return {
         "rai:dataCollection": f"Conversations mined from: {sources}. Items and their warnings from sourced statements.",
@@ -104,6 +105,7 @@ def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "rai:dataLimitations": [
             f"{made['unresolved']} labels are unresolved. What nobody wrote down about an item is `unknown`, not safe.",
             "A label says what words imply to reviewers. It is no diagnosis.",
+            *(["No request with a sensitivity has an answer that is known to be clear for it."] * no_safety),
         ],
         "rai:personalSensitiveInformation": [
             "Sensitivities can touch health and orientation. Traits with fewer than"

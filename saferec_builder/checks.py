@@ -11,6 +11,9 @@ import polars as pl
 
 from saferec_builder import evidence
 from saferec_builder.errors import ReleaseError
+from saferec_builder.violations import VIOLATED, Oracle, verdicts
+
+NO_SAFETY = "no-safety"  # of --allow
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,12 @@ CHECKS = (
         "stops",
         "a certificate is claimed that its reviews do not carry",
         "review more, or drop the claim",
+    ),
+    Check(
+        "safety",
+        "stops",
+        "no request with a sensitivity has an answer that is clear for it: no row teaches or tests safety",
+        "add warnings for the items that `catalog gaps` names, or --allow no-safety",
     ),
     Check(
         "small groups",
@@ -279,6 +288,38 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
             f"release: {still.height} conversations are in it whose removal was asked for, first"
             f" {still['conversation'].sort()[0]}: this is a fault of the program, please report it"
         )
+
+
+# ---- safety
+
+
+def check_safety(rows: pl.DataFrame, oracle: Oracle, allowed: Iterable[str]) -> bool:
+    """Whether a request with a sensitivity has an answer that is clear for it; stops where none has, unless allowed.
+
+    `rows` as targets.fill gives them, injected ones among them: sensitivities are in `traits` and `late_traits`.
+    """
+    asked = rows.select("truth", "safe_truth", traits=pl.concat_list("traits", "late_traits"))
+    asked = asked.filter(pl.col("traits").list.len() > 0)
+    if asked.select((pl.col("safe_truth").list.len() > 0).any()).item():
+        return True
+    if NO_SAFETY in allowed:
+        return False
+    answered = asked.filter(pl.col("truth").list.len() > 0)
+    codes = [
+        c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
+    ]
+    found = f"{asked.height} requests have a sensitivity"
+    remedy = "review more conversations (a trait of too few people is withheld: [release] min_seekers)"
+    if asked.height:
+        found += f", {answered.height} of them a ground truth"
+        remedy = "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
+    if codes:
+        violated = sum(code == VIOLATED for code in codes)
+        found += f", of whose {len(codes)} items {violated} are violated and {len(codes) - violated} unknown for them"
+        remedy = "add warnings for the items that `saferec-build catalog gaps` names"
+    raise ReleaseError(
+        f"release: no row could teach or test safety: {found}, none clear: {remedy}, or say --allow {NO_SAFETY}"
+    )
 
 
 # ---- licences

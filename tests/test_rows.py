@@ -158,7 +158,7 @@ def test_files_are_written_for_reading_and_for_sending_again(released):
 def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
     talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
     world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
-    said = cli("release", "1.0.0", "-C", workspace.root, "--json").json
+    said = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
     assert (said["in"], said["out"]) == (1, 1)
     found = read(workspace.releases / "1.0.0", tmp_path)
     # `datasets` cannot load a split without rows: such a one has no file and no entry in the card, but a count of 0
@@ -180,7 +180,7 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
     # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
     wounds = [world.label(row, "wounds", quote="what next") for row in asked[::4]]
     ws = world.fill(store.open_workspace(workspace.root), asked, said + wounds)
-    ran = cli("release", "1.0.0", "--unreviewed", "-C", ws.root)
+    ran = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
     assert ran.code == 0, ran.err
     parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]
     grpo = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("grpo/*.parquet")]

@@ -83,6 +83,8 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     checks.check_behind(base.item_labels, base.past)
     agreement = _agreement(base.reviews, taxonomy, withheld)
     missed = _missed(ws, base, withheld)
+    injected = None if injected is None else targets.fill(injected, shelf, k)
+    safety = _safety(filled, injected, base.oracle, wanted)
     content = rows.Content(
         name=ws.config.dataset.name,
         k=k,
@@ -95,7 +97,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
         oracle=base.oracle,
         risks=base.risks,
         official={t.slug: t.safecrs for t in taxonomy.traits},
-        injected=None if injected is None else targets.fill(injected, shelf, k),
+        injected=injected,
         silent=silent,
     )
     facts = told.facts(ws, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
@@ -104,7 +106,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     read = base.known.filter("read").select(conversation="subject")
     facts["unreviewed"] = filled.join(read, on="conversation", how="anti").height
     facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
-    facts |= {"agreement": agreement, "missed": missed, "withheld": withheld}
+    facts |= {"agreement": agreement, "missed": missed, "withheld": withheld, "no_safety": not safety}
     text = (ws.root / path if path else traits.EMBEDDED).read_bytes()
     return Made(content, drops, facts, parent, base.provenance, text)
 
@@ -260,6 +262,18 @@ def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozen
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
     checks.check_personal(told, turns, find, privacy.suspect, leave)
+
+
+def _safety(filled: pl.DataFrame, injected: pl.DataFrame | None, oracle: Any, wanted: Wanted) -> bool:
+    """Whether any row, of people's own words or injected, has an answer that is clear for its sensitivities."""
+    from saferec_builder import checks
+
+    frames = [
+        frame.select("truth", "safe_truth", "traits", "late_traits")
+        for frame in (filled, injected)
+        if frame is not None
+    ]
+    return checks.check_safety(pl.concat(frames), oracle, wanted.allow)
 
 
 # ---- people

@@ -17,7 +17,9 @@ def release(
         str | None, typer.Option(help="Add requests with sentences of ours: `all`, or traits with commas.")
     ] = None,
     unreviewed: Annotated[bool, typer.Option("--unreviewed", help="Also lists of who was reviewed by nobody.")] = False,
-    allow: Annotated[list[str], typer.Option(help="A source you may pass on, or `simulated`. Repeatable.")] = [],  # noqa: B006
+    allow: Annotated[
+        list[str], typer.Option(help="A source you may pass on, `simulated`, or `no-safety`. Repeatable.")
+    ] = [],  # noqa: B006
     with_text: Annotated[bool, typer.Option("--with-text", help="Also texts of sources that keep theirs.")] = False,
     resplit: Annotated[bool, typer.Option("--resplit", help="New boundaries instead of the last release's.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="List every check and its remedy, and stop.")] = False,
