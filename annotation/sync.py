@@ -70,15 +70,19 @@ class Pushed:
 def push(server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, quiet: float = 20.0) -> Pushed:
     """Sends the tasks that the project does not hold. `quiet`: seconds without change before a lost request is dead."""
     done = Pushed()
-    if ledger.sending or server.count(project) != len(ledger.there):
-        look(server, project, ledger, done)
+    settled(server, project, ledger, done)
     new = [key for key in tasks if key not in ledger.there]
     done.skipped = len(tasks) - len(new)
     for start in range(0, len(new), server.chunk):
         _send(server, project, {key: tasks[key] for key in new[start : start + server.chunk]}, ledger, done, quiet)
-    if server.count(project) != len(ledger.there):
-        look(server, project, ledger, done)
+    settled(server, project, ledger, done)
     return done
+
+
+def settled(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
+    """Looks where the ledger cannot be believed: a request ended without an answer, or the count is another."""
+    if ledger.sending or server.count(project) != len(ledger.there):
+        look(server, project, ledger, done)
 
 
 def _send(

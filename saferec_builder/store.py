@@ -49,10 +49,7 @@ class Workspace:
         if not path.exists():
             with alone(self, "secret", wait=True):  # another process may be first: its secret counts
                 if not path.exists():
-                    with replacing(path) as tmp:
-                        tmp.unlink()  # it was anybody's to open
-                        with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-                            file.write(os.urandom(SECRET))
+                    write_private(path, os.urandom(SECRET))
         found = path.read_bytes()
         if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
             raise StoreError(f"{path}: {len(found)} bytes, wanted {SECRET}: it is damaged: put your copy of it back")
@@ -207,6 +204,14 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(tmp, path)
         finally:
             tmp.unlink(missing_ok=True)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Written so that nobody but its owner could ever read it."""
+    with replacing(path) as tmp:
+        tmp.unlink()  # it was anybody's to open
+        with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(content)
 
 
 # ---- workspace.db: one column per column, lists and structs as JSON text

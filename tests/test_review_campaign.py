@@ -89,8 +89,8 @@ def test_every_task_is_there_once(broken, injected):
         time.sleep(MORE)  # what came late has come
         assert broken.run("push").code == 0
         for name in PEOPLE:
-            held = [t["data"]["turns"][0]["text"] for t in broken.tool._tasks(name)]
-            assert Counter(held) == Counter(review_world.TEXTS.values()), (name, proxy.met)
+            assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1), (name, proxy.met)
+            assert assigned(broken, name) == set(review_world.TEXTS), (name, proxy.met)
     print(f"on push: {dict(proxy.met)}")
     injected("faults before Label Studio, on push", proxy.met.total())
 
@@ -118,6 +118,74 @@ def test_every_answer_comes_back_once(broken, injected):
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull", proxy.met.total())
+
+
+def standing(broken: Broken, name: str) -> Counter[str]:
+    """The conversations in somebody's project, as often as they are there."""
+    return Counter(review_world.subject_of(t["data"]["turns"][0]["text"]) for t in broken.tool._tasks(name))
+
+
+def assigned(broken: Broken, name: str) -> set[str]:
+    return set(store.read(broken.ws, tables.ASSIGNMENTS).filter(reviewer=name)["subject"])
+
+
+@pytest.mark.parametrize("fault", [["deny"], ["fail"] * sync.ATTEMPTS, ["refuse"] * sync.ATTEMPTS], ids=lambda f: f[0])
+def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
+    """ann has a project and four tasks, bo a project and one; then the server takes nothing more."""
+    broken.proxy.faults.extend(["pass"] * 7 + fault)
+    ran = broken.run("push")
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
+    assert "5 of 8 new tasks arrived and are handed out: the same command sends the rest" in ran.err
+    assert not broken.proxy.faults
+    for name, tasks in zip(PEOPLE, (4, 1), strict=True):
+        there = standing(broken, name)
+        assert len(there) == tasks and assigned(broken, name) == set(there)
+    broken.proxy.met.clear()
+    broken.proxy.faults.extend(["pass"] * 10)
+    again = broken.run("push")
+    assert (again.json["added"], again.json["skipped"]) == (3, 5)
+    assert broken.proxy.met["pass"] == 3  # three imports, and nothing else is sent
+    for name in PEOPLE:
+        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
+        assert assigned(broken, name) == set(review_world.TEXTS)
+
+
+def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
+    """Killed as the import for ann is answered: the server holds four tasks, the workspace knows of none. Nobody pushes
+    again before ann answers all that she sees; and then others are named."""
+    broken.proxy.faults.extend(["pass", "kill"])  # the project is made, then the import
+    broken.killed("push")
+    assert broken.proxy.met["kill"] == 1
+    there = standing(broken, "ann")
+    assert len(there) == 4 and not assigned(broken, "ann") and not assigned(broken, "bo")
+    (broken.ws.root / "label-studio").symlink_to(broken.tool.home)
+    assert broken.tool.answer("ann", lambda subject, asked: Verdict()) == 4
+    pulled = broken.run("pull")
+    assert pulled.json["dropped"] == {} and pulled.json["added"] > 0, pulled.err
+    read = store.read(broken.ws, tables.REVIEWS).filter(trait="*", reviewer="ann")
+    assert set(read["subject"]) == set(there) == assigned(broken, "ann")
+    others = ("--reviewer", "bo", "--reviewer", "cy", "--all")
+    managed.account(broken.tool.home, managed.state(broken.tool.home) or {}, broken.tool.server.invite, "cy")
+    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    assert cli("review", "push", *others, *where, *broken.rest).json["added"] == 8 - 4
+    given = store.read(broken.ws, tables.ASSIGNMENTS)
+    assert Counter(given["subject"]) == dict.fromkeys(review_world.TEXTS, 2)
+    for name in (*PEOPLE, "cy"):
+        assert standing(broken, name) == dict.fromkeys(assigned(broken, name), 1)
+
+
+def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
+    broken.proxy.faults.extend(["pass", "kill"])
+    broken.killed("push")
+    there = standing(broken, "ann")
+    assert len(there) == 4 and not assigned(broken, "ann")
+    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    ran = cli("review", "push", "--reviewer", "bo", "--all", *where, *broken.rest)
+    assert ran.json["added"] == 4 and set(there) == assigned(broken, "ann")
+    assert broken.run("push").json["added"] == 0
+    for name in PEOPLE:
+        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
+        assert assigned(broken, name) == set(review_world.TEXTS)
 
 
 def until_it_works(broken: Broken, verb: str) -> None:

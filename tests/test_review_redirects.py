@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from annotation import failures
-from saferec_builder import store
+from saferec_builder import store, tables
 from tests import review_world
 from tests.servers.faulty import Proxy
 
@@ -75,6 +75,7 @@ def test_nothing_goes_where_a_review_server_points(ws, cli, hosts, tool, words, 
     assert f"it sends us on to {other.url}/" in ran.err and "no token and no text was sent there" in ran.err
     assert (len(named.seen), other.seen) == (1, [])
     assert TOKEN not in ran.out + ran.err  # though the address repeats it
+    assert store.read(ws, tables.ASSIGNMENTS).is_empty()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saferec_builder.cli import incoming, people
+from saferec_builder.cli import incoming, outbox, people
 from saferec_builder.cli.adjudicate import Desk, queue
 from saferec_builder.cli.say import Counts
 
@@ -57,11 +57,15 @@ class Place:
 def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     """New assignments, and every open task of everybody named where they review; a rerun adds nothing.
 
-    The caller is alone at it since before it read the desk: from an older one a task would go to two more people.
+    What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py). The caller is alone at it
+    since before it read the desk: from an older one a task would go to two more people.
     """
+    import polars as pl
+
     from saferec_builder import route, store, tables
     from saferec_builder.errors import UsageError
 
+    desk = _caught_up(desk, who, place)
     _check_people(who, desk.assignments)
     if wish.recheck and not who.adjudicator:
         raise UsageError("--recheck: the adjudicator checks these labels: give --adjudicator NAME too")
@@ -71,21 +75,35 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     desk = _probe(desk, wish.gold)
     due = queue(desk, wish.recheck)
     plan = _plan(desk, who, wish, due)
+    plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
     back = route.void(desk.assignments, _told(desk), due, desk.standing, plan.avoid)
     new = route.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
-    added = store.append(desk.ws, tables.ASSIGNMENTS, new)
-    given = store.read(desk.ws, tables.ASSIGNMENTS)
+    mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
     # and it would count as refused
-    written = given.filter(given["reviewer"].is_in(who.names)) if place.tool == "files" else new
-    _plant(desk, written, wish.decoys, plan.avoid)
-    said = send(still_open(desk, given, due, plan.avoid), back)
-    had = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names)).height
+    before = mine if place.tool == "files" else mine.clear()
+    planted = _decoys(desk, pl.concat([before, new]), wish.decoys, plan.avoid)
+    units = still_open(desk, pl.concat([desk.assignments, new]), due, plan.avoid, planted)
+    new = new.join(units, on=outbox.TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is shown
+    outbox.note(desk.ws, new, before, planted, _paths(desk, who, place))
+    said = outbox.sent(desk.ws, lambda: send(units, back), new)
+    outbox.close(desk.ws)
+    given = store.read(desk.ws, tables.ASSIGNMENTS)
+    new = new.join(given, on=outbox.TASK, how="semi")
     why = dict(new["why"].value_counts().sort("why").iter_rows())
     withheld = dict(Counter(desk.withheld.values()))
     waits = _waiting(route.short(desk.given, desk.proposals, given, plan, back), plan)
     figures = {"new": why} | waits | ({"withheld": withheld} if withheld else {})
-    return Counts("review push", added, had, figures=figures | said)
+    return Counts("review push", new.height, mine.height, figures=figures | said)
+
+
+def _caught_up(desk: Desk, who: People, place: Place) -> Desk:
+    """The desk with what a push that was killed, or lost an answer, has sent all the same."""
+    from saferec_builder.cli import servers
+
+    if place.tool != "files" and not outbox.in_doubt(desk.ws).is_empty():
+        servers.settle(desk.ws, servers.connect(desk.ws, place.tool, place.url, place.token))
+    return outbox.adopted(desk, files=_paths(desk, who, place).values())
 
 
 def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
@@ -213,38 +231,49 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
     return found
 
 
-def _plant(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> None:
+def _decoys(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> "pl.DataFrame":
     """New decoys for these tasks; one per conversation, and it stays."""
-    from saferec_builder import dealing, probes, store, tables
+    from saferec_builder import dealing, probes
 
-    if share:
-        fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
-            desk.reviews, on=["kind", "subject"], how="anti"
-        )
-        claims = dealing.claims(desk.proposals)
-        planted = probes.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
-        store.append(desk.ws, tables.DECOYS, planted)
+    if not share:
+        return desk.decoys.clear()
+    fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
+        desk.reviews, on=["kind", "subject"], how="anti"
+    )
+    claims = dealing.claims(desk.proposals)
+    return probes.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
 
 
 def still_open(
-    desk: Desk, assignments: "pl.DataFrame", due: "pl.DataFrame", avoid: frozenset[tuple[str, str]]
+    desk: Desk,
+    assignments: "pl.DataFrame",
+    due: "pl.DataFrame",
+    avoid: frozenset[tuple[str, str]],
+    planted: "pl.DataFrame | None" = None,
 ) -> "pl.DataFrame":
-    """What every open task shows now, without the tasks that were taken back."""
+    """What every open task shows now, without the tasks that were taken back; `planted` are decoys that are new."""
     import polars as pl
 
-    from saferec_builder import adjudicate, probes, route, store, tables
+    from saferec_builder import adjudicate, probes, route
 
     said = adjudicate.opinions(desk.votes, due)
     back = route.void(assignments, _told(desk), due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
-    planted = probes.shown(store.read(desk.ws, tables.DECOYS))
+    known = desk.decoys if planted is None else pl.concat([desk.decoys, planted])
+    shown = probes.shown(known)
     unwanted = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
-    planted = planted.join(unwanted, on=["reviewer", "trait"], how="anti", maintain_order="left")
-    units = route.units(given, desk.given, desk.proposals, desk.standing, said, planted)
+    shown = shown.join(unwanted, on=["reviewer", "trait"], how="anti", maintain_order="left")
+    units = route.units(given, desk.given, desk.proposals, desk.standing, said, shown)
     return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # of some that left, somebody has spoken
 
 
 # ---- where to
+
+
+def _paths(desk: Desk, who: People, place: Place) -> dict[str, Path]:
+    """Whose tasks go into which file; none where they go to a server."""
+    folder = place.to or desk.ws.root / "review"
+    return {name: folder / f"{name}.csv" for name in who.names if place.tool == "files"}
 
 
 def _to_files(desk: Desk, who: People, place: Place) -> Send:
@@ -253,8 +282,7 @@ def _to_files(desk: Desk, who: People, place: Place) -> Send:
     from saferec_builder import store
     from saferec_builder.errors import ReviewError
 
-    folder = place.to or desk.ws.root / "review"
-    paths = {name: folder / f"{name}.csv" for name in who.names}
+    folder, paths = place.to or desk.ws.root / "review", _paths(desk, who, place)
     seen = {path: _state(path) for path in paths.values()}
     _check_pulled(desk, [path for path, state in seen.items() if state])
 

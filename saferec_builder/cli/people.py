@@ -1,7 +1,6 @@
 """What reviewers asked for, and what became of their work: opt-outs that only routing reads, work set aside."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,16 +65,13 @@ def _read(ws: "Workspace") -> dict[str, list[str]]:
 
 def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:
     """Readable by its owner only; an empty one leaves no file."""
+    from saferec_builder import store
+
     path = _place(ws)
     if not known:
         path.unlink(missing_ok=True)
         return
-    tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with open(os.open(tmp, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        json.dump(known, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(tmp, path)
+    store.write_private(path, json.dumps(known).encode())
 
 
 @contextmanager

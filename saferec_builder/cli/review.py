@@ -89,13 +89,14 @@ def pull(
     import polars as pl
 
     from saferec_builder import store, tables
-    from saferec_builder.cli import servers
+    from saferec_builder.cli import outbox, servers
 
     _check_tool(tool, url, str(paths[0]) if paths else "")
     files = _files(paths or []) if tool == "files" else []
     with people.ordered(store.open_workspace(folder)):
         desk = gather(folder)
         if tool == "files":
+            desk = outbox.adopted(desk, files=files)
             pulled = incoming.of_files(desk, files)
         else:
             pulled = servers.pull(desk, servers.connect(desk.ws, tool, url, token))

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from saferec_builder.cli import incoming
+from saferec_builder.cli import incoming, outbox
 from saferec_builder.cli.adjudicate import Desk
 
 if TYPE_CHECKING:
@@ -98,6 +98,14 @@ def push(
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         told[name] = (said := told.get(name, {})) | {"taken_back": said.get("taken_back", 0) + n}
     return told
+
+
+def settle(ws: "Workspace", server: Any) -> None:
+    """Makes the ledgers say what the server holds of this workspace, as far as they cannot know."""
+    from annotation import sync
+
+    for project in server.projects(_mark(ws)):
+        sync.settled(server, project.id, _ledger(ws, server.tool, project.place), sync.Pushed())
 
 
 def _take_back(
@@ -194,14 +202,15 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
-    names, known = sorted(desk.assignments["reviewer"].unique()), _known(desk.ws, server)
+    names, known = sorted({*desk.assignments["reviewer"], *outbox.people(desk.ws)}), _known(desk.ws, server)
     _check_accounts(desk, known, names)
     people = server.names(known, names)
-    tasks, before = _pushed(desk), incoming.before(desk.reviews)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
-    ours = _ours(desk, tasks)
+    ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
     told = [said for project in projects for said in server.said(project, people, ours)]
+    desk = outbox.adopted(desk, seen={base_id(said.key) for said in told})
+    tasks, before = _pushed(desk), incoming.before(desk.reviews)
     for said in sorted(told, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
         task = tasks.get(base_id(said.key))
         if task is None:
