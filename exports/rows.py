@@ -229,7 +229,7 @@ def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: st
     wanted = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
-        {"seeker": seekers, "pseudonym": pl.Series([_pseudonym(name, s) for s in seekers], dtype=pl.String)}
+        {"seeker": seekers, "pseudonym": pl.Series([pseudonym(name, s) for s in seekers], dtype=pl.String)}
     )
     facts = part.join(known, on="seeker", how="left", maintain_order="left").select(
         "conversation",
@@ -247,7 +247,8 @@ def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: st
     return _table(columns, wanted)
 
 
-def _pseudonym(name: str, seeker: str) -> str:
+def pseudonym(name: str, seeker: str) -> str:
+    """Of a seeker of the workspace in the dataset of this name."""
     return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
 
 

@@ -70,12 +70,17 @@ def check(before: Path, draft: Path, facts: dict[str, Any], version: tuple[int, 
     if old[0] == 0 and needed == "major":
         needed = "minor"
     if SIZES.index(said) < SIZES.index(needed):
-        wanted = {"major": (old[0] + 1, 0, 0), "minor": (old[0], old[1] + 1, 0)}[needed]
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
-            f" take {'.'.join(map(str, wanted))} or higher"
+            f" take {above(manifest['version'], needed)} or higher"
         )
     return found
+
+
+def above(version: str, size: str) -> str:
+    """The version for a `major` or `minor` change since this one."""
+    major, minor, _ = (int(part) for part in version.split("."))
+    return f"{major + 1}.0.0" if size == "major" and major else f"{major}.{minor + 1}.0"
 
 
 def _meaning(before: Draft, after: Draft) -> Iterator[Change]:

@@ -34,11 +34,35 @@ def publish(
     if home.name in reasons(ws.releases):
         raise ReleaseError(f"release {home.name} was withdrawn: {reasons(ws.releases)[home.name]}; publish another one")
     with store.alone(ws, "publish"):
+        _refuse_removed(ws, home)
         if to is not None:
             counts = _copy(home, to, dry)
         else:
             counts = _send(home, repo or ws.config.dataset.repo, public, gated, dry)
     say(counts, as_json, "files")
+
+
+def _refuse_removed(ws: Any, home: Path) -> None:
+    """Stops where somebody in it has asked to be removed since, and says which version is without them."""
+    from exports import versions, write
+    from saferec_builder.checks import check_version
+    from saferec_builder.cli import withheld
+    from saferec_builder.cli.withdraw import reasons
+    from saferec_builder.errors import ReleaseError
+
+    held = withheld.released(ws, home)
+    if not held:
+        return
+    there = sorted(write.versions(ws.releases), key=check_version, reverse=True)
+    later = [v for v in there if check_version(v) > check_version(home.name) and v not in reasons(ws.releases)]
+    clean = next((v for v in later if not withheld.released(ws, ws.releases / v)), None)
+    wanted = versions.above(there[0], "major")  # rows are gone
+    what = f"publish {clean}" if clean else f"make {wanted} (`saferec-build release {wanted}`) and publish that"
+    raise ReleaseError(
+        f"release {home.name} holds {len(held)} conversations whose removal removals.csv asks for, first {held[0]}:"
+        f" {what}, which is without them; if {home.name} is out already, `saferec-build withdraw {home.name}` takes it"
+        " back"
+    )
 
 
 def _copy(home: Path, to: Path, dry: bool) -> Counts:
