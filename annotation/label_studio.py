@@ -295,7 +295,8 @@ class Server:
         reviewer may have read it."""
         with self._asked("make a new sign-up page"):  # the library has no call for it
             who = {"Authorization": f"Token {self.token}"}
-            found = self._web.post(f"{self.url}/api/invite/reset-token", headers=who).raise_for_status().json()
+            answer = self._web.post(f"{self.url}/api/invite/reset-token", headers=who).raise_for_status()
+            found = strict_json(answer.content)
             return str(self._given(found.get("invite_url") if isinstance(found, dict) else None))
 
     def make(self, title: str, description: str, config: str) -> sync.Project:

@@ -261,7 +261,7 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {name: name for name in names}
 
-    def said(self, project: sync.Project, people: dict[str, str]) -> Iterator[sheets.Said]:
+    def said(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Said]:
         for remote, (place, task) in self.held.items():
             if place == project.id and (said := self.answers.get(remote)):
                 spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
