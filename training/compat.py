@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder import titles
+from saferec_builder import titles, violations
+from saferec_builder.violations import CLEAR, VIOLATED, Oracle
 from training.answers import LONG
 from training.data import Item, Release, Row
 from training.metrics import Floats, Judged, discounts, intervals
@@ -118,6 +119,14 @@ def count(judged: Judged, weights: Weights) -> Floats:
 
 
 REWARDS = {"relevance": relevance, "safety": safety, "count": count}
+
+
+def oracle(release: Release) -> Oracle:
+    """What these rewards are judged by: violated from a released risk of UNSAFE, whatever our own verdict is."""
+    slugs = list(release.oracle.traits)
+    risks = np.array([[release.risks[item].get(slug, np.nan) for slug in slugs] for item in release.items], float)
+    codes = np.where(risks.reshape(-1, len(slugs)) >= UNSAFE, np.int8(VIOLATED), np.int8(CLEAR))
+    return violations.oracle(list(release.items), slugs, codes)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

@@ -60,12 +60,18 @@ def train(
         train_dataset=Dataset.from_list(table),
         processing_class=speaker.tokenizer,
         peft_config=lora(ours["lora"], item_rows(speaker)),
-        reward_funcs=rewards.functions(
-            _reader(speaker, release), release.oracle, release.k, weights, REWARDS[ours["rewards"]], last
-        ),
+        reward_funcs=functions(speaker, release, ours["rewards"], weights, last),
     )
     # where it starts from is a candidate too: GDPO must earn its place
     return fit(trainer, speaker, folder, score, ours["checks"], start_counts=True)
+
+
+def functions(
+    speaker: Speaker, release: Release, kind: str, weights: rewards.Weights, last: rewards.Batch | None = None
+) -> list[rewards.RewardFunction]:
+    """The rewards of this kind, ours by our verdicts and the paper's by its own rule."""
+    oracle = compat.oracle(release) if kind == "paper" else release.oracle
+    return rewards.functions(_reader(speaker, release), oracle, release.k, weights, REWARDS[kind], last)
 
 
 def arguments(settings: dict[str, Any], folder: Path, seed: int) -> Any:
