@@ -51,16 +51,21 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def media(site: Site, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item."""
+    """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item.
+
+    `exact` is False in it where title and year may be another work's (titles.Match).
+    """
     imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
-    number = _by_imdb(site, imdb) if imdb else None
-    number = number or _by_title(site, item, imdb)
+    number, exact = _by_imdb(site, imdb) if imdb else None, True
+    if number is None:
+        match = _by_title(site, item, imdb)
+        number, exact = match.item, match.exact
     if number is None:
         return None
     found = _get(site, f"/media/{number}")
     if not isinstance(found, dict) or not isinstance(found.get("topicItemStats"), list):
         raise SourceError(f"{site.base}/media/{number}: no topicItemStats in the answer: has the API changed?")
-    return found
+    return found | {"exact": exact}
 
 
 def _by_imdb(site: Site, imdb: str) -> str | None:
@@ -69,7 +74,7 @@ def _by_imdb(site: Site, imdb: str) -> str | None:
     return str(found[0]["id"]) if len(found) == 1 else None
 
 
-def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> str | None:
+def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> titles.Match:
     """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
     rows = []
     for found in _search(site, {"q": item["title"]}):
@@ -80,8 +85,7 @@ def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> str | No
         kind = KINDS.get(str(told.get("name", "Movie") if isinstance(told, dict) else "Movie").casefold(), "")
         dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
         rows.append((str(found["id"]), str(found.get("name", "")), dated, kind, ()))
-    match = titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
-    return match.item
+    return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
 
 
 def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:

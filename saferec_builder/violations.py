@@ -190,7 +190,7 @@ def _of_many_traits(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[
 
 def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
     """The word for one item: violated, clear or unknown."""
-    return VERDICTS[verdict_of(oracle, oracle.row(item), oracle.mask(traits))]
+    return VERDICTS[verdicts(oracle, [item], traits)[0]]
 
 
 def verdict_of(oracle: Oracle, row: int, mask: int) -> int:

@@ -134,13 +134,22 @@ def _cuts(text: str) -> Iterator[str]:
             yield text[: cut.start()]
 
 
-def choose(text: str, year: int | None, look: Look, more: Sequence[str] = ()) -> Entry:
-    """The entry for a text that should be a title: the first reading that the catalogue holds."""
+def before(item: str, rest: str) -> str:
+    """The item of a title with this text behind it: brackets that were passed over may make it another work."""
+    return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
+
+
+def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), behind: str = "") -> Entry:
+    """The entry for a text that should be a title: the first reading that the catalogue holds.
+
+    behind: what stood after the text. A reading that passes over brackets after its title does not name it exactly:
+    "Saw (part two)" is not "Saw".
+    """
     whole, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
     for name in dict.fromkeys(n for n in (whole, span, plain, *more, *short, *map(bare, short)) if n):
         if item := look(name, year):
-            return Entry(name, year, item)
+            return Entry(name, year, before(item, f"{whole} {behind}".partition(name)[2]))
     return Entry(span or (plain if year or not short else short[-1]) or whole, year)
 
 
@@ -176,7 +185,8 @@ def yearless(text: str, look: Look) -> Entry:
     if (entry := named(clean(text), look)).item:
         return entry
     if text.lstrip().startswith(OPEN) and CLOSE in text:
-        text = text[: text.index(CLOSE) + 1]
+        end = text.index(CLOSE) + 1
+        return choose(text[:end], None, look, behind=clean(text[end:]))
     return choose(text, None, look)
 
 

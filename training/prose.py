@@ -6,6 +6,7 @@ only where the catalogue holds it, so that prose is no recommendation and an inv
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from training.entries import (
     CLOSE,
@@ -17,6 +18,7 @@ from training.entries import (
     Entry,
     Look,
     bare,
+    before,
     choose,
     clean,
     marked,
@@ -64,8 +66,8 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
         ending = text[start:]
         if _begins(words, n):
             endings.append(clean(ending))
-        elif n and (before := look(clean(text[:start]))) and (item := look(clean(ending), year)):
-            return [Entry(clean(text[:start]), None, before), Entry(clean(ending), year, item)]
+        elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)):
+            return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
     entry = choose(text, year, look, endings)
     return [entry] if clean(entry.title) else []
 
@@ -74,10 +76,10 @@ def _begins(words: Sequence[tuple[int, str]], n: int) -> bool:
     """A title may begin first in a text, in bold or quotes, after punctuation, or after "try", "recommend", ..."""
     if n == 0 or words[n][1].startswith(OPEN):
         return True
-    before = words[n - 1][1].rstrip(CLOSE)
-    if before[-1:] in ",;:.!?…|/&–—-" or before.endswith(OPEN):
+    last = words[n - 1][1].rstrip(CLOSE)
+    if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
-    return before in _LEADING or (n == 1 and before.lower() in _FIRST)
+    return last in _LEADING or (n == 1 and last.lower() in _FIRST)
 
 
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
@@ -91,8 +93,14 @@ def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
     pieces = _pieces(line, look)
     if len(found := [p for p in pieces if p.item]) >= 2 and 2 * len(found) >= len(pieces):
         return pieces
-    spans = [e for span in re.findall(r"\x02([^\x02\x03]+)\x03", line) if (e := named(clean(span), look)).item]
+    spans = [e for span in re.finditer(r"\x02([^\x02\x03]+)\x03", line) if (e := _marked(span, look)).item]
     return spans or ([Entry(whole)] if not alone and _titled(whole, line) else [])
+
+
+def _marked(span: re.Match[str], look: Look) -> Entry:
+    """A title in bold or quotes, which what follows in brackets may make another work's."""
+    entry = named(clean(span[1]), look)
+    return replace(entry, item=before(entry.item, span.string[span.end() :])) if entry.item else entry
 
 
 def _titled(whole: str, line: str) -> bool:

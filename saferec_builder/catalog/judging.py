@@ -46,12 +46,13 @@ def judge(
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number.
 
-    What names the item but not exactly may be said of another work: it may violate, and nothing is clear by it.
+    What names the item but not exactly may be said of another work: it may violate, and nothing is clear by it, nor
+    does it outvote what is said of the item itself.
     """
     risk, codes = _judged(said, traits, rule, n)
     if not said["exact"].all():
         sure = _judged(said.filter("exact"), traits, rule, n)[1]
-        codes = np.where((codes == violations.CLEAR) & (sure != violations.CLEAR), np.int8(violations.UNKNOWN), codes)
+        codes = violations.worst(np.stack([codes, sure], axis=-1))
     return risk, codes
 
 

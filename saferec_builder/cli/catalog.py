@@ -199,14 +199,17 @@ def fetch(
 
 
 def _kept(path: Path, media: dict[str, Any] | None, refs: list[str]) -> bool:
-    """Writes an answer, or that there is none, so that the item is not asked for again."""
+    """Writes an answer, or that there is none, so that the item is not asked for again.
+
+    An answer that may be another work's is kept under its own name, without the ids of the item that was asked for.
+    """
     import json
     from datetime import UTC, datetime
 
     from saferec_builder import store
 
     today = datetime.now(UTC).date().isoformat()
-    ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))]
+    ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))] if media and media["exact"] else []
     saved = {"retrieved": today, "ids": ids, "media": media} if media else {"retrieved": today, "absent": True}
     with store.replacing(path) as tmp:
         tmp.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
