@@ -34,6 +34,7 @@ class Told:
     gold: dict[str, float | int | None]
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
+    unassigned: int = 0  # of the conversations that are open, those that nobody was given
 
 
 def certificate(told: Told) -> dict[str, Any]:
@@ -62,16 +63,19 @@ def bounds(
     gold: pl.DataFrame,
     slugs: tuple[str, ...],
     auto: frozenset[tuple[str, str]] = frozenset(),
+    claimed: frozenset[str] = frozenset(),
 ) -> Told:
     """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity.
 
-    `auto`: (conversation, trait) of the sure proposals that are labels though nobody read them.
+    `auto`: (conversation, trait) of the sure proposals that are labels though nobody read them. `claimed`: the
+    conversations that are to be read for another reason than the draw, given to somebody or not.
     """
     verdicts: Verdicts = {}
     for subject, trait, verdict in judged.filter(kind="sensitivity").select("subject", "trait", "verdict").iter_rows():
         verdicts.setdefault(subject, {})[trait] = verdict
-    zone, chosen, drawn = _zone(texts, assignments)
+    zone, chosen, drawn = _zone(texts, assignments, claimed)
     outside = [verdicts.get(subject, {}) for subject in chosen]
+    open_ = {s for s in chosen if not (_clean(said := verdicts.get(s, {}), slugs) or "present" in said.values())}
     order = _prefix(drawn, verdicts)
     found = {}
     for slug in slugs:
@@ -82,29 +86,33 @@ def bounds(
         holes = sum(verdict not in ("absent", "present") for verdict in told)
         found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
     any_of = sum("present" in said.values() for said in outside)
-    unread = sum("present" not in said.values() and not _clean(said, slugs) for said in outside)
     labelled = {subject for subject, _ in auto}
     doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
     holes = sum(
         "present" not in verdicts.get(s, {}).values() for s, doubt in zip(order, doubtful, strict=True) if doubt
     )
-    pooled = certificates.bound(Audit(any_of, len(zone), tuple(map(int, doubtful)), unread, holes))
+    pooled = certificates.bound(Audit(any_of, len(zone), tuple(map(int, doubtful)), len(open_), holes))
     holds = certificates.holm([found[slug].log_e for slug in slugs])
     together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
-    return Told(found, pooled, together, _on_gold(verdicts, gold, slugs))
+    unassigned = len(open_ - set(assignments.filter(kind="sensitivity", role="reviewer")["subject"]))
+    return Told(found, pooled, together, _on_gold(verdicts, gold, slugs), unassigned=unassigned)
 
 
-def _zone(texts: pl.DataFrame, assignments: pl.DataFrame) -> tuple[set[str], list[str], list[str]]:
+def _zone(
+    texts: pl.DataFrame, assignments: pl.DataFrame, claimed: frozenset[str]
+) -> tuple[set[str], list[str], list[str]]:
     """(conversations that nobody reads but for the audit, those chosen for another reason, the zone's draw so far).
 
     The draw goes by hash up to the last one that was audited. One on the way that was not, because a budget ended or
     it was mined later, is in it all the same: else the sample would not be uniform. The first reason for which one was
-    handed out counts: else what an audit found would leave the sample where somebody makes gold of it.
+    handed out counts: else what an audit found would leave the sample where somebody makes gold of it. What is claimed
+    is chosen from the start, whatever keeps it from its readers (a budget, a cap, a wish): the audit never comes to it,
+    so in the zone it would be unread and taken for as clean as what the audit saw.
     """
     now = texts.filter("current", kind="sensitivity")["subject"].to_list()
     given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
-    chosen = set(given.filter(pl.col("why") != "audit")["subject"])
     audited = set(given.filter(why=AUDIT)["subject"])
+    chosen = (set(given["subject"]) | claimed) - audited
     zone = {subject for subject in now if subject not in chosen}
     order = sorted(zone, key=by_draw)
     last = max((n for n, subject in enumerate(order) if subject in audited), default=-1)
@@ -145,7 +153,7 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} handed out or drawn are not labelled yet, or unsure"
+        need = f"{waiting:,} proposed, handed out or drawn are not labelled yet, or unsure"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.share is None:
@@ -157,9 +165,10 @@ def words(bound: Bound) -> str:
 
 
 def lowers_most(told: Told) -> str | None:
-    """The one thing to do next: labels for what was handed out or drawn, then audits for the closest trait."""
+    """The one thing to do next: labels for what was chosen or drawn, then audits for the closest trait."""
     if waiting := told.pooled.open + told.pooled.holes:
-        return f"{waiting:,} conversations were handed out or drawn and have no sure label yet: each counts as missed"
+        said = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
+        return f"{said}; {told.unassigned:,} of them wait to be handed out: `review push`" if told.unassigned else said
     open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
     if not open_:
         return None

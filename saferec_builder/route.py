@@ -94,6 +94,11 @@ def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> 
     return pl.concat([frame.select(UNIT) for frame in (claims(proposals), found, given)]).unique(maintain_order=True)
 
 
+def called_for(proposals: pl.DataFrame, plan: Plan) -> set[Key]:
+    """Whatever is to be read for another reason than the draw, handed out or not: no audit speaks for it."""
+    return {key for keys in _reasons(proposals, plan).values() for key in keys}
+
+
 def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, set[Key] | frozenset[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
     claimed = claims(proposals).select(UNIT).unique().iter_rows()

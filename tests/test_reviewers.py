@@ -19,6 +19,7 @@ from tests.test_route import MANY, NO_DISPUTES, conversations, proposals
 TAXONOMY = traits.load()
 SEVERE = frozenset(t.slug for t in TAXONOMY.traits if t.severe)
 PEOPLE = ("ann", "bo", "di")
+WAITS = "proposed, handed out or drawn are not labelled yet"
 
 
 def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
@@ -231,7 +232,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
     assert not open_.traits["gore"].certified
-    assert "60 handed out or drawn are not labelled yet" in bounds.words(open_.traits["gore"])  # no more reading helps
+    assert f"60 {WAITS}" in bounds.words(open_.traits["gore"])  # no more reading helps
     assert "60 conversations" in (bounds.lowers_most(open_) or "")
 
 
@@ -260,7 +261,7 @@ def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
     open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs)
     assert open_.traits["gore"].open == open_.pooled.open == 20
     assert open_.traits["gore"].share > 20 / 200
-    assert "20 handed out or drawn are not labelled yet" in bounds.words(open_.traits["gore"])
+    assert f"20 {WAITS}" in bounds.words(open_.traits["gore"])
     assert "20 conversations" in (bounds.lowers_most(open_) or "")
 
 
@@ -285,7 +286,7 @@ def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
     told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
     assert told.traits["gore"].open == told.pooled.open == 20
     assert told.traits["gore"].share == told.pooled.share == 20 / 120
-    assert bounds.words(told.traits["gore"]) == "<= 16.7 % (20 handed out or drawn are not labelled yet, or unsure)"
+    assert bounds.words(told.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
 
 
 def test_gold_is_told_apart_from_the_audit():

@@ -117,6 +117,7 @@ class Desk:
     decoys: "pl.DataFrame"
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
     withheld: dict[str, str]  # conversations that nobody is given, and why
+    orders: frozenset[tuple[str, str]]  # (kind, subject) whose text gives orders to a model
 
     @property
     def texts(self) -> "pl.DataFrame":
@@ -145,7 +146,8 @@ def gather(folder: Path) -> Desk:
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
-    items = _items(ws, [store.read(ws, tables.READINGS), proposals, assignments, reviews])
+    readings = store.read(ws, tables.READINGS)
+    items = _items(ws, [readings, proposals, assignments, reviews])
     mined = spilled.narrow(ws)
     known = route.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
@@ -164,7 +166,19 @@ def gather(folder: Path) -> Desk:
     told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: route.texts(store.read(ws, tables.CONVERSATIONS), items))
     probed = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
-    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, held)
+    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, held, _orders(readings))
+
+
+def _orders(readings: "pl.DataFrame") -> frozenset[tuple[str, str]]:
+    import polars as pl
+
+    told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
+    return frozenset(told.select("kind", "subject").iter_rows())
+
+
+def known_gold(desk: Desk) -> frozenset[tuple[str, str]]:
+    """(kind, subject) whose verdicts are known."""
+    return frozenset(desk.gold.select("kind", "subject").iter_rows())
 
 
 def _with_turns(ws: "Workspace", known: "pl.DataFrame", subjects: "pl.Series") -> "pl.DataFrame":
@@ -192,11 +206,13 @@ def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
 
 def told_bounds(desk: Desk) -> "Told":
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
-    from saferec_builder import bounds, precision
+    from saferec_builder import bounds, dealing, precision, route
     from saferec_builder.cli import withheld
 
     slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known, desk.withheld)
-    told = bounds.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, desk.auto)
+    plan = dealing.Plan(gold=known_gold(desk), orders=desk.orders, auto=desk.auto)
+    claimed = frozenset(subject for kind, subject in route.called_for(desk.proposals, plan) if kind == "sensitivity")
+    told = bounds.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, desk.auto, claimed)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(told, false=false, false_pooled=pooled)
 

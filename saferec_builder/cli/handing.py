@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saferec_builder.cli import incoming, outbox, people
-from saferec_builder.cli.adjudicate import Desk, queue
+from saferec_builder.cli.adjudicate import Desk, known_gold, queue
 from saferec_builder.cli.say import Counts
 
 if TYPE_CHECKING:
@@ -126,16 +126,12 @@ def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
 def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
     from datetime import date
 
-    import polars as pl
-
-    from saferec_builder import adjudicate, dealing, store, tables
+    from saferec_builder import adjudicate, dealing
 
     caps = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
     capped = caps.severe_a_day or caps.severe_in_a_row
     day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
-    readings = store.read(desk.ws, tables.READINGS)
-    told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
     undisputed = due.join(adjudicate.disputed(desk.judged), on=due.columns, how="anti")
     return dealing.Plan(
         reviewers=who.reviewers,
@@ -144,8 +140,8 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
         everything=wish.everything,
         batch=day,
         band=wish.band,
-        gold=frozenset(desk.gold.select("kind", "subject").iter_rows()),
-        orders=frozenset(told.select("kind", "subject").iter_rows()),
+        gold=known_gold(desk),
+        orders=desk.orders,
         avoid=people.avoided(desk.ws),
         known=frozenset(_told(desk).iter_rows()),
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),

@@ -1,0 +1,40 @@
+"""How often a bound is below the truth while people are at it: 60 worlds a setting, 10 of them as commands."""
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from saferec_builder import bounds
+from tests import pushed_worlds as worlds
+from tests.bench.figures import figure
+
+WORLDS, PUSHES = 60, 10
+COMMANDED, COMMANDED_PUSHES = 10, 6
+
+
+def main() -> None:
+    for setting in worlds.SETTINGS:
+        told = Counter[str]()
+        for seed in range(WORLDS):
+            told.update(worlds.wrong(list(worlds.campaign(worlds.world(seed), setting, PUSHES, seed))))
+            print(f"\r{setting} {seed + 1}", end="", file=sys.stderr)
+        _figures(f"pushes.{setting}", told, WORLDS, "<= 6")
+    for setting in worlds.SETTINGS:
+        _figures(f"pushes.{setting}.commands", commanded(setting), COMMANDED, "<= 2")
+
+
+def commanded(setting: str) -> Counter[str]:
+    told = Counter[str]()
+    for seed in range(COMMANDED):
+        with tempfile.TemporaryDirectory() as root:
+            looks = worlds.commanded(worlds.world(seed), Path(root) / "ws", setting, COMMANDED_PUSHES, seed)
+            told.update(worlds.wrong(list(looks)))
+        print(f"\r{setting} {seed + 1}", end="", file=sys.stderr)
+    return told
+
+
+def _figures(name: str, told: Counter[str], of: int, goal: str) -> None:
+    print(file=sys.stderr)
+    figure(f"{name}.pooled_wrong_of_{of}", told.pop(bounds.POOLED, 0), "worlds", goal)
+    figure(f"{name}.worst_trait_wrong_of_{of}", max(told.values(), default=0), "worlds", goal)
