@@ -174,7 +174,7 @@ def _filled(made: World, root: Path) -> store.Workspace:
         for name in made.truth
     ]
     store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
-    claims = [row | _evidence(said(made, row["subject"]), row["trait"]) for row in proposals(made).to_dicts()]
+    claims = [row | _evidence(made, row["subject"], row["trait"]) for row in proposals(made).to_dicts()]
     store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
     return ws
 
@@ -184,11 +184,12 @@ def said(made: World, name: str) -> str:
     return f"{name}: rather without {', '.join(sorted(made.truth[name])) or 'anything long'}, please."
 
 
-def _evidence(text: str, slug: str) -> dict[str, Any]:
+def _evidence(made: World, name: str, slug: str) -> dict[str, Any]:
+    text = said(made, name)
     quote = slug if slug in text else "please"
     start = text.index(quote)
     span = {"turn": 0, "start": start, "end": start + len(quote), "quote": quote}
-    return {"spans": [span], "form": "explicit", "digest": "d", "proposer": "model"}
+    return {"spans": [span], "form": "explicit", "digest": f"d-{name}", "proposer": "model"}
 
 
 def _fill_in(path: Path, made: World, rng: np.random.Generator) -> None:
