@@ -5,6 +5,7 @@ gives  conversations (people as keyed pseudonyms, placeholders for personal data
 """
 
 import csv
+import difflib
 import hashlib
 import re
 from collections import Counter
@@ -119,6 +120,17 @@ def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """One row of removals.csv: whoever any of its names means is taken out."""
+
+    line: int
+    source: str
+    post: str  # its id as written; empty where it names an author alone
+    ids: frozenset[tuple[str, str]]  # as in Removals
+    authors: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Removals:
     """What people asked to have taken out: (source in small letters, or empty for any, id of a post), (source, author).
 
@@ -127,6 +139,7 @@ class Removals:
 
     ids: frozenset[tuple[str, str]] = frozenset()
     authors: frozenset[tuple[str, str]] = frozenset()
+    wishes: tuple[Wish, ...] = ()
 
     def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
         named = source.lower()
@@ -148,7 +161,7 @@ def read_removals(path: Path) -> Removals:
 
 
 def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
-    ids, authors = set(), set()
+    ids, authors, wishes = set[tuple[str, str]](), set[tuple[str, str]](), list[Wish]()
     if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
         raise UsageError(f"{path}: found columns {rows.fieldnames}, wanted source,source_id,author")
     for row in rows:
@@ -166,11 +179,14 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
                 f"{path}:{rows.line_num}: no source is called {source[:40]!r}: wanted one of {', '.join(SOURCES)},"
                 " or nothing for all"
             )
-        ids |= {(source, name) for name in (post, post.removeprefix("t3_")) if post}
+        posts = {(source, name) for name in (post, post.removeprefix("t3_")) if post}
         if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):
-            ids |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
-        authors |= {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
-    return Removals(frozenset(ids), frozenset(authors))
+            posts |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
+        people = {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
+        wishes.append(Wish(rows.line_num, source, post, frozenset(posts), frozenset(people)))
+        ids |= posts
+        authors |= people
+    return Removals(frozenset(ids), frozenset(authors), tuple(wishes))
 
 
 def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -185,6 +201,59 @@ def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.Da
     # the source's id is what may not be kept: the place in the file says enough
     drops = _drops(read.filter(gone), REMOVED).with_columns(detail=pl.lit(""))
     return read.filter(~gone), drops
+
+
+def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+    """Rows of HONOURED: whom removals.csv names of these `ids` and `people` (source, name), as the source has them."""
+    found: list[tuple[str, str]] = []
+    ids = ids.with_columns(pl.col("name").str.strip_chars())  # as `without` compares them
+    for frame, wanted, key in ((ids, removals.ids, _of_id), (people, removals.authors, pseudonym)):
+        for source in frame["source"].unique():
+            names = frame.filter(pl.col("source") == source)["name"]
+            here = names.filter(names.is_in(list(removals.of(wanted, source)))).unique()
+            found += [(source, key(source, name, secret)) for name in here]
+    return pl.DataFrame(sorted(set(found)), schema=tables.HONOURED.schema, orient="row")
+
+
+def _of_id(source: str, name: str, secret: bytes) -> str:
+    """An id and an author of one name are two; no author has a line break."""
+    return pseudonym(source, f"\n{name}", secret)
+
+
+def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFrame:
+    """`met` of conversations as their sources give them."""
+    post = pl.col("posts").struct
+    posts = read.select("source", "posts").explode("posts").drop_nulls("posts")
+    ids = [read.select("source", name="source_id"), posts.select("source", name=post["source_id"])]
+    people = [read.select("source", name="seeker"), posts.select("source", name=post["author"])]
+    return met(removals, pl.concat(ids).drop_nulls(), pl.concat(people).drop_nulls(), secret)
+
+
+def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
+    """Wishes that name nobody of `have` (source, who: pseudonyms): nobody knows whether they were written rightly."""
+    known = {source: set(of["who"]) for (source,), of in have.partition_by("source", as_dict=True).items()}
+
+    def is_met(wish: Wish) -> bool:
+        return any(
+            key(source, name, secret) in who
+            for source, who in known.items()
+            for names, key in ((wish.ids, _of_id), (wish.authors, pseudonym))
+            for name in removals.of(names, source)
+        )
+
+    return [wish for wish in removals.wishes if not is_met(wish)]
+
+
+def nearest(wish: Wish, ids: pl.Series) -> list[str]:
+    """Up to three of these ids that are written much like the one of the wish."""
+    plain = re.compile("^t[13]_")
+    word = plain.sub("", wish.post)
+    pairs = {word[n : n + 2] for n in range(max(1, len(word) - 1))}
+    frame = pl.DataFrame({"id": ids.unique().sort()})
+    shared = pl.sum_horizontal(pl.col("id").str.contains(pair, literal=True).cast(pl.Int32) for pair in sorted(pairs))
+    likely = frame.with_columns(shared=shared).filter(pl.col("shared") > 0).sort("shared", descending=True)
+    spelt = {plain.sub("", name): name for name in likely["id"].head(500)}  # difflib is slow
+    return [spelt[name] for name in difflib.get_close_matches(word, spelt, 3)]
 
 
 def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.Series:

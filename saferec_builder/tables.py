@@ -17,6 +17,7 @@ __all__ = [
     "DECOYS",
     "DROPS",
     "GOLD",
+    "HONOURED",
     "LABELS",
     "MARKS",
     "ORIGINS",
@@ -74,6 +75,17 @@ ORIGINS = Table(
         "author": (pl.String, "keyed pseudonym of who wrote it; null where the source does not say"),
     },
     "Which post of which author became which turn, so that a removal on request finds it. Never released.",
+)
+
+HONOURED = Table(
+    "honoured",
+    "bulk",
+    ("source", "who"),
+    {
+        "source": (pl.String, "of the file in which mining met them"),
+        "who": (pl.String, "keyed pseudonym of an id or an author that removals.csv names"),
+    },
+    "Whom mining left out on request: a row of removals.csv that names them has been met. Never released.",
 )
 
 MARKS = Table(
@@ -378,7 +390,7 @@ BATCHES = Table(
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
-        *(CONVERSATIONS, ORIGINS, MARKS, CLUSTERS, STATED),
+        *(CONVERSATIONS, ORIGINS, HONOURED, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
         *(ASSIGNMENTS, GOLD, DECOYS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
     )

@@ -65,6 +65,7 @@ def mine(
     removals.csv in the workspace is honoured.
     """
     from saferec_builder import store
+    from saferec_builder.cli import withheld
     from saferec_builder.errors import UsageError
 
     ws = store.open_workspace(folder)
@@ -80,6 +81,8 @@ def mine(
     _clustered(ws)
     counts = Counts("mine", told.added, told.kept - told.added, dict(sorted(told.dropped.items())))
     say(replace(counts, figures=figures | told.figures, such=told.such), as_json, "rows")
+    if unmet := withheld.unmet(ws):  # last: what was mined stays, whatever else has to be done
+        raise UsageError(unmet)
     told.check(source)
 
 
@@ -206,7 +209,7 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
 
     from tqdm import tqdm
 
-    from saferec_builder import language, privacy, sources
+    from saferec_builder import language, privacy, sources, store, tables
     from saferec_builder import mine as stage
     from saferec_builder.cli import reddit
     from saferec_builder.sources import ccpe, conversations, hf, inspired, messages, redial, saferec
@@ -219,7 +222,9 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
         files = tqdm(_found(source, paths), "mine", unit="file", disable=None)
         reads = [modules[source].read(path) for path in files]
     read = sources.together(reads, conversations.SCHEMA)
-    kept, gone = stage.without(read.rows, stage.read_removals(ws.root / "removals.csv"))
+    removals = stage.read_removals(ws.root / "removals.csv")
+    store.append(ws, tables.HONOURED, stage.met_in(removals, read.rows, ws.secret))
+    kept, gone = stage.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
     clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
     rows = stage.speakers(clean, ws.secret)
@@ -229,7 +234,7 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
 
 
 def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from saferec_builder import engine
+    from saferec_builder import engine, store, tables
     from saferec_builder import mine as stage
     from saferec_builder.cli import reddit
     from saferec_builder.errors import UsageError
@@ -249,7 +254,9 @@ def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, dict[
     rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
     removals = stage.read_removals(ws.root / "removals.csv")
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
-    parts, figures, seconds = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", engine.How(**how))
+    shards = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", engine.How(**how))
+    parts, figures, seconds, met = shards
+    store.append(ws, tables.HONOURED, met)
     return parts, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}} | figures
 
 

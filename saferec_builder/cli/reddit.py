@@ -22,7 +22,7 @@ from saferec_builder.sources import Read, Rows, conversations, reddit, threads
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
 _HELD = 20_000  # posts that a worker holds before it writes them
 _PART = 2 << 20  # packed bytes of conversations that the command holds
-_FORM = 2  # of what shards hold: another form is another shard
+_FORM = 3  # of what shards hold: another form is another shard
 _WRITTEN = {"conversations": conversations.SCHEMA, "marks": tables.MARKS.schema, "drops": tables.DROPS.schema}
 
 
@@ -51,8 +51,9 @@ Part = tuple[Read, pl.DataFrame]
 
 def read(
     files: list[Path], job: Job, folder: Path, how: engine.How
-) -> tuple[Iterator[Part], dict[str, int], dict[str, float]]:
-    """(conversations with pseudonyms and drops, and their marks, part by part; figures; CPU seconds per step).
+) -> tuple[Iterator[Part], dict[str, int], dict[str, float], pl.DataFrame]:
+    """(conversations with pseudonyms and drops, and their marks, part by part; figures; CPU seconds per step; whom
+    removals.csv named in the files).
 
     A conversation is in one part only.
     """
@@ -64,12 +65,14 @@ def read(
     every = tables.digest(sorted(first))
     buckets = {f"bucket-{every}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
     second = engine.map_shards(join_bucket, buckets, folder, how)
+    met = {name for facts in first.values() for name in facts.pop("met")}
+    honoured = pl.DataFrame([(reddit.SOURCE, name) for name in sorted(met)], tables.HONOURED.schema, orient="row")
     figures: Counter[str] = Counter()
     for facts in (*first.values(), *second.values()):
         figures.update(facts)
     counted = {k: int(v) for k, v in sorted(figures.items()) if not k.startswith("seconds_")}
     seconds = {k.removeprefix("seconds_"): float(v) for k, v in sorted(figures.items()) if k.startswith("seconds_")}
-    return _parts([folder / name for name in (*first, *second)]), counted, seconds
+    return _parts([folder / name for name in (*first, *second)]), counted, seconds, honoured
 
 
 def _parts(shards: list[Path]) -> Iterator[Part]:
@@ -111,6 +114,7 @@ def _clock(seconds: Counter[str], step: str) -> Iterator[None]:
 def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
     """Writes posts-BUCKET-N.parquet and drops-N.parquet; says what became of the lines."""
     path, job = work
+    met = set[str]()
     tally, counts, held = reddit.Tally(), Counter[str](), _Held(folder, job.buckets)
     blocks = reddit.read(path, job.rules.subreddits, tally)
     while True:
@@ -119,6 +123,7 @@ def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
         if found is None:
             break
         posts, rejects = found
+        met.update(_met(posts, job))
         posts, gone = _wished(posts, job.removals)
         with _clock(counts, "privacy"):
             posts = _private(posts, job, counts)
@@ -128,7 +133,7 @@ def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
     with _clock(counts, "writing"):
         held.write()
     counts.update(lines=tally.lines, posts=tally.passed - counts.pop("removed"))
-    return dict(counts)
+    return {**counts, "met": sorted(met)}
 
 
 @dataclass
@@ -157,6 +162,13 @@ class _Held:
             part.drop("_bucket").write_parquet(self.folder / f"posts-{bucket}-{self.written}.parquet")
         pl.concat([tables.DROPS.empty, *self.drops]).write_parquet(self.folder / f"drops-{self.written}.parquet")
         self.posts, self.drops, self.written = [], [], self.written + 1
+
+
+def _met(posts: pl.DataFrame, job: Job) -> pl.Series:
+    """Pseudonyms of the ids and authors here that removals.csv names."""
+    named = posts.with_columns(source=pl.lit(reddit.SOURCE))
+    ids, people = (named.select("source", name=column).drop_nulls() for column in ("post", "author"))
+    return mine.met(job.removals, ids, people, job.secret)["who"]
 
 
 def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame, Rows]:

@@ -7,6 +7,8 @@ import polars as pl
 from saferec_builder import mine, release, store, tables
 from saferec_builder.store import Workspace
 
+MANY = 5  # removals that a line tells one by one
+
 
 def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     """conversation -> `crisis` (the seeker speaks of harming themselves now), or a removal that was asked for.
@@ -32,6 +34,37 @@ def erased(ws: Workspace) -> pl.DataFrame:
     if not asked.exists():
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
     return mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
+
+
+def unmet(ws: Workspace) -> str | None:
+    """What to say of rows of removals.csv that name nobody who was mined, or left out on request, so far."""
+    from saferec_builder.cli import spilled
+
+    removals = mine.read_removals(ws.root / "removals.csv")
+    if not removals.wishes:
+        return None
+    told, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
+    posts = posts.join(told.select("conversation", "digest", "source"), on=["conversation", "digest"])
+    ids = pl.concat([frame.select("source", name="source_id") for frame in (told, posts)]).drop_nulls()
+    people = [told.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
+    have = [mine.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
+    left = mine.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
+    if not left:
+        return None
+    said = "; ".join(_unmet(wish, ids) for wish in left[:MANY]) + ("; ..." if len(left) > MANY else "")
+    return (
+        f"{ws.root / 'removals.csv'}: {len(left)} removals name nobody in the workspace, in these files or in what was"
+        f" left out before: {said}: what was mined is kept, but nobody was removed by these: correct the rows, or mine"
+        " the files that hold them too"
+    )
+
+
+def _unmet(wish: mine.Wish, ids: pl.DataFrame) -> str:
+    if not wish.post:  # authors are kept as pseudonyms, which tell nothing of their spelling
+        return f"line {wish.line}, an author (is it the source's spelling?)"
+    here = ids["name"].filter([wish.source in ("", s.lower(), s.lower().partition(":")[0]) for s in ids["source"]])
+    near = mine.nearest(wish, here) or mine.nearest(wish, ids["name"])
+    return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
 
 
 def released(ws: Workspace, home: Path) -> list[str]:
