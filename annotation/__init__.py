@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.evidence import SPEAKER
+from saferec_builder.storage.evidence import SPEAKER
 
 GUIDELINES = Path(__file__).with_name("guidelines.md")
 

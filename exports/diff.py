@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from exports.versions import KEYS, Draft, changes, keys, table, terms
-from exports.write import read_manifest
+from exports.folder import read_manifest
+from exports.versioning import KEYS, Draft, changes, keys, table, terms
 
 ALPHA = 0.05
 _UNIT = ["conversation", "trait"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn

@@ -11,9 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from exports import card, charts, croissant, proof, rows, write
-from exports.shapes import prompts, turns
-from saferec_builder.errors import ReleaseError
+from exports import card, croissant, folder as write, formats as rows, verify as proof
+from exports.arrow import prompts, turns
+from exports.report import charts
+from saferec_builder.core.errors import ReleaseError
 
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")

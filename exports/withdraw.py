@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
-from saferec_builder.errors import HubError, whole_object
+from saferec_builder.core.errors import HubError, whole_object
 
 CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves

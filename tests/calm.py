@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import store
+from saferec_builder.storage import workspace as store
 from tests import line
 
 SOAK = bool(os.environ.get("SAFEREC_SOAK"))

@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder import certificates
+from annotation import confidence_bounds as certificates
 
 UNITS = 10_000
 RARE = (0.005, 0.006, 0.007, 0.008, 0.01, 0.012, 0.014, 0.016, 0.018)

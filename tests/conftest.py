@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from saferec_builder import store
 from saferec_builder.cli.app import main
 from saferec_builder.cli.workspace import make
+from saferec_builder.storage import workspace as store
 
 # "ci": the same examples in every run; `make soak` searches for new ones
 settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import tables
+from saferec_builder.storage import tables
 
 PAGE = Path(__file__).parent.parent / "docs" / "data-format.md"
 HEAD = """\
 # Data format
 
-Made from `saferec_builder/tables.py`; edit that file and run `python -m tests.data_format`.
+Made from `saferec_builder/storage/tables.py`; edit that file and run `python -m tests.data_format`.
 
 A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/` (a shard counts once its
 manifest, the `.json` of the same name, stands beside it). Small and precious tables live in `workspace.db` (SQLite).

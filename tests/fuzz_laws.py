@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from saferec_builder import privacy, propose, sources, tables, titles, traits
-from saferec_builder.llm import Price, Purse
-from saferec_builder.llm import batch as batches
-from saferec_builder.llm import server as servers
+from saferec_builder import sources
+from saferec_builder.core import taxonomy as traits, titles
+from saferec_builder.llm import Price, Purse, batch as batches, server as servers
+from saferec_builder.mining import privacy
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.scoring import answers
 from saferec_builder.sources import conversations, messages
-from training import answers
+from saferec_builder.storage import tables
 
 Law = Callable[[bytes], None]
 

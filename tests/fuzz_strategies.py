@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 # a busy machine is no fault that was found; `make soak` looks longer
 EXAMPLES = 1_000 if os.environ.get("SAFEREC_SOAK") else int(os.environ.get("SAFEREC_EXAMPLES", "50"))

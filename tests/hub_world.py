@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from saferec_builder import store
-from saferec_builder.cli import content
+from exports import assemble as content
 from saferec_builder.cli.workspace import make
+from saferec_builder.storage import workspace as store
 from tests import release_world as world
 from tests.servers.hub import Hub
 from tests.servers.hub_repo import Repo

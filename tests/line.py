@@ -7,9 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import store, tables, traits
 from saferec_builder.cli.demo import ADJUDICATOR, REVIEWERS, _answer
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, people, world
+from saferec_builder.storage import tables, workspace as store
 
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 PUSH = "review push --tool files --reviewer ann --reviewer bo --adjudicator cy --all".split()

@@ -16,11 +16,12 @@ import numpy as np
 import polars as pl
 from typer.testing import CliRunner
 
-from saferec_builder import bounds, route, store, tables, traits
-from saferec_builder.cli import handing
+from annotation import push as handing, recall_bounds as bounds, routing as route
+from annotation.routing import Plan
 from saferec_builder.cli.app import app
 from saferec_builder.cli.workspace import make
-from saferec_builder.route import Plan
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 
 UNITS = 900
 RECALL = 0.97

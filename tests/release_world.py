@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from saferec_builder import store, tables, traits
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 
 LETTERS = "ABCDEFGHIJKL"
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from annotation import sheets, sync
-from annotation.label_studio import CONTROLS, Server
-from saferec_builder import store, tables
+from annotation.tools import sync, task_sheet as sheets
+from annotation.tools.label_studio import CONTROLS, Server
+from saferec_builder.storage import tables, workspace as store
 
 # an emoji, a family joined by zero-width joiners and a combining accent stand before the words that count
 TRICKY = "😱 👨\u200d👩\u200d👧 cafe\u0301: "
@@ -160,7 +160,7 @@ class LabelStudio:
         return rest(self.facts["url"], {"Authorization": f"Token {self.facts['token']}"}, method, path, body, params)
 
     def project(self, who: str) -> sync.Project | None:
-        from saferec_builder.cli.servers import _mark
+        from annotation.servers import _mark
 
         found = self.server.projects(_mark(self.ws, who))
         return found[0] if found else None
@@ -180,7 +180,7 @@ class LabelStudio:
         import httpx2
 
         if who not in self.sessions:
-            from annotation import managed
+            from annotation.tools import managed_server as managed
 
             account = (managed.state(self.home) or {})["accounts"][who]
             web = httpx2.Client(
@@ -237,7 +237,7 @@ class Argilla:
     name = "argilla"
 
     def __init__(self, ws: store.Workspace, url: str, key: str) -> None:
-        from annotation.argilla import Server
+        from annotation.tools.argilla import Server
 
         self.ws, self.server, self.keys = ws, Server(url, key), dict[str, str]()
         self.push_words = self.pull_words = ("--tool", "argilla", "--url", url, "--token", key)
@@ -251,7 +251,7 @@ class Argilla:
         return rest(self.server.url, {"X-Argilla-Api-Key": key}, method, path, body)
 
     def projects(self, who: str) -> list[sync.Project]:
-        from saferec_builder.cli.servers import _mark
+        from annotation.servers import _mark
 
         return self.server.projects(_mark(self.ws, who))
 

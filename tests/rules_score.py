@@ -24,8 +24,10 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import rules, tables, traits
-from saferec_builder.cli.truth import half
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.ground_truth import half
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.storage import tables
 
 ROOT = Path(__file__).parent.parent
 GOLD = ROOT / "saferec_builder" / "demo" / "conversations.jsonl"

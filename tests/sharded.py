@@ -8,7 +8,8 @@ import torch
 import torch.distributed as processes
 from torch.distributed.fsdp import fully_shard
 
-from training import best, tiny
+from training.models import tiny
+from training.trainers import best_checkpoint as best
 
 
 def main(folder: Path) -> None:

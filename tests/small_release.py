@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saferec_builder import traits as taxonomy
+from saferec_builder.core import taxonomy
 
 K = 4
 TRAITS = ["gore", "animal_harm", "spiders_snakes"]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from saferec_builder.errors import SourceError
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import (
     ddd,
     esrb,
@@ -270,7 +270,7 @@ def test_redial_ids_round_trip(tmp_path):
 def test_the_published_esrb_tables(real_data):
     from saferec_builder import catalog
     from saferec_builder.sources import together
-    from saferec_builder.tables import CATALOG_ROWS
+    from saferec_builder.storage.tables import CATALOG_ROWS
 
     tables = [
         esrb.read(real_data / "esrb" / name)

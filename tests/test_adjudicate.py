@@ -5,9 +5,10 @@ import dataclasses
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables, traits
-from saferec_builder.adjudicate import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
+from annotation.aggregation import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
 from saferec_builder.cli import adjudicate as command
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world as world
 
 ALL = traits.load()

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder.agreement import alphas
+from annotation.agreement import alphas
 
 
 def votes(*rows: tuple[str, str, str], trait: str = "gore") -> pl.DataFrame:

@@ -6,12 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, tables, titles, traits, violations
+from saferec_builder import catalog
 from saferec_builder.catalog.merging import LINKS
-from saferec_builder.violations import CLEAR, UNKNOWN, VERDICTS, VIOLATED
-from training import answers, baselines, rewards
-from training.metrics import columns, judge
-from training.rewards import Weights
+from saferec_builder.core import oracle as violations, taxonomy as traits, titles
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VERDICTS, VIOLATED
+from saferec_builder.scoring import answers
+from saferec_builder.scoring.metrics import columns, judge
+from saferec_builder.storage import tables
+from training.evaluation import baselines, rewards
+from training.evaluation.rewards import Weights
 
 # one that is clear for gore and one that breaks it, of each kind of entry: dated, with an alternate title, without year
 SHELF = [

@@ -5,18 +5,23 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from saferec_builder import catalog, fetch, tables, titles, traits, violations
+from saferec_builder import catalog
 from saferec_builder.catalog.merging import ITEMS, LINKS
 from saferec_builder.cli.catalog import _kept
-from saferec_builder.violations import CLEAR, VERDICTS, VIOLATED
+from saferec_builder.core import oracle as violations, taxonomy as traits, titles
+from saferec_builder.core.oracle import CLEAR, VERDICTS, VIOLATED
+from saferec_builder.scoring import answers
+from saferec_builder.scoring.metrics import columns, judge
+from saferec_builder.sources import ddd_api as fetch
+from saferec_builder.storage import tables
 from tests import small_release
-from training import answers, baselines, data, gdpo, rewards
-from training.generate import Speaker
-from training.metrics import columns, judge
-from training.rewards import Weights
+from training import data
+from training.decoding.generate import Speaker
+from training.evaluation import baselines, rewards
+from training.evaluation.rewards import Weights
+from training.trainers import gdpo
 
 NAMES = ("Amber Hill", "Cold Lake", "The Eel Quest", "Glass Road", "Lago Frio")
 YEARS = tuple(range(1990, 1996))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from saferec_builder import titles
-from training.answers import MOST, finder, from_items, parse
+from saferec_builder.core import titles
+from saferec_builder.scoring.answers import MOST, finder, from_items, parse
 
 CATALOGUE = [
     ("alien", "Alien", 1979),

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import calm as world
-from tests import test_propose_kill as reading
+from tests import calm as world, test_propose_kill as reading
 from tests.calm import SOAK, Ended, Step
 from tests.servers.llm_stub import running
 

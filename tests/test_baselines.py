@@ -5,7 +5,8 @@ import pytest
 
 from tests import small_release
 from tests.small_release import listed
-from training import baselines, data, evaluate
+from training import data
+from training.evaluation import baselines, evaluate
 
 
 @pytest.fixture

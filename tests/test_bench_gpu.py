@@ -73,7 +73,7 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
 
         monkeypatch.setattr(kind, name, longer)
 
-    from training import rollouts
+    from training.decoding import rollouts
 
     takes(1, torch.optim.AdamW, "step")
     takes(10, rollouts, "written")
@@ -140,7 +140,7 @@ def test_both_parts_run_and_their_times_add_up() -> None:
 
 
 def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
-    from saferec_builder.errors import TrainingError
+    from saferec_builder.core.errors import TrainingError
 
     with pytest.raises(TrainingError, match="no_such"):
         bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder import store
-from tests import cli_doc
-from tests import release_world as world
+from saferec_builder.storage import workspace as store
+from tests import cli_doc, release_world as world
 from tests.conftest import Ran
 from tests.servers import parrot as parrots
 

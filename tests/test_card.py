@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from exports import card, croissant
-from saferec_builder import release, violations
+from exports import build_rows as release, card, croissant
+from saferec_builder.core import oracle as violations
 from tests import release_world as world
 from tests.release_world import label
 
@@ -138,7 +138,7 @@ def test_the_change_log_grows_downwards(manifest):
 
 
 def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
-    from exports import charts
+    from exports.report import charts
 
     assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
     drawn = charts.draw(manifest)

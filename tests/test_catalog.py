@@ -4,9 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, tables, traits, violations
+from saferec_builder import catalog
+from saferec_builder.core import oracle as violations, taxonomy as traits
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.sources import items as made
-from saferec_builder.traits import Taxonomy
+from saferec_builder.storage import tables
 from tests.test_merging import merged, shelf
 
 TAXONOMY = traits.load()

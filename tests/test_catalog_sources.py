@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from saferec_builder import store, tables
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import Left, items_csv, items_demo, movielens, parent_guide, refs, warnings_csv
+from saferec_builder.storage import tables, workspace as store
 
 
 def file(tmp_path, name, text):

@@ -6,8 +6,8 @@ from math import comb, log
 import numpy as np
 import pytest
 
-from saferec_builder import certificates as c
-from saferec_builder.agreement import rubber_stamp
+from annotation import confidence_bounds as c
+from annotation.agreement import rubber_stamp
 from tests import certificate_worlds as worlds
 
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from saferec_builder.scoring.metrics import COLUMNS, judge
 from tests import small_release
-from training import compat, data, evaluate
-from training.compat import hits, read, user
-from training.metrics import COLUMNS, judge
-from training.rewards import Weights
+from training import data
+from training.evaluation import evaluate, paper_metrics as compat
+from training.evaluation.paper_metrics import hits, read, user
+from training.evaluation.rewards import Weights
 
 D = [1, 1 / np.log2(3), 1 / 2, 1 / np.log2(5)]
 WANTED = [("Alien", 1979), ("Heat", 1995), ("Big", 1988)]

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.scoring.metrics import judge
 from tests import small_release
-from training import credit, data, gdpo, generate, prefill, rewards, settings, tiny
-from training.decoding import Catalogue
-from training.metrics import judge
+from training import data, settings
+from training.decoding import generate, shared_prefix as prefill
+from training.decoding.constrained import Catalogue
+from training.evaluation import rewards
+from training.models import tiny
+from training.trainers import advantages as credit, gdpo
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder import store, tables
-from saferec_builder.cli import content
-from tests import line
-from tests import release_world as world
+from exports import assemble as content
+from saferec_builder.storage import tables, workspace as store
+from tests import line, release_world as world
 from tests.calm import Step, same
 from tests.conftest import Ran
 

@@ -5,11 +5,10 @@ from itertools import islice, pairwise
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from saferec_builder import tables
-from saferec_builder.dealing import by_draw, by_turn
+from annotation.dealing import by_draw, by_turn
+from saferec_builder.storage import tables
 from tests.test_route import MANY, conversations, proposals, send, texts
 
 PEOPLE = ("ann", "bo", "di", "el")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder.errors import TrainingError
-from training.decoding import (
+from saferec_builder.core.errors import TrainingError
+from training.decoding.constrained import (
     Catalogue,
     closed,
     load,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder import traits
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import generate, inputs, people, world
 
 TAXONOMY = traits.load()
@@ -140,7 +140,7 @@ def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
 
 
 def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:
-    from saferec_builder import store
+    from saferec_builder.storage import workspace as store
 
     for name in ("a", "b"):
         inputs.write(tmp_path / name, TAXONOMY, store.replacing, 41)

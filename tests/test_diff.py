@@ -96,7 +96,7 @@ def test_a_tail_by_hand():
 
 
 def test_a_flip_is_told_with_its_reviews(workspace, cli):
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
     from tests import release_world as world_
 
     rows, said = world_.requests()
@@ -124,7 +124,7 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     """Of 40 requests 20 are of people who cannot see blood. Ann and bo found them; cy reads 12 of these, marks nothing
     (one `*` each) and the labels follow: 12 flips. Cy contradicts 12 of 12, dee none of the 20 calm ones.
     """
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
     from tests import release_world as world_
 
     rows, said = world_.requests()
@@ -153,7 +153,7 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
 
 
 def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
-    from saferec_builder import traits
+    from saferec_builder.core import taxonomy as traits
     from tests import release_world as world_
 
     ws = world_.fill(workspace, *world_.requests())
@@ -169,7 +169,7 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
 
 @pytest.mark.slow
 def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
     from tests import release_world as world_
 
     rows, said = world_.requests()
@@ -196,7 +196,8 @@ def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
 
 
 def reviews(rows, ids, verdict, who="ann", trait="gore"):
-    from saferec_builder import tables, traits
+    from saferec_builder.core import taxonomy as traits
+    from saferec_builder.storage import tables
 
     made = [
         {"review": ids if len(rows) == 1 else f"{row['conversation']}-{ids}", "kind": "sensitivity", "trait": trait}

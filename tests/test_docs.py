@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import store, traits
 from saferec_builder.cli import demo
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs
+from saferec_builder.storage import workspace as store
 from tests import cli_doc, release_world
 from tests.conftest import Ran
 from tests.doc_pages import DOCS, ROOT, blocks, files, pages, words

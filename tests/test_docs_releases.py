@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder import store
+from saferec_builder.storage import workspace as store
 from tests import release_world as world
 
 PAGE = Path(__file__).parent.parent / "docs" / "releases.md"
@@ -26,6 +26,6 @@ def test_the_walk_through_runs(workspace: store.Workspace, cli, monkeypatch: pyt
     refused = cli("publish", "1.0.0", "--to", "elsewhere")
     assert refused.code == 1 and "was withdrawn" in refused.err
     named = set(re.findall(r"`(\w+)`", text.split("| `data/CONFIG")[1].split("\n")[0]))
-    from exports.rows import CONFIGS
+    from exports.formats import CONFIGS
 
     assert set(CONFIGS) <= named

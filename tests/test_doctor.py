@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import store
-from saferec_builder.cli import health
+from saferec_builder import diagnostics as health
+from saferec_builder.storage import workspace as store
 from tests.conftest import Ran
 
 Cli = Callable[..., Ran]

@@ -4,7 +4,8 @@ import random
 
 import polars as pl
 
-from saferec_builder import duplicates, tables
+from saferec_builder.mining import near_duplicates as duplicates
+from saferec_builder.storage import tables
 
 WORDS = [f"word{n}" for n in range(400)]
 LONG = " ".join(random.Random(3).choices(WORDS, k=60))

@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder.cli import ending, start
-from saferec_builder.errors import UsageError
+from saferec_builder.cli import interrupts as ending, start
+from saferec_builder.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
 from tests.small_release import listed
-from training import baselines, data, evaluate
-from training.evaluate import score
+from training import data
+from training.evaluation import baselines, evaluate
+from training.evaluation.evaluate import score
 
 
 @pytest.fixture
@@ -230,7 +231,8 @@ def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, 
 import sys
 for name in {BLOCKED}:
     sys.modules[name] = None
-from training import data, evaluate, rewards
+from training import data
+from training.evaluation import evaluate, rewards
 release = data.open_release({str(release.folder)!r})
 evaluate.evaluate(release, [{str(predictions)!r}], {str(tmp_path / "out")!r}, compat=True)
 rows = data.rows(release.folder, "grpo", "test")

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import evidence, store, tables
-from saferec_builder.errors import StoreError
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import evidence, tables, workspace as store
 from tests import release_world, review_world
 
 TURNS = [
@@ -101,7 +101,7 @@ def test_a_plot_is_evidence_for_its_item(workspace):
 
 def test_what_a_proposer_made_up_is_counted_and_not_kept(workspace, cli, monkeypatch):
     """Whoever proposes: a rule that points one letter too far is a figure, and nothing of it is in the table."""
-    from saferec_builder import rules
+    from saferec_builder.proposing.rules import matcher as rules
 
     propose = rules.propose
 

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from annotation import argilla, failures, label_studio
-from saferec_builder.errors import ReviewError
+from annotation.tools import argilla, label_studio, server_errors as failures
+from saferec_builder.core.errors import ReviewError
 
 TOOLS = pytest.mark.parametrize("tool", [label_studio, argilla], ids=["label-studio", "argilla"])
 

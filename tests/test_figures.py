@@ -5,7 +5,9 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from saferec_builder import examples, figures, tables, traits, violations
+from exports.report import examples, figures
+from saferec_builder.core import oracle as violations, taxonomy as traits
+from saferec_builder.storage import tables
 from tests.release_world import conversation, conversations, label, labels
 
 TAXONOMY = traits.load()

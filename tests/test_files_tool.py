@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from annotation import guideline, locate
-from annotation.files import COLUMNS, bare, guarded, lines, pull, push
-from saferec_builder import store, tables, traits
-from saferec_builder.errors import ReviewError
-from saferec_builder.route import UNITS, texts
+from annotation.routing import UNITS, texts
+from annotation.tools.files import COLUMNS, bare, guarded, lines, pull, push
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage import tables, workspace as store
 
 TAXONOMY = traits.load()
 TEXT = [

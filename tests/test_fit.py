@@ -10,25 +10,14 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
-from training import (
-    best,
-    curves,
-    data,
-    decoding,
-    fit,
-    gdpo,
-    generate,
-    line,
-    packing,
-    rewards,
-    settings,
-    sft,
-    thinning,
-    tiny,
-)
-from training.runs import Run
+from training import data, pipeline as line, settings
+from training.decoding import constrained as decoding, generate
+from training.evaluation import rewards
+from training.models import tiny, word_dropout as thinning
+from training.stages import Run
+from training.trainers import best_checkpoint as best, curves, fit, gdpo, packing, sft
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

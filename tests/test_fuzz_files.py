@@ -9,16 +9,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from annotation import files, guideline
-from annotation.answers import SAID_AGAIN
-from exports import report as page
-from exports import write
-from saferec_builder import config, store, titles, traits
-from saferec_builder.errors import ReleaseError, ReviewError, TrainingError, UsageError
-from saferec_builder.route import UNITS
+from annotation import guideline
+from annotation.routing import UNITS
+from annotation.tools import files
+from annotation.tools.answers import SAID_AGAIN
+from exports import folder as write
+from exports.report import page
+from saferec_builder.core import taxonomy as traits, titles
+from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
+from saferec_builder.storage import config, workspace as store
 from tests import test_files_tool
 from tests.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data

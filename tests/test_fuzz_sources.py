@@ -20,15 +20,15 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from saferec_builder import fetch, mine, tables
-from saferec_builder.errors import SafeRecError, SourceError
+from saferec_builder.core.errors import SafeRecError, SourceError
+from saferec_builder.mining import conversations as mine
 from saferec_builder.sources import (
     Read,
     conversations,
     ddd,
+    ddd_api as fetch,
     dumps,
     esrb,
     hf,
@@ -44,6 +44,7 @@ from saferec_builder.sources import (
     saferec,
     warnings_csv,
 )
+from saferec_builder.storage import tables
 from tests import reddit_dump, test_sources
 from tests.fuzz_strategies import CALM, TEXT, changed, values
 from tests.test_messages import said

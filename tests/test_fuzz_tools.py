@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from annotation import guideline, label_studio, sheets
-from annotation.answers import Pulled, Task
-from saferec_builder import evidence, store, tables, traits
-from saferec_builder.tables import REVIEWS
+from annotation import guideline
+from annotation.tools import label_studio, task_sheet as sheets
+from annotation.tools.answers import Pulled, Task
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import evidence, tables, workspace as store
+from saferec_builder.storage.tables import REVIEWS
 from tests.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
 
 pytestmark = pytest.mark.slow  # by their number: each is tried on many examples

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests import small_release
-from training import generate, hearing, tiny
 from training.data import open_release, rows
-from training.decoding import Catalogue
+from training.decoding import generate
+from training.decoding.constrained import Catalogue
+from training.models import tiny, tiny_init as hearing
 
 torch = pytest.importorskip("torch")
 

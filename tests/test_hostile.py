@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import propose, tables, traits
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
 EVERYTHING = json.dumps(

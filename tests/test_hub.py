@@ -10,8 +10,8 @@ import huggingface_hub.constants
 import pytest
 
 from exports import hub as stage
-from saferec_builder import store, tables
-from saferec_builder.errors import HubError, ReleaseError
+from saferec_builder.core.errors import HubError, ReleaseError
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 from tests.servers.hub import READER, WRITER, Hub

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exports import hub as stage
-from exports import withdraw
-from saferec_builder.errors import HubError
+from exports import hub as stage, withdraw
+from saferec_builder.core.errors import HubError
 from tests.hub_world import REPO, held, quick, snapshot, tree, two_releases
 from tests.servers.hub import WRITER, Hub
 from tests.servers.hub_repo import Fault
@@ -150,9 +149,9 @@ def test_a_large_release_goes_through_lfs_in_parts(hub, tmp_path):
     rows, said = world.requests()
     for row in rows[:8]:
         row["turns"][2]["text"] = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=2_600_000))
-    from saferec_builder import store
-    from saferec_builder.cli import content
+    from exports import assemble as content
     from saferec_builder.cli.workspace import make
+    from saferec_builder.storage import workspace as store
 
     make(tmp_path / "big", demo=False)
     ws = world.fill(store.open_workspace(tmp_path / "big"), rows, said)

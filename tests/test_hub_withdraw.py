@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from exports import hub as stage
-from exports import withdraw
-from saferec_builder.errors import HubError
+from exports import hub as stage, withdraw
+from saferec_builder.core.errors import HubError
 from tests.hub_world import REPO, held, quick, tree, two_releases
 from tests.servers.hub import WRITER, Hub
 from tests.servers.hub_repo import Blob, Fault

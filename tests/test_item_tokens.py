@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests import chat_model, small_release
-from training import data, generate, item_tokens, safecrs
-from training.decoding import Catalogue
+from training import data, safecrs
+from training.decoding import generate
+from training.decoding.constrained import Catalogue
+from training.models import item_tokens
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -13,15 +13,20 @@ import httpx
 import polars as pl
 import pytest
 
-from annotation import argilla, label_studio, managed
-from exports import report, write
-from saferec_builder import fetch, propose, store, tables, traits
-from saferec_builder.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
+from annotation.tools import argilla, label_studio, managed_server as managed
+from exports import folder as write
+from exports.report import page as report
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
 from saferec_builder.llm.server import read_body
-from saferec_builder.sources import messages, redial, redial_items, saferec
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.scoring import answers
+from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_items, saferec
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.test_answers import FIND
-from training import answers, data, decoding
+from training import data
+from training.decoding import constrained as decoding
 
 ROOT = Path(__file__).parent.parent
 TALK = '[{"role": "user", "content": "A film without blood?"}]'
@@ -156,7 +161,7 @@ def test_a_file_that_a_command_rests_on_is_refused(tmp_path, what) -> None:
 
 def test_who_opted_out_is_not_guessed(cli, workspace) -> None:
     """Of two lists for one name the last would count: somebody would be shown what they cannot bear."""
-    from saferec_builder.cli import people
+    from saferec_builder.cli import reviewers as people
 
     written(workspace.root / ".opt-outs.json", '{"ann": ["gore"], "ann": []}')
     with pytest.raises(StoreError, match="damaged"):
@@ -207,12 +212,12 @@ def test_nothing_else_parses_json() -> None:
         for match in own.finditer(path.read_text(encoding="utf-8"))
     }
     assert found == {
-        "saferec_builder/errors.py: json.loads",
+        "saferec_builder/core/errors.py: json.loads",
         "saferec_builder/sources/reddit.py: ndjson(",  # Reddit's dumps
         "saferec_builder/sources/reddit.py: json.loads",
-        "saferec_builder/store.py: json_decode",  # columns of our own database, as this program wrote them
-        "annotation/sheets.py: json.loads",  # of what was parsed just before
-        "exports/report.py: model_validate_json",
+        "saferec_builder/storage/workspace.py: json_decode",  # columns of our own database, as this program wrote them
+        "annotation/tools/task_sheet.py: json.loads",  # of what was parsed just before
+        "exports/report/page.py: model_validate_json",
         "saferec_builder/llm/server.py: model_validate_json",
-        "saferec_builder/propose.py: model_validate_json",
+        "saferec_builder/proposing/prompting.py: model_validate_json",
     }

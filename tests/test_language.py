@@ -5,7 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder import language, tables
+from saferec_builder.mining import language
+from saferec_builder.storage import tables
 
 LINES = (Path(__file__).parent / "data" / "crisis.txt").read_text(encoding="utf-8").splitlines()
 

@@ -100,7 +100,9 @@ def test_arrows_point_forward(path: Path) -> None:
             continue
         room = ".".join(target.split(".")[:2])
         same_room = room == ".".join(me.split(".")[:2])
-        store_uses_config = me == "saferec_builder.store" and target.startswith("saferec_builder.config")
+        store_uses_config = me == "saferec_builder.storage.workspace" and target.startswith(
+            "saferec_builder.storage.config"
+        )
         card_of_rows = me.startswith("exports.") and target.startswith("exports")
         tool_of_sheets = me.startswith("annotation.") and target.startswith("annotation")
         if same_room or store_uses_config or card_of_rows or tool_of_sheets:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import line
 from tests.conftest import Ran
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.errors import ProposerError
+from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm.server import read_body
-from saferec_builder.llm.wire import Wire
+from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, half, probe, reset, running, says, slow, status
 
 KEY = "sk-a-secret-of-the-user"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.llm.wire import Wire
+from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, probe, running
 from tests.test_llm import BUSY, ask, body
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from annotation import managed
-from annotation.label_studio import Server
+from annotation.tools import managed_server as managed
+from annotation.tools.label_studio import Server
 from tests.servers.fixtures import PLANTED
 
 SERVER = """

@@ -2,11 +2,11 @@
 
 import polars as pl
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from saferec_builder import catalog, titles
-from saferec_builder.catalog import words
+from saferec_builder import catalog
+from saferec_builder.catalog import title_words as words
+from saferec_builder.core import titles
 from saferec_builder.sources import items as made
 
 FILMS = [

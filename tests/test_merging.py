@@ -5,9 +5,11 @@ import itertools
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, tables, traits
-from saferec_builder.errors import UsageError
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import UsageError
 from saferec_builder.sources import items as made
+from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
 

@@ -3,8 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from saferec_builder.sources import conversations, messages
 

@@ -6,10 +6,10 @@ gore: a violated, c unknown, all else clear. snakes: d violated, all else clear.
 import numpy as np
 import pytest
 
-from saferec_builder import violations
-from saferec_builder.errors import UsageError
-from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED
-from training.metrics import _resample, discounts, ideal, intervals, judge, per_user
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED
+from saferec_builder.scoring.metrics import _resample, discounts, ideal, intervals, judge, per_user
 
 ITEMS = "abcdef"
 CODES = np.full((6, 2), CLEAR, np.int8)

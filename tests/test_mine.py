@@ -5,11 +5,11 @@ import json
 import polars as pl
 import pytest
 
-from saferec_builder import language, mine, store, tables
-from saferec_builder.cli import withheld
 from saferec_builder.cli.mine import Source
-from saferec_builder.errors import UsageError
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import conversations as mine, language, withheld
 from saferec_builder.sources import conversations
+from saferec_builder.storage import tables, workspace as store
 from tests.reddit_dump import comment, submission, write
 
 EMPTY = tables.CONVERSATIONS.empty

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from saferec_builder import fetch, store, tables
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.sources import ddd_api as fetch
+from saferec_builder.storage import tables, workspace as store
 from tests.test_adapters import media
 from tests.test_catalog_sources import VOTES, file
 

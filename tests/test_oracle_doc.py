@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder import catalog, traits
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
 from tests.test_catalog import ALIEN, said, statement
 from tests.test_merging import merged
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from annotation import sheets, sync
-from annotation.answers import task_id
-from annotation.sheets import RATHER_NOT, READ, Said
-from saferec_builder import store, tables
-from saferec_builder.cli import servers
+from annotation import servers
+from annotation.tools import sync, task_sheet as sheets
+from annotation.tools.answers import task_id
+from annotation.tools.task_sheet import RATHER_NOT, READ, Said
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.test_review_contract import taxonomy
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder import bounds, precision, store, tables, traits
-from saferec_builder.adjudicate import adjudicate as judge
-from saferec_builder.dealing import Plan, by_draw, by_turn
+from annotation import precision_bounds as precision, recall_bounds as bounds
+from annotation.aggregation import adjudicate as judge
+from annotation.dealing import Plan, by_draw, by_turn
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 from tests.test_review_cli import TWO, adjudicate, edit, labels, review, rows_of, ws, yes  # noqa: F401
 from tests.test_reviewers import judged, texts
 from tests.test_route import MANY, conversations, proposals, send

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from saferec_builder import catalog, checks, privacy
-from saferec_builder.privacy import folding
+from exports import checks
+from saferec_builder import catalog
+from saferec_builder.mining import privacy
+from saferec_builder.mining.privacy import folding
 from saferec_builder.sources import movielens
 
 DATA = Path(__file__).parent / "data"

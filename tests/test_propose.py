@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from saferec_builder import propose, tables, traits
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
 TALK = propose.Subject(

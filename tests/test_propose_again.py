@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import engine, store, tables, traits
-from saferec_builder.calibration import Truth
-from saferec_builder.cli import propose_score, proposers, reading, shards
-from saferec_builder.errors import StoreError
+from saferec_builder.cli import propose_score
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import StoreError
+from saferec_builder.proposing import proposers, runner as reading, workers as shards
+from saferec_builder.proposing.calibration import Truth
+from saferec_builder.storage import parallel as engine, tables, workspace as store
 from tests.servers.llm_stub import SEA, Stub, probe, says, status
 from tests.test_propose_cli import answer, claim, fill, stub
 from tests.test_propose_many import TEXTS, ask, options, price, speaks

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
 from saferec_builder.llm import batch as stage
 from saferec_builder.llm.server import Server
+from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running
 from tests.servers.llm_stub import completion

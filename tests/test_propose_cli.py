@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, running, says, status
 
@@ -115,7 +115,7 @@ def test_a_kill_between_two_tables_doubles_nothing(
     stub: Stub,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from saferec_builder.cli import reading as command
+    from saferec_builder.proposing import runner as command
 
     fill(workspace, *TEXTS, *(f"blood {n}" for n in range(5)))  # four chunks of two, which may end in any order
     monkeypatch.setattr(command, "CHUNK", 2)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from annotation.answers import task_id
-from saferec_builder import catalog, store, tables, traits
+from annotation.tools.answers import task_id
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import flags, people, world
+from saferec_builder.storage import tables, workspace as store
 from tests.test_propose_cli import Cli
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import engine, rules, store, tables
-from saferec_builder.cli import shards
 from saferec_builder.cli.workspace import make
+from saferec_builder.proposing import workers as shards
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.storage import parallel as engine, tables, workspace as store
 from tests.line import TOOL
 from tests.servers.llm_stub import Handler, Stub, completion, running, status
 from tests.test_propose_cli import Cli, answer, claim, fill

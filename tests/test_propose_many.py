@@ -7,10 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import asked, llm, store, tables, traits, votes
-from saferec_builder.cli import shards
+from saferec_builder import llm
 from saferec_builder.cli.workspace import make
-from saferec_builder.llm.money import Habit
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.llm.pricing import Habit
+from saferec_builder.proposing import cascade as votes, pending as asked, workers as shards
+from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
 from tests.test_propose_cli import Cli, answer, claim, fill, stub

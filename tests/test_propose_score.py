@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import calibration, propose, store, tables
-from saferec_builder.calibration import Truth
-from saferec_builder.cli import propose_score, reading
-from saferec_builder.cli.truth import known
+from saferec_builder.cli import propose_score
 from saferec_builder.demo import inputs
+from saferec_builder.proposing import calibration, prompting as propose, runner as reading
+from saferec_builder.proposing.calibration import Truth
+from saferec_builder.proposing.ground_truth import known
+from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, running
 from tests.test_propose_cli import Cli, answer, fill

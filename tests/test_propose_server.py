@@ -11,10 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import llm, propose, store, tables, traits
+from saferec_builder import llm
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.llm import local
-from saferec_builder.llm.probe import probed
-from saferec_builder.llm.wire import Wire
+from saferec_builder.llm.capabilities import probed
+from saferec_builder.llm.transport import Wire
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.storage import tables, workspace as store
 from tests.servers import tiny_gguf
 from tests.test_propose_cli import Cli, fill
 

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from exports import proof, write
-from saferec_builder import store, tables
-from saferec_builder.errors import ReleaseError
+from exports import folder as write, verify as proof
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from exports import write
-from saferec_builder import store, tables
+from exports import folder as write
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film
 
@@ -13,7 +13,7 @@ from tests.release_world import conversation, conversations, film
 @pytest.fixture
 def ws(workspace, cli, monkeypatch):
     """40 people, mined as from a file of messages, and 1.0.0 with all of them."""
-    from saferec_builder import mine
+    from saferec_builder.mining import conversations as mine
 
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
     rows, said = world.requests()

@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder import bounds, tables, traits
-from saferec_builder.dealing import Plan, by_draw
-from saferec_builder.route import called_for, route, void
+from annotation import recall_bounds as bounds
+from annotation.dealing import Plan, by_draw
+from annotation.routing import called_for, route, void
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables
 from tests import pushed_worlds as worlds
 from tests.test_review_cli import TWO, adjudicate, edit, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_reviewers import SEVERE, TAXONOMY, judged

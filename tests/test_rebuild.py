@@ -3,8 +3,8 @@
 import pyarrow.parquet as pq
 import pytest
 
-from exports import write
-from saferec_builder import store, tables
+from exports import folder as write
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 
 

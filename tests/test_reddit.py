@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 import zstandard
 
-from saferec_builder import privacy, store, tables
-from saferec_builder.cli import reddit as command
+from saferec_builder.mining import privacy, reddit as command
 from saferec_builder.sources import dumps, reddit
+from saferec_builder.storage import tables, workspace as store
 from tests import reddit_dump
 from tests.conftest import NOT_RUN
 from tests.reddit_dump import comment, line, submission
@@ -259,7 +259,7 @@ def test_requests_are_told_by_flair_and_by_words(cli, workspace, tmp_path):
 
 
 def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspace, tmp_path):
-    from saferec_builder import mine
+    from saferec_builder.mining import conversations as mine
 
     rows = [S, *THREAD, submission(2, author="Bo"), comment(40, "s2", author="Helper"), submission(3)]
     path = reddit_dump.write(tmp_path / "all.ndjson", rows)

@@ -5,8 +5,9 @@ from itertools import permutations
 
 import polars as pl
 
-from saferec_builder import mine, tables
+from saferec_builder.mining import conversations as mine
 from saferec_builder.sources import redial, redial_items
+from saferec_builder.storage import tables
 
 ASKER, HELPER = 7, 8
 

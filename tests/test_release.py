@@ -12,8 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, checks, release, splits, store, tables, targets, traits, violations
-from saferec_builder.errors import ReleaseError, UsageError
+from exports import build_rows as release, checks, target_lists as targets
+from saferec_builder import catalog
+from saferec_builder.core import oracle as violations, taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.mining import splits
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film, item, label, labels
 
@@ -339,12 +343,14 @@ def test_two_builds_are_the_same_bytes(ws, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["exports.write.sha256", "exports.write.sync", "os.replace"])
+@pytest.mark.parametrize("moment", ["exports.folder.sha256", "exports.folder.sync", "os.replace"])
 def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     shutil.copytree(ws.root, tmp_path / "calm")
     assert _build(tmp_path / "calm", 1).returncode == 0
     place, name = moment.rsplit(".", 1)
-    kill = f"import os, signal, exports.write, {place} as m; m.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
+    kill = (
+        f"import os, signal, exports.folder, {place} as m; m.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
+    )
     assert _build(ws.root, 1, kill).returncode == -signal.SIGKILL
     assert not list(ws.releases.glob("*/manifest.json"))
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1

@@ -9,9 +9,9 @@ import warnings
 import polars as pl
 import pytest
 
-from exports import proof, rows, write
+from exports import folder as write, formats as rows, verify as proof
 from exports.digests import RowDigest
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 
 RAI = {

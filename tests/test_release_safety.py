@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import film
 

@@ -5,8 +5,11 @@ import json
 import polars as pl
 import pytest
 
-from saferec_builder import checks, inject, privacy, store, tables, traits
-from saferec_builder.errors import ReleaseError, UsageError
+from exports import checks, injection as inject
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.mining import privacy
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film, label
 from tests.test_review_cli import edit, yes

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import reddit_dump
 from tests.reddit_dump import comment, submission
 from tests.test_mine import chat

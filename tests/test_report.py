@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from exports import plots
-from exports import report as page
-from saferec_builder import store, tables
+from exports.report import page, plots
 from saferec_builder.cli.report import gather
-from saferec_builder.errors import ReleaseError, UsageError
+from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.release_world import conversation, conversations, fill, film, label, requests
 from tests.test_figures import claim, drop, frame, reading, vote
@@ -220,7 +219,7 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
 
 
 def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
-    from training import evaluate
+    from training.evaluation import evaluate
 
     assert set(page.BASELINES) == set(evaluate.BASELINES)
     assert len({*page.BASELINES.values(), *page.KNOWN.values()}) == len(page.BASELINES) + len(page.KNOWN)
@@ -266,7 +265,7 @@ def test_plain_shows_what_would_hide_and_keeps_every_place() -> None:
 
 def hostile(ws: store.Workspace, folder: Path) -> str:
     """The page of a world in which every name and text that comes from outside is an attack."""
-    text = (Path(page.__file__).parent.parent / "saferec_builder/traits.toml").read_text()
+    text = (Path(page.__file__).parents[2] / "saferec_builder/core/traits.toml").read_text()
     (ws.root / "mine.toml").write_text(text.replace('"Blood and gore"', json.dumps(EVIL), 1))
     with open(ws.root / "saferec.toml", "a") as file:
         file.write(f"\n[taxonomy]\npath = 'mine.toml'\n[dataset]\nname = {json.dumps(EVIL)}\n")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from exports import report as page
-from saferec_builder import store
+from exports.report import page
 from saferec_builder.cli.report import gather
+from saferec_builder.storage import workspace as store
 from tests.test_report import results, run, world
 
 STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="utf-8")

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from exports import report as page
-from saferec_builder import bounds, certificates, precision, store, traits, workload
+from annotation import confidence_bounds as certificates, precision_bounds as precision, recall_bounds as bounds
+from exports.report import page, workload
 from saferec_builder.cli.report import gather
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import workspace as store
 from tests.release_world import fill, requests
 from tests.test_report import Cli, probe, text_of, world
 from tests.test_review_cli import edit, yes

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from exports import report as page
-from saferec_builder import store
+from exports.report import page
 from saferec_builder.cli.report import gather
+from saferec_builder.storage import workspace as store
 from tests.test_report import results, run, world
 
 PAYLOADS = (Path(__file__).parent / "data" / "xss.txt").read_text(encoding="utf-8").splitlines()

@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import sheets, sync
-from annotation.failures import Broken, Unsure
-from saferec_builder import store, tables
-from saferec_builder.cli import servers
-from saferec_builder.errors import ReviewError
+from annotation import servers
+from annotation.tools import sync, task_sheet as sheets
+from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.review_world import CLAIMS, TEXTS, Verdict
 from tests.test_review_cli import edit, rows_of, yes

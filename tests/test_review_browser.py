@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.bench.figures import ROOT
 
@@ -108,7 +108,7 @@ def studio(ws, label_studio, cli) -> review_world.LabelStudio:
 
 
 def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
-    from annotation import managed
+    from annotation.tools import managed_server as managed
 
     account = (managed.state(studio.home) or {})["accounts"][name]
     page.goto(studio.facts["url"] + "/user/login/")
@@ -188,7 +188,7 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     page.fill("input[type=password]", "password-1234")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "sign-in" not in url)
-    from saferec_builder.cli.servers import _mark
+    from annotation.servers import _mark
 
     (project,) = tool.server.projects(_mark(ws, "ann"))
     for number in (1, 2):  # two tasks are open: the one with the emoji

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from annotation import label_studio as adapter
-from annotation import managed, sync
-from saferec_builder import store, tables
+from annotation.tools import label_studio as adapter, managed_server as managed, sync
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.conftest import Ran
 from tests.review_world import Verdict

@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import GUIDELINES
-from saferec_builder import store, tables, traits
+from annotation import GUIDELINES, push as handing
 from saferec_builder.cli import adjudicate as adjudicating
-from saferec_builder.cli import handing
-from saferec_builder.errors import StoreError
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import tables, workspace as store
 
 TEXTS = {
     "c1": "I faint when I see blood. Something funny?",

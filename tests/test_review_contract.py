@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import sheets
-from saferec_builder import store, tables
+from annotation.tools import task_sheet as sheets
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.review_world import Verdict
 

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation.sheets import READ, Said
-from saferec_builder import store, tables
-from saferec_builder.cli import handing, servers
+from annotation import push as handing, servers
+from annotation.routing import Plan, route, texts, told, void
+from annotation.tools.task_sheet import READ, Said
 from saferec_builder.cli.adjudicate import gather
-from saferec_builder.route import Plan, route, texts, told, void
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.test_other_taxonomy import Memory
 from tests.test_review_contract import taxonomy

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import label_studio, managed, sync
-from annotation.failures import Broken, Unsure
-from saferec_builder import store, tables
-from saferec_builder.errors import ReviewError
+from annotation.tools import label_studio, managed_server as managed, sync
+from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.review_world import Verdict
 from tests.servers.faulty import FAULTS, Proxy

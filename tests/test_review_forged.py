@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.review_world import TEXTS, Verdict
 

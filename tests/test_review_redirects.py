@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from annotation import failures
-from saferec_builder import store, tables
+from annotation.tools import server_errors as failures
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.servers.faulty import Proxy
 

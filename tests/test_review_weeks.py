@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
-from saferec_builder.cli import servers
+from annotation import servers
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.test_other_taxonomy import Memory
 from tests.test_review_contract import taxonomy

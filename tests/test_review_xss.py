@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import catalog, store, tables
+from saferec_builder import catalog
+from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.test_report_xss import LISTEN, PAYLOADS
 
@@ -87,7 +88,7 @@ def nothing_ran(page: Any) -> None:
 
 @pytest.mark.slow
 def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any, page: Any, cli: Any) -> None:
-    from annotation import managed
+    from annotation.tools import managed_server as managed
 
     assert len(set(PAYLOADS)) >= 50
     home, facts = label_studio

@@ -7,11 +7,12 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from saferec_builder import bounds, store, tables, traits
-from saferec_builder.cli import incoming
-from saferec_builder.probes import decoys
-from saferec_builder.ranking import closest_first, rank
-from saferec_builder.route import UNIT, Plan, route, short, texts, void
+from annotation import pull as incoming, recall_bounds as bounds
+from annotation.quality_checks import decoys
+from annotation.reliability import closest_first, rank
+from annotation.routing import UNIT, Plan, route, short, texts, void
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 from tests import calm
 from tests.test_review_cli import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.test_route import MANY, NO_DISPUTES, conversations, proposals

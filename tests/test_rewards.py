@@ -6,10 +6,11 @@ The world is small_release: user u7 (gore) wants a d e, of which d e are safe, h
 import numpy as np
 import pytest
 
+from saferec_builder.scoring.metrics import columns, judge
 from tests import small_release
-from training import data, rewards
-from training.metrics import columns, judge
-from training.rewards import Weights
+from training import data
+from training.evaluation import rewards
+from training.evaluation.rewards import Weights
 
 D = [1, 1 / np.log2(3), 1 / 2, 1 / np.log2(5)]
 WORST = -sum(D)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import chat_model
-from training import generate, prefill, rollouts
-from training.fit import lora
+from training.decoding import generate, rollouts, shared_prefix as prefill
+from training.trainers.fit import lora
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -5,9 +5,9 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from saferec_builder import tables
-from saferec_builder.cli.standing import progress
-from saferec_builder.route import Plan, drawn, route, short, texts, units
+from annotation.routing import Plan, drawn, route, short, texts, units
+from saferec_builder.cli.review_status import progress
+from saferec_builder.storage import tables
 
 NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
 

@@ -8,9 +8,10 @@ import sys
 import polars as pl
 import pytest
 
-from exports import proof, rows, shapes
-from saferec_builder import store, tables, traits
-from saferec_builder.errors import ReleaseError
+from exports import arrow as shapes, formats as rows, verify as proof
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, film, item
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from saferec_builder import cues, rules, tables, traits, turns
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.rules import cues, matcher as rules, turn as turns
+from saferec_builder.storage import tables
 from tests import rules_score
 
 DEVELOPMENT = Path(__file__).parent / "data" / "rules_development.toml"

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from saferec_builder import rules, store, tables, traits
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.sources import prompts, saferec
+from saferec_builder.storage import tables, workspace as store
 
 TASK = (
     "Pretend you are a movie recommender system.\nYou see a talk between a user and you (a recommender system). Reply"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from annotation import label_studio, managed
-from exports import card, proof, write
-from saferec_builder import store, tables, traits
-from saferec_builder.cli import content
-from saferec_builder.errors import ReleaseError, plain
+from annotation.tools import label_studio, managed_server as managed
+from exports import assemble as content, card, folder as write, verify as proof
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, plain
+from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.conftest import Ran
 from tests.doc_pages import DOCS, ROOT
@@ -209,7 +209,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
         ran = cli(*words, "-C", workspace.root)
         assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
-    from saferec_builder.errors import TrainingError
+    from saferec_builder.core.errors import TrainingError
     from training import server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import chat_model, small_release
-from training import generate, settings, sft, tiny
+from training import settings
 from training.data import open_release, rows
+from training.decoding import generate
+from training.models import tiny
+from training.trainers import sft
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.training

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from annotation import argilla, label_studio, managed
-from annotation.answers import Pulled, Task
-from annotation.sheets import READ, Said, Sheet, points, take, units16
-from saferec_builder import traits
-from saferec_builder.errors import ReviewError
+from annotation.tools import argilla, label_studio, managed_server as managed
+from annotation.tools.answers import Pulled, Task
+from annotation.tools.task_sheet import READ, Said, Sheet, points, take, units16
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReviewError
 
 TAXONOMY = traits.load()
 TASK = Task("sensitivity", "c1", "d", "ann", "reviewer")

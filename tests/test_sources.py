@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-from saferec_builder import store, tables
-from saferec_builder.errors import SourceError, UsageError
+from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import ccpe, hf, inspired, messages, reddit, redial, saferec
+from saferec_builder.storage import tables, workspace as store
 from tests import reddit_dump
 
 INSPIRED = (
@@ -171,7 +170,7 @@ def test_no_depth_of_brackets_stops_a_run(tmp_path):
 
 
 def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
-    from saferec_builder import traits
+    from saferec_builder.core import taxonomy as traits
 
     trait = traits.load().traits[0]
     path = tmp_path / "train.jsonl"

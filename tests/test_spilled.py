@@ -8,8 +8,7 @@ import resource
 import polars as pl
 import pytest
 
-from saferec_builder import store, tables
-from saferec_builder.cli import spilled
+from saferec_builder.storage import spool as spilled, tables, workspace as store
 from tests.release_world import conversation, conversations, ref
 
 

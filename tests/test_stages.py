@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
-from training import runs, safecrs, settings
+from training import safecrs, settings, stages as runs
 
 
 def names(folder: Path) -> set[str]:

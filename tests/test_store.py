@@ -20,10 +20,10 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from saferec_builder import config, store, tables
 from saferec_builder.cli.workspace import make
-from saferec_builder.errors import StoreError, UsageError
-from saferec_builder.locks import held
+from saferec_builder.core.errors import StoreError, UsageError
+from saferec_builder.storage import config, tables, workspace as store
+from saferec_builder.storage.locks import held
 
 SAMPLE = {
     pl.String: 'a\u0301 \U0001f469\u200d\U0001f680 "quoted"',  # combining accent, ZWJ sequence, quotes
@@ -219,7 +219,7 @@ def test_one_at_a_time(workspace: store.Workspace) -> None:
 
 
 def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, cli, monkeypatch) -> None:
-    monkeypatch.setattr("saferec_builder.locks.SILENT", 0.2)
+    monkeypatch.setattr("saferec_builder.storage.locks.SILENT", 0.2)
     words = ("review", "opt-out", "ann", "gore", "--json", "-C", workspace.root)
     holder = "import sys, fcntl; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); input()"
     lock = workspace.root / ".review-opt-out.lock"
@@ -325,7 +325,7 @@ def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch
 
 
 def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.Workspace) -> None:
-    program = "import sys; from saferec_builder import store; from pathlib import Path;"
+    program = "import sys; from saferec_builder.storage import workspace as store; from pathlib import Path;"
     program += " print(store.open_workspace(Path(sys.argv[1])).secret.hex())"
     words = [sys.executable, "-c", program, str(workspace.root)]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]

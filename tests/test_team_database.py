@@ -14,10 +14,9 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from saferec_builder import store, tables
 from saferec_builder.cli.workspace import make
-from tests import calm as world
-from tests import release_world
+from saferec_builder.storage import tables, workspace as store
+from tests import calm as world, release_world
 from tests.test_line import answer_as_proposed
 
 pytestmark = pytest.mark.slow
@@ -116,7 +115,7 @@ APPENDS = """
 import sys
 import polars as pl
 from pathlib import Path
-from saferec_builder import store, tables
+from saferec_builder.storage import tables, workspace as store
 from tests.test_store import rows
 ws, first = store.open_workspace(Path(sys.argv[1])), int(sys.argv[2])
 print("ready", flush=True)

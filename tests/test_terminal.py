@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from exports import card
-from saferec_builder import config, store
-from saferec_builder.cli.say import Counts, line, say
+from saferec_builder.cli.output import Counts, line, say
+from saferec_builder.storage import config, workspace as store
 from tests import release_world as world
 
 EVIL = "Evil \x1b]0;pwn\x07\x1b[2J\u202eFilm"

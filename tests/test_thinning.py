@@ -5,8 +5,9 @@ import pytest
 pytest.importorskip("transformers")
 
 from tests import small_release
-from training import generate, thinning, tiny
 from training.data import open_release, rows
+from training.decoding import generate
+from training.models import tiny, word_dropout as thinning
 
 pytestmark = pytest.mark.training
 

@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("transformers")
 
 from tests import small_release
-from training import generate, tiny
 from training.data import Release, open_release, rows
+from training.decoding import generate
+from training.models import tiny
 
 pytestmark = pytest.mark.training
 

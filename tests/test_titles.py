@@ -1,10 +1,9 @@
 """Titles: one normal form, nearest year, and never a guess."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from saferec_builder.titles import Index, Match, find, forms, index, normal, split_year, spoken
+from saferec_builder.core.titles import Index, Match, find, forms, index, normal, split_year, spoken
 
 
 @pytest.mark.parametrize(

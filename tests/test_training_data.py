@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from saferec_builder import violations
-from saferec_builder.errors import TrainingError
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
 from training import data
 

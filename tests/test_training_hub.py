@@ -6,7 +6,7 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
 from tests.servers.hub import READER, Hub
 from tests.servers.hub_repo import Blob, Fault, Repo

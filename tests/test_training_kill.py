@@ -33,7 +33,7 @@ import torch
 torch.set_num_threads(1)
 import datasets, transformers
 from trl import GRPOTrainer, SFTTrainer
-from training import line
+from training import pipeline as line
 from training.safecrs import main
 
 def fork(output):

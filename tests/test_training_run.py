@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import chat_model, small_release
-from training.baselines import NAMES
 from training.data import open_release
-from training.runs import Run
+from training.evaluation.baselines import NAMES
+from training.stages import Run
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.training

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 from tests import small_release
 from training import data, server
 from training.safecrs import main

@@ -2,8 +2,8 @@
 
 import pytest
 
-from saferec_builder import traits
-from saferec_builder.errors import UsageError
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import UsageError
 
 GOOD = """
 version = "7"

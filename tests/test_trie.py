@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from saferec_builder import titles
+from saferec_builder.core import titles
+from saferec_builder.scoring import answers
 from tests import chat_model, small_release
-from training import answers, data, gdpo, generate, rollouts, safecrs, settings, trie
-from training.trie import Trie, Walk
+from training import data, safecrs, settings
+from training.decoding import generate, rollouts, trie
+from training.decoding.trie import Trie, Walk
+from training.trainers import gdpo
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

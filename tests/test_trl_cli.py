@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import small_release
-from training import data, generate, tiny
+from training import data
+from training.decoding import generate
+from training.models import tiny
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -18,8 +18,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import language, privacy, tables, versions
-from saferec_builder.privacy import names
+from saferec_builder.mining import language, privacy, rules_version as versions
+from saferec_builder.mining.privacy import names
+from saferec_builder.storage import tables
 from tests import rule_faults, test_language, test_privacy
 from tests.reddit_dump import comment, submission, write
 from tests.rule_faults import made, outcome
@@ -87,9 +88,7 @@ def test_a_list_of_words_may_be_set_out_anew(tmp_path, monkeypatch) -> None:
 
 def told(search: str, folder: Path = ROOT, **machine: str) -> list[str]:
     """The two versions as another process names them, of the code in this folder."""
-    code = (
-        f"from saferec_builder import language, {search}; print({search}.rules(), language.rules(), language.__file__)"
-    )
+    code = f"from saferec_builder import ; from saferec_builder.mining import language{search}; print({search}.rules(), language.rules(), language.__file__)"
     words, where = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": str(folder)} | machine
     ran = subprocess.run(words, capture_output=True, text=True, env=where, cwd=folder)
     assert ran.stdout.endswith(f"{folder / 'saferec_builder' / 'language.py'}\n"), ran.stderr
@@ -101,7 +100,7 @@ def test_a_folder_that_moved_and_a_comment_in_each_file_change_no_version(tmp_pa
     (tmp_path / "saferec_builder" / "privacy").rename(tmp_path / "saferec_builder" / "search")
     for path in (tmp_path / "saferec_builder").rglob("*"):
         if path.suffix in (".py", ".txt"):
-            text = path.read_text(encoding="utf-8").replace("saferec_builder.privacy", "saferec_builder.search")
+            text = path.read_text(encoding="utf-8").replace("saferec_builder.mining.privacy", "saferec_builder.search")
             path.write_text(f"{text}# more to say\n", encoding="utf-8")
     assert told("search", tmp_path) == [privacy.rules(), language.rules()]
 

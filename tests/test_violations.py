@@ -6,13 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from saferec_builder import titles, traits, violations
-from saferec_builder.errors import UsageError
-from saferec_builder.traits import Trait
-from saferec_builder.violations import CLEAR, UNKNOWN, VERDICTS, VIOLATED, Rule, verdicts
+from saferec_builder.core import oracle as violations, taxonomy as traits, titles
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VERDICTS, VIOLATED, Rule, verdicts
+from saferec_builder.core.taxonomy import Trait
 
 NAN = float("nan")
 TOPICS = ["t1", "t2", "t3"]
@@ -329,7 +328,7 @@ def test_training_needs_nothing_of_the_data_side():
 import sys
 for name in ("polars", "pydantic", "typer", "sqlalchemy", "pyarrow"):
     sys.modules[name] = None
-from saferec_builder import errors, titles, traits, violations
+from saferec_builder.core import errors, oracle as violations, taxonomy as traits, titles
 import numpy as np
 slugs = traits.load().slugs
 oracle = violations.oracle(["a"], slugs, np.full((1, len(slugs)), violations.CLEAR, np.int8))

@@ -3,7 +3,10 @@
 import polars as pl
 import pytest
 
-from saferec_builder import bounds, precision, tables, traits, workload
+from annotation import precision_bounds as precision, recall_bounds as bounds
+from exports.report import workload
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables
 from tests.release_world import conversation, label, labels
 from tests.test_figures import frame, vote
 

@@ -145,8 +145,8 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
-    from training import rollouts
-    from training.generate import Speaker
+    from training.decoding import rollouts
+    from training.decoding.generate import Speaker
 
     clock = Clock()
     args = _config(
@@ -342,9 +342,9 @@ def _rewards() -> list[Any]:
     """Our rewards; each answer is read from a list of ten titles that its tokens decide."""
     import numpy as np
 
-    from saferec_builder import titles, violations
-    from training import rewards
-    from training.answers import finder, parse
+    from saferec_builder.core import oracle as violations, titles
+    from saferec_builder.scoring.answers import finder, parse
+    from training.evaluation import rewards
 
     names = [f"A Title of Number {n} ({1950 + n % 70})" for n in range(ITEMS)]
     split = [titles.split_year(name) for name in names]
@@ -361,7 +361,7 @@ def _rewards() -> list[Any]:
 
 
 def _lora(rank: int) -> Any:
-    from training.fit import lora
+    from training.trainers.fit import lora
 
     return lora(rank)
 
@@ -370,7 +370,7 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
     """A TRL configuration for a run of which nothing is kept."""
     import torch
 
-    from saferec_builder.errors import TrainingError
+    from saferec_builder.core.errors import TrainingError
     from training import settings
 
     on_gpu = torch.cuda.is_available()

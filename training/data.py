@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder import titles, violations
-from saferec_builder.errors import TrainingError, strict_json
-from saferec_builder.violations import CLEAR, UNKNOWN, VIOLATED, Oracle
-from training.answers import Find, finder
+from saferec_builder.core import oracle as violations, titles
+from saferec_builder.core.errors import TrainingError, strict_json
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
+from saferec_builder.scoring.answers import Find, finder
 
 SCHEMA = 1
 SPLITS = ("train", "validation", "test")

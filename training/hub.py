@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import TrainingError, whole_object
+from saferec_builder.core.errors import TrainingError, whole_object
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
 WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn

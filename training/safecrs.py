@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from saferec_builder.errors import SafeRecError, TrainingError
+from saferec_builder.core.errors import SafeRecError, TrainingError
 from training.hub import folder, is_name
 
 ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"
@@ -114,7 +114,7 @@ def quiet(model: str | None, release: str) -> None:
 
 
 def _one(given: argparse.Namespace) -> None:
-    from training import line, settings
+    from training import pipeline as line, settings
 
     run = _run(given)
     found = settings.read(given.config, [*given.changes, *_said(given)])
@@ -128,7 +128,7 @@ def _said(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "
 
 
 def _whole(given: argparse.Namespace) -> None:
-    from training import line, settings
+    from training import pipeline as line, settings
 
     files = {"sft_raw": given.sft_raw, "sft": given.sft, "gdpo": given.gdpo}
     changes: dict[str, list[str]] = {name: [] for name in files}
@@ -156,7 +156,8 @@ def _whole(given: argparse.Namespace) -> None:
 
 
 def _evaluate(given: argparse.Namespace) -> None:
-    from training import evaluate, settings
+    from training import settings
+    from training.evaluation import evaluate
 
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: wanted either --model or --predictions")
@@ -169,7 +170,7 @@ def _evaluate(given: argparse.Namespace) -> None:
         files = given.predictions or [_asked(given, home)]
         evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat)
         return
-    from training import line
+    from training import pipeline as line
 
     found = settings.read(given.config, [*given.changes, *_said(given)])
     line.report(_run(given), {"model": given.model}, None, found, given.compat is not None)
@@ -198,7 +199,7 @@ def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
     if missing:
         raise TrainingError(f"training needs {missing[0]}: pip install 'saferec-builder[train]'")
     from training.data import open_release, read_gold
-    from training.runs import Run
+    from training.stages import Run
 
     _one_process_a_gpu(given.verb)
     release = open_release(folder(given.release))
@@ -224,7 +225,7 @@ def _calm(model: str | None) -> None:
     import torch
     import transformers
 
-    from training.decoding import FILE
+    from training.decoding.constrained import FILE
 
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]

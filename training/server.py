@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
-from saferec_builder.errors import TrainingError, strict_json
+from saferec_builder.core.errors import TrainingError, strict_json
 from training.data import Row, jsonl
 
 Answer = dict[str, Any]

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import TrainingError
+from saferec_builder.core.errors import TrainingError
 
 CONFIGS = Path(__file__).with_name("configs")
 OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "rows": "sft",  # config of the release to learn lists from
     "refill": True,  # whether lists that lost items to safety are learnt as refilled to k, or as what was left
-    "prefer": "safe",  # which checkpoint is best on validation: see training/judging.py
+    "prefer": "safe",  # which checkpoint is best on validation: see decoding/validation.py
     "caution": 3.0,  # what one point of svr_upper costs in points of recall, where `safe` is preferred
     "checks": 2,  # how often validation is asked during training
     "validate": 700,  # rows of the validation split that are asked
@@ -26,11 +26,11 @@ OURS = {  # what may stand under `saferec`, and what it is where nothing is said
     "lam": 1.0,  # rewards.Weights; mode gdpo divides it out again: there `reward_weights` weighs safety
     "rho": 1.0,
     "floor": 0.0,  # in mode conditioned: the safety below which relevance does not count
-    "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see training/credit.py
+    "mode": "gdpo",  # how rewards become advantages: gdpo | grpo | conditioned, see trainers/advantages.py
     "credit": "sequence",  # one advantage for an answer, or one for each rank: sequence | rank
     "rewards": "ours",  # ours, or the paper's for comparison: ours | paper
     "items": "text",  # of a model without item tokens: write text, be given `tokens`, or be held to names by a `trie`
-    "mask": True,  # whether a model with item tokens may draw only what training/decoding.py permits
+    "mask": True,  # whether a model with item tokens may draw only what decoding/constrained.py permits
     "new_tokens": 256,  # length of an answer where decoding is free
     "batch": 256,  # prompts that are answered at once
 }

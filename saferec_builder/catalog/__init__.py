@@ -5,12 +5,12 @@ text      titles in free text -> mentions    judging   statements -> the oracle
 telling   one item, for a person who asks    gaps      what no source settles
 """
 
+from saferec_builder.catalog.explain import explained, judged, name, resolved
 from saferec_builder.catalog.gaps import gaps, refs, said, uses
-from saferec_builder.catalog.judging import meant, risks, statements, topic_key, unasked
 from saferec_builder.catalog.linking import index, link, mentions
+from saferec_builder.catalog.mention_finder import Finder, Mention, finder, in_text
 from saferec_builder.catalog.merging import ID_CONFLICT, ITEMS, LINKS, MERGES, is_apart, merge, merges, ruling
-from saferec_builder.catalog.telling import explained, judged, name, resolved
-from saferec_builder.catalog.text import Finder, Mention, finder, in_text
+from saferec_builder.catalog.verdicts import meant, risks, statements, topic_key, unasked
 
 __all__ = [
     "ID_CONFLICT",

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import violations
-from saferec_builder.violations import Oracle
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.oracle import Oracle
 
 USES = pl.Schema({"conversation": pl.String, "item": pl.String})
 _COLUMNS: dict[str, Any] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from saferec_builder import titles
+from saferec_builder.core import titles
 
 _MOST_WORDS = 12  # of a title before its year in running text
 _BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it

@@ -14,8 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import tables, titles
-from saferec_builder.errors import UsageError
+from saferec_builder.core import titles
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables
 
 APART = "apart"  # the source of people's rulings on merges
 ID_CONFLICT = "id conflict"

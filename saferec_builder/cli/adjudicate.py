@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from saferec_builder.bounds import Told
-    from saferec_builder.store import Workspace
-    from saferec_builder.traits import Taxonomy
+    from annotation.recall_bounds import Told
+    from saferec_builder.core.taxonomy import Taxonomy
+    from saferec_builder.storage.workspace import Workspace
 
 CERTIFICATES = "certificates.json"  # in the workspace
 
@@ -28,9 +28,9 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     """
     import polars as pl
 
-    from saferec_builder import adjudicate as stage
-    from saferec_builder import agreement, bounds, store, tables
-    from saferec_builder.errors import UsageError
+    from annotation import aggregation as stage, agreement, recall_bounds as bounds
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.storage import tables, workspace as store
 
     # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
     with store.alone(store.open_workspace(folder), "adjudicate", wait=True):
@@ -64,7 +64,7 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
 def _keep(path: Path, certificate: dict[str, Any]) -> None:
     import json
 
-    from saferec_builder import store
+    from saferec_builder.storage import workspace as store
 
     with store.replacing(path) as tmp:
         tmp.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -72,7 +72,7 @@ def _keep(path: Path, certificate: dict[str, Any]) -> None:
 
 def _say_false(told: "Told") -> None:
     """Only where something was rechecked: without a draw there is nothing to say of any trait."""
-    from saferec_builder import precision
+    from annotation import precision_bounds as precision
 
     for slug, share in told.false.items():
         if share.rechecked:
@@ -127,7 +127,7 @@ class Desk:
     @property
     def given(self) -> "pl.DataFrame":
         """TEXTS that may be handed out."""
-        from saferec_builder.cli import withheld
+        from saferec_builder.mining import withheld
 
         return withheld.without(self.texts, self.withheld)
 
@@ -135,9 +135,10 @@ class Desk:
 def gather(folder: Path) -> Desk:
     import polars as pl
 
-    from saferec_builder import adjudicate as stage
-    from saferec_builder import precision, route, store, tables, traits
-    from saferec_builder.cli import spilled, withheld
+    from annotation import aggregation as stage, precision_bounds as precision, routing as route
+    from saferec_builder.core import taxonomy as traits
+    from saferec_builder.mining import withheld
+    from saferec_builder.storage import spool as spilled, tables, workspace as store
 
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
@@ -185,7 +186,7 @@ def _with_turns(ws: "Workspace", known: "pl.DataFrame", subjects: "pl.Series") -
     """`known` with what was said in all revisions of these conversations."""
     import polars as pl
 
-    from saferec_builder.cli import spilled
+    from saferec_builder.storage import spool as spilled
 
     said = spilled.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
     found = known.join(said, on=["subject", "digest"], how="left", suffix="_said", maintain_order="left")
@@ -196,8 +197,7 @@ def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
     import polars as pl
 
-    from saferec_builder import adjudicate as stage
-    from saferec_builder import precision, ranking
+    from annotation import aggregation as stage, precision_bounds as precision, reliability as ranking
 
     told = ranking.rank(stage.by_reviewers(desk.votes))
     disputed = ranking.closest_first(stage.disputed(desk.judged), told)
@@ -206,8 +206,8 @@ def queue(desk: Desk, share: float = 0.0) -> "pl.DataFrame":
 
 def told_bounds(desk: Desk) -> "Told":
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
-    from saferec_builder import bounds, dealing, precision, route
-    from saferec_builder.cli import withheld
+    from annotation import dealing, precision_bounds as precision, recall_bounds as bounds, routing as route
+    from saferec_builder.mining import withheld
 
     slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known, desk.withheld)
     plan = dealing.Plan(gold=known_gold(desk), orders=desk.orders, auto=desk.auto)
@@ -221,7 +221,8 @@ def _items(ws: "Workspace", frames: "list[pl.DataFrame]") -> "pl.DataFrame | Non
     """The items that somebody or something has read; the catalog is merged only where there are any."""
     import polars as pl
 
-    from saferec_builder import catalog, store, tables
+    from saferec_builder import catalog
+    from saferec_builder.storage import tables, workspace as store
 
     flags = [frame.filter(pl.col("kind") == "item_flag").select(item="subject") for frame in frames]
     read = pl.concat(flags).unique()

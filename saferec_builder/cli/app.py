@@ -11,7 +11,7 @@ from saferec_builder.cli import (
     demo,
     diff,
     doctor,
-    ending,
+    interrupts as ending,
     mine,
     propose,
     propose_score,
@@ -23,7 +23,7 @@ from saferec_builder.cli import (
     withdraw,
     workspace,
 )
-from saferec_builder.errors import SafeRecError, plain
+from saferec_builder.core.errors import SafeRecError, plain
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli import oracle
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli import catalog_check as oracle
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 app = typer.Typer(no_args_is_help=True)
 KEY = "DDD_API_KEY"
@@ -43,8 +43,8 @@ def add(
     """
     from tqdm import tqdm
 
-    from saferec_builder import store
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     if source is Source.demo and not ws.config.demo:
@@ -59,7 +59,6 @@ def add(
 
 def _reader(source: Source) -> Any:
     """path -> [(table, what was read for it)]."""
-    from saferec_builder import tables
     from saferec_builder.sources import (
         ddd,
         esrb,
@@ -71,6 +70,7 @@ def _reader(source: Source) -> Any:
         redial_items,
         warnings_csv,
     )
+    from saferec_builder.storage import tables
 
     items: dict[Source, Any] = {
         Source.movielens: movielens.read,
@@ -97,7 +97,8 @@ def _added(ws: Any, command: str, parts: list[Any]) -> Counts:
     """Appends what was read and counts it: rows of both tables together."""
     from collections import Counter
 
-    from saferec_builder import sources, store, tables
+    from saferec_builder import sources
+    from saferec_builder.storage import tables, workspace as store
 
     rows = added = 0
     dropped: Counter[str] = Counter()
@@ -121,7 +122,8 @@ def _figures(ws: Any, warnings: Any) -> dict[str, Any]:
 
     Both with the first few of them: another spelling of a title or a question is seen, not guessed.
     """
-    from saferec_builder import catalog, sources, store, tables
+    from saferec_builder import catalog, sources
+    from saferec_builder.storage import tables, workspace as store
 
     rows = store.read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(rows)
@@ -148,7 +150,8 @@ def apart(
     as_json: Json = False,
 ) -> None:
     """Keep a row of a source out of every merge: the item that it was wrongly part of is told from it."""
-    from saferec_builder import catalog, store, tables
+    from saferec_builder import catalog
+    from saferec_builder.storage import tables, workspace as store
 
     ws = store.open_workspace(folder)
     rows = store.read(ws, tables.CATALOG_ROWS)
@@ -177,8 +180,9 @@ def fetch(
 
     from tqdm import tqdm
 
-    from saferec_builder import fetch, store
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.sources import ddd_api as fetch
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     if not os.environ.get(KEY):
@@ -206,7 +210,7 @@ def _kept(path: Path, media: dict[str, Any] | None, refs: list[str]) -> bool:
     import json
     from datetime import UTC, datetime
 
-    from saferec_builder import store
+    from saferec_builder.storage import workspace as store
 
     today = datetime.now(UTC).date().isoformat()
     ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))] if media and media["exact"] else []

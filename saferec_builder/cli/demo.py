@@ -21,9 +21,10 @@ def demo(
 
     Safe to interrupt: run it again and it goes on where it stopped.
     """
-    from saferec_builder import store, traits
     from saferec_builder.cli.workspace import make
+    from saferec_builder.core import taxonomy as traits
     from saferec_builder.demo import inputs, world
+    from saferec_builder.storage import workspace as store
 
     given = to / "input"
     if inputs_only:
@@ -76,9 +77,11 @@ def _runner(folder: Path) -> Callable[..., None]:
 
 def _answer(folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None:
     """The simulated reviewers fill in their files; `truth` is by conversation."""
-    from annotation.answers import task_id
-    from saferec_builder import catalog, store, tables, traits
+    from annotation.tools.answers import task_id
+    from saferec_builder import catalog
+    from saferec_builder.core import taxonomy as traits
     from saferec_builder.demo import flags, people
+    from saferec_builder.storage import tables, workspace as store
 
     ws = store.open_workspace(folder)
     assigned = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
@@ -101,7 +104,7 @@ def _check_training() -> None:
     """Fails before an hour is spent: the extra must be there, and no folder of the user's may hide our package."""
     from importlib.util import find_spec
 
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
 
     here = Path.cwd() / "training"
     spec = find_spec("training")
@@ -118,7 +121,7 @@ def _train(release: Path, runs: Path, gold: Path) -> None:
     import subprocess
     import sys
 
-    from saferec_builder.errors import TrainingError
+    from saferec_builder.core.errors import TrainingError
 
     words = ["run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold]
     typer.echo(f"\n$ python -m training.safecrs {' '.join(map(str, words))}")

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Folder, line
-from saferec_builder.errors import plain
+from saferec_builder.cli.output import Folder, line
+from saferec_builder.core.errors import plain
 
 
 def diff(
@@ -41,8 +41,8 @@ def diff(
 
 
 def _home(name: str, folder: Path) -> Path:
-    from saferec_builder import store
     from saferec_builder.cli.publish import find
+    from saferec_builder.storage import workspace as store
 
     path = Path(name)
     return path if path.is_dir() else find(store.open_workspace(folder).releases, name)
@@ -54,7 +54,7 @@ def _metrics(homes: list[Path], predictions: Path) -> dict[str, list[Any]]:
     import sys
     import tempfile
 
-    from saferec_builder.errors import TrainingError, strict_json
+    from saferec_builder.core.errors import TrainingError, strict_json
 
     told = []
     for home in homes:

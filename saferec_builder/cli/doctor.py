@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from saferec_builder.cli.say import Folder, Json, line
+from saferec_builder.cli.output import Folder, Json, line
 
 
 def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
@@ -14,9 +14,9 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
     """
     import json
 
-    from saferec_builder import config, store
-    from saferec_builder.cli import health
-    from saferec_builder.errors import UsageError
+    from saferec_builder import diagnostics as health
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.storage import config, workspace as store
 
     found = list(health.machine(folder))
     if (folder / config.FILE).exists():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 
 class Source(StrEnum):
@@ -64,9 +64,9 @@ def mine(
     Add the catalog first: its titles stay where they look like names, and in Reddit's texts items are found by them.
     removals.csv in the workspace is honoured.
     """
-    from saferec_builder import store
-    from saferec_builder.cli import withheld
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.mining import withheld
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     if column and source is not Source.hf:
@@ -105,7 +105,7 @@ class _Told:
 
     def check(self, source: Source) -> None:
         """Raises where a file gave nothing at all: what was read was not what the command took it for."""
-        from saferec_builder.errors import SourceError
+        from saferec_builder.core.errors import SourceError
 
         if source is Source.reddit:  # a request and its comments stand in different files: all are one
             lost = {"these files": sum(self.lost.values(), Counter())} if self.lost and not self.taken else {}
@@ -132,8 +132,9 @@ class _Told:
 
 def _kept(ws: Any, read: Any, marks: Any, have: Any, told: _Told) -> None:
     """One part into the workspace: nothing of it is needed for the next."""
-    from saferec_builder import mine as stage
-    from saferec_builder import sources, store, tables
+    from saferec_builder import sources
+    from saferec_builder.mining import conversations as stage
+    from saferec_builder.storage import tables, workspace as store
 
     rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _languages(ws, rows, marks, read.rows)
@@ -177,8 +178,8 @@ def _standing(ws: Any) -> Any:
     """
     import polars as pl
 
-    from saferec_builder import mine as stage
-    from saferec_builder import store, tables
+    from saferec_builder.mining import conversations as stage
+    from saferec_builder.storage import tables, workspace as store
 
     wishes = ws.root / "removals.csv"
     named = ["conversation", "digest", *(("source", "source_id", "seeker") if wishes.exists() else ())]
@@ -194,7 +195,7 @@ def _with_turns(ws: Any, have: Any, rows: Any) -> Any:
     """`have` with the turns of those conversations whose text is another one now; of the others nobody needs them."""
     import polars as pl
 
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
 
     changed = rows.join(have, ["conversation", "digest"], "anti").join(have, "conversation", "semi")
     if changed.is_empty():
@@ -209,10 +210,10 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
 
     from tqdm import tqdm
 
-    from saferec_builder import language, privacy, sources, store, tables
-    from saferec_builder import mine as stage
-    from saferec_builder.cli import reddit
+    from saferec_builder import sources
+    from saferec_builder.mining import conversations as stage, language, privacy, reddit
     from saferec_builder.sources import ccpe, conversations, hf, inspired, messages, redial, saferec
+    from saferec_builder.storage import tables, workspace as store
 
     if source is Source.hf:
         reads = [hf.read(str(path), hf.columns(column), split) for path in paths]
@@ -234,11 +235,10 @@ def _files(ws: Any, source: Source, paths: list[Path], column: list[str], split:
 
 
 def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    from saferec_builder import engine, store, tables
-    from saferec_builder import mine as stage
-    from saferec_builder.cli import reddit
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.mining import conversations as stage, reddit
     from saferec_builder.sources import threads
+    from saferec_builder.storage import parallel as engine, tables, workspace as store
 
     if (
         how["engine"] == "ray"
@@ -262,7 +262,8 @@ def _reddit(ws: Any, paths: list[Path], how: dict[str, Any]) -> tuple[Any, dict[
 
 def _items(ws: Any) -> Path | None:
     """The merged catalog as a file that every worker can read; None while there is no catalog."""
-    from saferec_builder import catalog, store, tables
+    from saferec_builder import catalog
+    from saferec_builder.storage import tables, workspace as store
 
     rows = store.read(ws, tables.CATALOG_ROWS)
     if rows.is_empty():
@@ -280,7 +281,7 @@ def _languages(ws: Any, rows: Any, marks: Any, read: Any) -> tuple[Any, Any, Any
     """(rows in the wanted languages, their marks, drops of the others); no known language is no reason to drop."""
     import polars as pl
 
-    from saferec_builder import tables
+    from saferec_builder.storage import tables
 
     marks = marks.unique(["conversation", "digest"], keep="first", maintain_order=True)
     marks = marks.join(rows, ["conversation", "digest"], "semi", maintain_order="left")
@@ -299,7 +300,8 @@ def _clustered(ws: Any) -> None:
     """Near-duplicates among all requests, of which only the seeker's words are held."""
     import polars as pl
 
-    from saferec_builder import duplicates, store, tables
+    from saferec_builder.mining import near_duplicates as duplicates
+    from saferec_builder.storage import tables, workspace as store
 
     asked = [duplicates.requests(part) for part in store.parts(ws, tables.CONVERSATIONS, "turns")]
     if asked:
@@ -313,7 +315,8 @@ def _stated(ws: Any, rows: Any, read: Any) -> None:
 
     import polars as pl
 
-    from saferec_builder import store, tables, traits
+    from saferec_builder.core import taxonomy as traits
+    from saferec_builder.storage import tables, workspace as store
 
     named = read.filter(pl.col("stated").is_not_null()).join(rows, ["conversation", "digest"], "semi")
     if named.is_empty():
@@ -334,7 +337,7 @@ def _stated(ws: Any, rows: Any, read: Any) -> None:
 def _found(source: Source, paths: list[Path]) -> list[Path]:
     """Every file once; a folder stands for its files of this source's kind."""
     from saferec_builder import sources
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
 
     suffixes = SUFFIXES.get(source, (".jsonl",))
     files: list[Path] = []

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
-from saferec_builder.errors import UsageError
+from saferec_builder.cli.output import Counts, Folder, Json, say
+from saferec_builder.core.errors import UsageError
 
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}
 
@@ -36,8 +36,8 @@ def propose(
     as_json: Json = False,
 ) -> None:
     """Propose seekers' sensitivities with evidence from their words, or flags of items from their plots."""
-    from saferec_builder import store
-    from saferec_builder.cli import proposers, reading, shards
+    from saferec_builder.proposing import proposers, runner as reading, workers as shards
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     made, cascade = proposers.steps(ws, proposer, model, base_url)
@@ -65,7 +65,7 @@ def _unheard(taxonomy: Any) -> list[str]:
     """Traits of which the rules propose nothing, whatever is said: their silence on these is no finding."""
     import tomllib
 
-    from saferec_builder import cues
+    from saferec_builder.proposing.rules import cues
 
     known = tomllib.loads(cues.FILE.read_text(encoding="utf-8"))["trait"]
     return [slug for slug in taxonomy.slugs if slug not in known]
@@ -78,7 +78,7 @@ class _Limits:
 
 def _to_send(world: Any, made: list[Any], limits: _Limits) -> int:
     """Texts that a run would send at most; votes ask again about what was read before."""
-    from saferec_builder.cli import reading
+    from saferec_builder.proposing import runner as reading
 
     if len(made) > 1:
         return len(world.subjects)
@@ -92,7 +92,7 @@ def _to_send(world: Any, made: list[Any], limits: _Limits) -> int:
 
 def _read(world: Any, made: list[Any], cascade: bool, limits: _Limits, as_json: bool) -> Counts:
     """Every proposer in its turn; in a cascade each reads what those before it left in doubt."""
-    from saferec_builder.cli import reading
+    from saferec_builder.proposing import runner as reading
 
     counts: dict[str, Counts] = {}
     for n, step in enumerate(made):
@@ -123,8 +123,8 @@ def together(counts: dict[str, Counts]) -> Counts:
 
 def _current(world: Any) -> Any:
     """Proposals on the texts, and on the traits in the words, as they are now: of others nobody is in doubt."""
-    from saferec_builder import propose as stage
-    from saferec_builder import tables
+    from saferec_builder.proposing import prompting as stage
+    from saferec_builder.storage import tables
 
     return _calibrated(world, stage.as_worded(_of_now(world, tables.PROPOSALS), world.taxonomy))
 
@@ -133,7 +133,7 @@ def _of_now(world: Any, table: Any) -> Any:
     """A table's rows on the texts as they are now."""
     import polars as pl
 
-    from saferec_builder import store
+    from saferec_builder.storage import workspace as store
 
     now = pl.DataFrame(
         [(s.subject, s.digest) for s in world.subjects],
@@ -147,8 +147,8 @@ def _calibrated(world: Any, rows: Any) -> Any:
     """Confidence as people's labels bear it out, for each proposer and trait with enough of them."""
     import polars as pl
 
-    from saferec_builder import calibration
-    from saferec_builder.cli.truth import known
+    from saferec_builder.proposing import calibration
+    from saferec_builder.proposing.ground_truth import known
 
     truth = known(world, "labels", by_rules=False)
     if len(truth.present) + len(truth.absent) < calibration.ENOUGH:
@@ -167,7 +167,9 @@ def _calibrated(world: Any, rows: Any) -> Any:
 
 
 def _doubts(world: Any, earlier: list[Any]) -> set[str]:
-    from saferec_builder import rules, tables, votes
+    from saferec_builder.proposing import cascade as votes
+    from saferec_builder.proposing.rules import matcher as rules
+    from saferec_builder.storage import tables
 
     wanted = world.ws.config.propose
     who = [(step.name, world.prompt.version if step.server else rules.VERSION) for step in earlier]
@@ -178,7 +180,7 @@ def _doubts(world: Any, earlier: list[Any]) -> set[str]:
 
 
 def _uncertain(world: Any, step: Any) -> set[str]:
-    from saferec_builder import votes
+    from saferec_builder.proposing import cascade as votes
 
     mine = _current(world).filter(proposer=step.name, version=world.prompt.version)
     return votes.unsure(mine, world.ws.config.propose.uncertain)
@@ -189,8 +191,9 @@ def _uncertain(world: Any, step: Any) -> set[str]:
 
 def _purse(ws: Any, step: Any, budget: float | None) -> Any:
     """What may be spent, what this workspace has spent already, and what this model's bills looked like."""
-    from saferec_builder import llm, store, tables
-    from saferec_builder.llm.money import Habit
+    from saferec_builder import llm
+    from saferec_builder.llm.pricing import Habit
+    from saferec_builder.storage import tables, workspace as store
 
     if step.server is None:
         return None
@@ -210,7 +213,7 @@ def _planned(world: Any, made: list[Any], limits: _Limits) -> Counts:
     Of a cascade each step is planned as if it read all: what is escalated is not known before. Votes are planned on
     what is uncertain now: of what is still to be read nobody knows.
     """
-    from saferec_builder.cli import reading
+    from saferec_builder.proposing import runner as reading
 
     asked: list[tuple[Any, dict[str, Any]]] = [(step, {}) for step in made]
     if limits.samples:
@@ -228,8 +231,8 @@ def _planned(world: Any, made: list[Any], limits: _Limits) -> Counts:
 def _plan(work: Any) -> None:
     from collections import Counter
 
-    from saferec_builder import store, tables
-    from saferec_builder.cli import reading
+    from saferec_builder.proposing import runner as reading
+    from saferec_builder.storage import tables, workspace as store
 
     work.figures = Counter(requests=0, already_paid=0, estimated_tokens_in=0, estimated_tokens_out=0)
     if work.step.server is None:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Folder, Json
-from saferec_builder.errors import UsageError
+from saferec_builder.cli.output import Folder, Json
+from saferec_builder.core.errors import UsageError
 
 
 def propose_score(
@@ -31,9 +31,9 @@ def propose_score(
     """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but the plot and paid replies."""
     import json
 
-    from saferec_builder import calibration, store
-    from saferec_builder.cli import proposers, reading
-    from saferec_builder.cli.truth import known
+    from saferec_builder.proposing import calibration, proposers, runner as reading
+    from saferec_builder.proposing.ground_truth import known
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     world = reading.world(ws, False) if not items else _all_items(reading.world(ws, True))
@@ -77,8 +77,9 @@ def propose_score(
 
 def _all_items(world: Any) -> Any:
     """Flags are scored also where a verdict is known by now."""
-    from saferec_builder import catalog, store, tables
-    from saferec_builder import propose as stage
+    from saferec_builder import catalog
+    from saferec_builder.proposing import prompting as stage
+    from saferec_builder.storage import tables, workspace as store
 
     items, _ = catalog.merge(store.read(world.ws, tables.CATALOG_ROWS))
     return replace(world, subjects=list(stage.item_subjects(items)), frame=items, unknown={})
@@ -88,8 +89,9 @@ def _claims(world: Any, step: Any, truth: Any) -> tuple[list[dict[str, Any]], se
     """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
     import polars as pl
 
-    from saferec_builder import propose as stage
-    from saferec_builder import rules, store, tables
+    from saferec_builder.proposing import prompting as stage
+    from saferec_builder.proposing.rules import matcher as rules
+    from saferec_builder.storage import tables, workspace as store
 
     now = pl.DataFrame(
         [(s.subject, s.digest) for s in world.subjects],
@@ -137,7 +139,8 @@ def _without(subject: Any, spans: list[dict[str, Any]]) -> Any:
 def _by_rules(world: Any, cut: list[Any]) -> list[set[str]]:
     import polars as pl
 
-    from saferec_builder import rules, tables
+    from saferec_builder.proposing.rules import matcher as rules
+    from saferec_builder.storage import tables
 
     names = [str(n) for n in range(len(cut))]
     if world.kind == "item_flag":
@@ -156,8 +159,8 @@ def _by_rules(world: Any, cut: list[Any]) -> list[set[str]]:
 
 def _by_model(world: Any, step: Any, cut: list[Any]) -> list[set[str] | None]:
     """The traits still claimed, or None where no usable answer came."""
-    from saferec_builder.cli import reading
     from saferec_builder.cli.propose import _purse
+    from saferec_builder.proposing import runner as reading
 
     todo = [(n, subject, world.taxonomy) for n, subject in enumerate(cut)]
     purse = _purse(world.ws, step, world.ws.config.propose.budget_usd)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 
 def publish(
@@ -23,9 +23,9 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Copy a release to a folder, or send it to the Hugging Face Hub."""
-    from saferec_builder import store
     from saferec_builder.cli.withdraw import reasons
-    from saferec_builder.errors import ReleaseError
+    from saferec_builder.core.errors import ReleaseError
+    from saferec_builder.storage import workspace as store
 
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
@@ -44,11 +44,11 @@ def publish(
 
 def _refuse_removed(ws: Any, home: Path) -> None:
     """Stops where somebody in it has asked to be removed since, and says which version is without them."""
-    from exports import versions, write
-    from saferec_builder.checks import check_version
-    from saferec_builder.cli import withheld
+    from exports import folder as write, versioning as versions
+    from exports.checks import check_version
     from saferec_builder.cli.withdraw import reasons
-    from saferec_builder.errors import ReleaseError
+    from saferec_builder.core.errors import ReleaseError
+    from saferec_builder.mining import withheld
 
     held = withheld.released(ws, home)
     if not held:
@@ -66,7 +66,7 @@ def _refuse_removed(ws: Any, home: Path) -> None:
 
 
 def _copy(home: Path, to: Path, dry: bool) -> Counts:
-    from exports import proof
+    from exports import verify as proof
 
     if dry:
         _, files = proof.verify(home)
@@ -76,8 +76,8 @@ def _copy(home: Path, to: Path, dry: bool) -> Counts:
 
 
 def _send(home: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Counts:
-    from exports import hub, proof
-    from saferec_builder.errors import UsageError
+    from exports import hub, verify as proof
+    from saferec_builder.core.errors import UsageError
 
     if not repo:
         raise UsageError("publish --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
@@ -90,9 +90,9 @@ def _send(home: Path, repo: str | None, public: bool, gated: bool, dry: bool) ->
 
 def find(releases: Path, version: str | None) -> Path:
     """The folder of that version, or of the newest."""
-    from exports import write
-    from saferec_builder.checks import check_version
-    from saferec_builder.errors import ReleaseError
+    from exports import folder as write
+    from exports.checks import check_version
+    from saferec_builder.core.errors import ReleaseError
 
     there = sorted(write.versions(releases), key=check_version)
     if not there:
@@ -110,7 +110,7 @@ def verify(
     import re
     import tempfile
 
-    from exports import hub, proof
+    from exports import hub, verify as proof
 
     found = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", what)
     figures: dict[str, Any] = {}

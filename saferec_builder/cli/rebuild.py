@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 
 def rebuild(
@@ -16,10 +16,9 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
-    from exports import rebuild as stage
-    from exports import write
-    from saferec_builder import inject, store, tables
-    from saferec_builder.cli import withheld
+    from exports import folder as write, injection as inject, rebuild as stage
+    from saferec_builder.mining import withheld
+    from saferec_builder.storage import tables, workspace as store
 
     ws = store.open_workspace(folder)
     mined = store.read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")

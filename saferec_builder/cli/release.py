@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 
 def release(
@@ -27,9 +27,9 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Freeze the labelled conversations as releases/VERSION: splits, rows to train on, card, checksums."""
-    from saferec_builder import checks, store, tables
-    from saferec_builder.cli import content
-    from saferec_builder.errors import UsageError
+    from exports import assemble as content, checks
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.storage import tables, workspace as store
 
     if explain:
         _explain(as_json)
@@ -72,7 +72,7 @@ def _explain(as_json: bool) -> None:
     import dataclasses
     import json
 
-    from saferec_builder.checks import CHECKS
+    from exports.checks import CHECKS
 
     if as_json:
         checks = [dataclasses.asdict(check) for check in CHECKS]

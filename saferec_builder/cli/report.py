@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 PAGE = "report.html"
 
@@ -24,8 +24,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
-    from exports import report as page
-    from saferec_builder import store
+    from exports.report import page
+    from saferec_builder.storage import workspace as store
 
     given = [page.read_runs(path) for path in runs or []]
     ws = store.open_workspace(folder)
@@ -48,22 +48,14 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     """Everything that the page shows but for the runs: plain values, the same for the same rows."""
     import polars as pl
 
-    from saferec_builder import (
-        __version__,
-        adjudicate,
-        agreement,
-        bounds,
-        catalog,
-        examples,
-        figures,
-        precision,
-        tables,
-        workload,
-    )
-    from saferec_builder import release as stage
+    from annotation import aggregation as adjudicate, agreement, precision_bounds as precision, recall_bounds as bounds
+    from exports import build_rows as stage
+    from exports.report import examples, figures, workload
+    from saferec_builder import __version__, catalog
     from saferec_builder.cli import adjudicate as desk_of
-    from saferec_builder.cli import withheld
-    from saferec_builder.store import read
+    from saferec_builder.mining import withheld
+    from saferec_builder.storage import tables
+    from saferec_builder.storage.workspace import read
 
     desk = desk_of.gather(folder)
     ws, taxonomy = desk.ws, desk.taxonomy
@@ -118,15 +110,15 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
 
 def _pseudonym(ws: Any) -> Callable[[str], str]:
     """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
-    from saferec_builder.tables import digest
+    from saferec_builder.storage.tables import digest
 
     return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
 
 
 def _flips(ws: Any, manifest: dict[str, Any] | None, taxonomy: Any) -> dict[str, Any] | None:
     """What changed since the version before the one that is shown; None where there is none."""
-    from exports import diff, write
-    from saferec_builder import workload
+    from exports import diff, folder as write
+    from exports.report import workload
 
     older = workload.before(manifest["version"], write.versions(ws.releases)) if manifest else None
     if manifest is None or older is None:
@@ -156,9 +148,9 @@ def _release(releases: Path, version: str | None) -> tuple[dict[str, Any] | None
     """(the manifest's own words, config -> conversations in it) of that version or the newest; None where none is."""
     import polars as pl
 
-    from exports import write
+    from exports import folder as write
     from saferec_builder.cli.publish import find
-    from saferec_builder.errors import ReleaseError
+    from saferec_builder.core.errors import ReleaseError
 
     if version is None and not list(write.versions(releases)):
         return None, None

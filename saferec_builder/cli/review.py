@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from saferec_builder.cli import handing, incoming, people, standing
+from annotation import pull as incoming, push as handing
+from saferec_builder.cli import review_status as standing, reviewers as people
 from saferec_builder.cli.adjudicate import gather
-from saferec_builder.cli.say import Counts, Folder, Json, line, say
+from saferec_builder.cli.output import Counts, Folder, Json, line, say
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -54,7 +55,7 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Hand out tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
-    from saferec_builder import store
+    from saferec_builder.storage import workspace as store
 
     _check_tool(tool, url, f"--to {to}" if to else "")
     who = handing.People(tuple(reviewer or ()), adjudicator)
@@ -66,7 +67,7 @@ def push(
 
 def _check_tool(tool: str, url: str | None, files: str) -> None:
     """`files` is what the command names of files: a server would pass it over, as files would a server's address."""
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
 
     if tool not in TOOLS:
         raise UsageError(f"--tool {tool}: there is no such review tool: wanted one of {', '.join(TOOLS)}")
@@ -88,8 +89,8 @@ def pull(
     """Bring answers back; what cannot be taken is named, and can be corrected and pulled again."""
     import polars as pl
 
-    from saferec_builder import store, tables
-    from saferec_builder.cli import outbox, servers
+    from annotation import outbox, servers
+    from saferec_builder.storage import tables, workspace as store
 
     _check_tool(tool, url, str(paths[0]) if paths else "")
     files = _files(paths or []) if tool == "files" else []
@@ -115,7 +116,7 @@ def pull(
 
 def _files(paths: list[Path]) -> list[Path]:
     """The CSVs that are named, and those in folders that are."""
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
 
     if not paths:
         raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
@@ -128,8 +129,8 @@ def _files(paths: list[Path]) -> list[Path]:
 @app.command()
 def up(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Start this workspace's own Label Studio (installed once for all workspaces) and say how to log in."""
-    from saferec_builder import store
-    from saferec_builder.cli import servers
+    from annotation import servers
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     facts, new = servers.up(ws)
@@ -142,8 +143,8 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
 @app.command()
 def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Stop this workspace's Label Studio; its data stays."""
-    from saferec_builder import store
-    from saferec_builder.cli import servers
+    from annotation import servers
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     stopped = servers.down(ws)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 FILE = "withdrawn.json"
 
@@ -24,9 +24,9 @@ def withdraw(
     as_json: Json = False,
 ) -> None:
     """Mark a version as withdrawn: publish refuses it, later cards say why; --hub marks the published card too."""
-    from exports import write
-    from saferec_builder import store
-    from saferec_builder.errors import ReleaseError, UsageError
+    from exports import folder as write
+    from saferec_builder.core.errors import ReleaseError, UsageError
+    from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
     name = repo or ws.config.dataset.repo
@@ -51,7 +51,7 @@ def withdraw(
 
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
-    from saferec_builder.errors import StoreError, whole_object
+    from saferec_builder.core.errors import StoreError, whole_object
 
     path = releases / FILE
     found = whole_object(path.read_bytes()) if path.exists() else {}
@@ -61,7 +61,7 @@ def reasons(releases: Path) -> dict[str, str]:
 
 
 def _mark(releases: Path, version: str, reason: str) -> bool:
-    from saferec_builder.store import replacing
+    from saferec_builder.storage.workspace import replacing
 
     known = reasons(releases)
     if known.get(version) == reason:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.say import Counts, Folder, Json, say
+from saferec_builder.cli.output import Counts, Folder, Json, say
 
 
 def init(
@@ -17,8 +17,8 @@ def init(
 
 def make(folder: Path, *, demo: bool) -> tuple[int, int]:
     """(1, 0) where a workspace was made, (0, 1) where there was one."""
-    from saferec_builder import config, store
-    from saferec_builder.errors import UsageError
+    from saferec_builder.core.errors import UsageError
+    from saferec_builder.storage import config, workspace as store
 
     path = folder / config.FILE
     if path.exists():
@@ -36,7 +36,7 @@ def make(folder: Path, *, demo: bool) -> tuple[int, int]:
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Rows in each table of the workspace, and its releases."""
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
 
     ws = store.open_workspace(folder)
     rows = {name: store.read(ws, table).height for name, table in tables.TABLES.items()}
@@ -51,7 +51,7 @@ def _spent(ws: Any) -> dict[str, Any]:
     """What models were paid: requests, tokens and USD per model; nothing where none was asked."""
     import polars as pl
 
-    from saferec_builder import store, tables
+    from saferec_builder.storage import tables, workspace as store
 
     sums = ("requests", "tokens_in", "tokens_out", "usd")
     bills = store.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in sums)

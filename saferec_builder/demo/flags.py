@@ -6,10 +6,10 @@ The loop of `saferec-build demo`: propose --items, two reviewers and an adjudica
 from functools import lru_cache
 from typing import Any
 
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import world
 from saferec_builder.demo.people import Gold
-from saferec_builder.tables import digest
-from saferec_builder.traits import Taxonomy
+from saferec_builder.storage.tables import digest
 
 HIDDEN_ITEMS = 60
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import world
-from saferec_builder.traits import Taxonomy
 
 COUNTS = {"train": 12000, "validation": 700, "test": 700, "unseen": 300}
 # first day and length in days; validation and test begin where saferec.toml of the demo says

@@ -14,9 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import flags, generate, people, world
-from saferec_builder.tables import digest
-from saferec_builder.traits import Taxonomy
+from saferec_builder.storage.tables import digest
 
 NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
 Replacing = Any  # store.replacing: a path that appears whole or not at all

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder.demo import world
-from saferec_builder.store import replacing
+from saferec_builder.storage.workspace import replacing
 
 MISSED = 0.06  # chance that a reviewer overlooks a sensitivity that is there
 SEEN = 0.02  # chance that a reviewer sees one that is not, where it was suggested

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.errors import strict_json
-from saferec_builder.traits import Taxonomy
+from saferec_builder.core.errors import strict_json
+from saferec_builder.core.taxonomy import Taxonomy
 
 FOLDER = Path(__file__).parent
 TRAITS = (

@@ -4,9 +4,9 @@ A reply that was paid for is never bought again (get, put); what a server says i
 Reasons stand before the first colon of an error, so that they can be counted.
 """
 
-from saferec_builder.llm.ask import replies, run
-from saferec_builder.llm.money import Price, Purse
-from saferec_builder.llm.pace import Pace
+from saferec_builder.llm.client import replies, run
+from saferec_builder.llm.pricing import Price, Purse
+from saferec_builder.llm.rate_limit import Pace
 from saferec_builder.llm.server import OPENAI, SAMPLING, Reply, Server
 
 __all__ = ["OPENAI", "SAMPLING", "Pace", "Price", "Purse", "Reply", "Server", "replies", "run"]

@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from saferec_builder.errors import ProposerError, whole_object
-from saferec_builder.llm.ask import NO_MONEY, Check, Get, Put, checked
-from saferec_builder.llm.money import Purse
-from saferec_builder.llm.probe import probed
+from saferec_builder.core.errors import ProposerError, whole_object
+from saferec_builder.llm.capabilities import probed
+from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
+from saferec_builder.llm.pricing import Purse
 from saferec_builder.llm.server import UNSENT, Reply, Server, read_body, refusal
-from saferec_builder.llm.wire import Wire
-from saferec_builder.tables import digest
+from saferec_builder.llm.transport import Wire
+from saferec_builder.storage.tables import digest
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000  # of one file
 OVER = ("completed", "failed", "expired", "cancelled")

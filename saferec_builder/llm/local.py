@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from saferec_builder.errors import ProposerError, strict_json
+from saferec_builder.core.errors import ProposerError, strict_json
 
 AT_ONCE = 2  # requests that the server reads side by side
 CONTEXT = 16_384  # tokens of each: the longest conversation that is read, the taxonomy, the answer

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from saferec_builder.errors import fault_of
-from saferec_builder.tables import digest
+from saferec_builder.core.errors import fault_of
+from saferec_builder.storage.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
 SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims with their quotes take about 1,200

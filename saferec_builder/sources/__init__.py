@@ -16,8 +16,8 @@ from typing import IO, Any
 import polars as pl
 from pydantic import ValidationError
 
-from saferec_builder import tables
-from saferec_builder.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.storage import tables
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object

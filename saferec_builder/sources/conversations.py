@@ -5,8 +5,9 @@ from typing import Any, TypedDict
 
 import polars as pl
 
-from saferec_builder import sources, tables
+from saferec_builder import sources
 from saferec_builder.sources import Rows
+from saferec_builder.storage import tables
 
 POST = pl.Struct({"source_id": pl.String, "author": pl.String})
 _COLUMNS: dict[str, Any] = {

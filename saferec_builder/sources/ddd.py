@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
-from saferec_builder.errors import SourceError
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import Left, Rows, items, refs
 from saferec_builder.sources.items import Both
 

@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from saferec_builder import sources, titles
-from saferec_builder.errors import SourceError
+from saferec_builder import sources
+from saferec_builder.core import titles
+from saferec_builder.core.errors import SourceError
+from saferec_builder.core.taxonomy import descriptor
 from saferec_builder.sources import Left, Rows, items
 from saferec_builder.sources.items import Both
-from saferec_builder.traits import descriptor
 
 SOURCE = "esrb"
 NOTHING = "no_descriptors"

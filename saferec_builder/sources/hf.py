@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder import sources
-from saferec_builder.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.sources import Read, Rows, conversations, messages
 
 SOURCE = "hf"

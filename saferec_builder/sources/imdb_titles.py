@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from saferec_builder import sources
-from saferec_builder.errors import SourceError
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import Left, Read, Rows, items, refs
 
 SOURCE = "imdb"

@@ -6,8 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import sources, tables
+from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows
+from saferec_builder.storage import tables
 
 STAGE = "catalog"
 

@@ -8,7 +8,8 @@ title and year.
 import re
 from pathlib import Path
 
-from saferec_builder import sources, titles
+from saferec_builder import sources
+from saferec_builder.core import titles
 from saferec_builder.sources import Read, Rows, items, refs
 
 SOURCE = "csv"

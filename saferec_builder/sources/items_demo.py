@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from saferec_builder import sources, titles
+from saferec_builder import sources
+from saferec_builder.core import titles
 from saferec_builder.sources import Read, Rows, items
 
 SOURCE = "demo"

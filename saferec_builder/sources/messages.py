@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from saferec_builder import sources, tables
+from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows, conversations, refs
+from saferec_builder.storage import tables
 
 SOURCE = "messages"
 ROLES = {"user": "seeker", "assistant": "recommender"}

@@ -6,7 +6,8 @@ A title keeps the source's spelling ("Postman, The (Postino, Il)"), its year is 
 from pathlib import Path
 from typing import Any
 
-from saferec_builder import sources, titles
+from saferec_builder import sources
+from saferec_builder.core import titles
 from saferec_builder.sources import Left, Read, Rows, items, refs
 
 SOURCE = "movielens"

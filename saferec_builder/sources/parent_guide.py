@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder import sources
-from saferec_builder.errors import SourceError
+from saferec_builder.core.errors import SourceError
+from saferec_builder.core.taxonomy import GUIDE
 from saferec_builder.sources import Left, Read, Rows, items, refs
-from saferec_builder.traits import GUIDE
 
 SOURCE = "parent_guide"
 NO_CATEGORY = "no category"

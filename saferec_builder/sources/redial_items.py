@@ -5,8 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from saferec_builder import sources, titles
-from saferec_builder.errors import SourceError
+from saferec_builder import sources
+from saferec_builder.core import titles
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import Read, Rows, items, redial, refs
 
 

@@ -18,9 +18,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from saferec_builder import sources, tables
-from saferec_builder.errors import KeyTwice, SourceError, strict_json
+from saferec_builder import sources
+from saferec_builder.core.errors import KeyTwice, SourceError, strict_json
 from saferec_builder.sources import Left, Read, Rows, conversations, prompts, refs
+from saferec_builder.storage import tables
 
 SOURCE = "saferec"
 ROLES = {"user": "seeker", "assistant": "recommender"}

@@ -11,9 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import sources, tables
+from saferec_builder import sources
 from saferec_builder.sources import Rows, conversations
 from saferec_builder.sources.reddit import SOURCE
+from saferec_builder.storage import tables
 
 Items = Callable[[str], list[str]]  # a text -> refs of the items that it names
 

@@ -68,9 +68,9 @@ def ablations(
     folder: Path, output: Path, seed: int, gold: Path | None = None, changes: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     """The report of one seed; changes = {"sft" | "gdpo": what to change in every run of the kind}."""
-    from training import line, settings
+    from training import pipeline as line, settings
     from training.data import open_release, read_gold
-    from training.runs import Run
+    from training.stages import Run
 
     changes = changes or {}
     release = open_release(folder)

@@ -14,10 +14,10 @@ import unicodedata
 
 import numpy as np
 
-from saferec_builder import titles, violations
+from saferec_builder.core import oracle as violations, titles
+from saferec_builder.scoring.answers import finder, parse
+from saferec_builder.scoring.metrics import discounts, judge, per_user
 from tests.bench.figures import figure
-from training.answers import finder, parse
-from training.metrics import discounts, judge, per_user
 
 ANSWERS = int(os.environ.get("SAFEREC_ANSWERS", "100000"))
 ITEMS, TRAITS, K, SHARE = 20_000, 20, 10, 20

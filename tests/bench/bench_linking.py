@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import catalog, titles
+from saferec_builder import catalog
+from saferec_builder.core import titles
 from tests.bench import linking_gold as gold
 from tests.bench.figures import figure
 

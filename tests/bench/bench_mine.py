@@ -178,7 +178,7 @@ def duplicates() -> None:
     import polars as pl
     from datasketch import MinHash, MinHashLSH
 
-    from saferec_builder import duplicates
+    from saferec_builder.mining import near_duplicates as duplicates
 
     rng = random.Random(5)
     docs = [" ".join(rng.choices([f"w{n}" for n in range(5_000)], k=60)) for _ in range(20_000)]

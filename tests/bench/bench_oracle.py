@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from saferec_builder import titles, traits, violations
+from saferec_builder.core import oracle as violations, taxonomy as traits, titles
 from tests.bench.figures import figure
 
 ITEMS = 250_000
@@ -153,7 +153,7 @@ def make(folder: Path) -> None:
     """Tables of 250k films with one statement each, as a workspace keeps them."""
     import polars as pl
 
-    from saferec_builder import tables
+    from saferec_builder.storage import tables
 
     rng = random.Random(1)
     words = [a + b + c for a in "bdfgklmnprstv" for b in "aeiou" for c in "bdfgklmnprstv"]

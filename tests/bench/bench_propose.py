@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from saferec_builder import llm, propose, traits
+from saferec_builder import llm
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing import prompting as propose
 from tests.bench.figures import figure
 
 LATENCY = 0.05

@@ -5,7 +5,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from saferec_builder import bounds
+from annotation import recall_bounds as bounds
 from tests import pushed_worlds as worlds
 from tests.bench.figures import figure
 

@@ -45,9 +45,10 @@ def main() -> None:
 
 def measured(root: Path) -> dict[str, Any]:
     """CPU seconds of a whole release in this process, of its parts, and its peak memory."""
-    from saferec_builder import catalog, checks, release, splits, targets
-    from saferec_builder.cli import content
-    from saferec_builder.store import open_workspace
+    from exports import assemble as content, build_rows as release, checks, target_lists as targets
+    from saferec_builder import catalog
+    from saferec_builder.mining import splits
+    from saferec_builder.storage.workspace import open_workspace
 
     spent: dict[str, float] = {}
 

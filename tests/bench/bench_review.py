@@ -13,10 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from annotation import answers, label_studio, managed, sheets, sync
-from saferec_builder import store, tables, traits
-from saferec_builder.cli.servers import _ledger
+from annotation.servers import _ledger
+from annotation.tools import answers, label_studio, managed_server as managed, sync, task_sheet as sheets
 from saferec_builder.cli.workspace import make
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 from tests.bench.figures import figure
 from tests.servers.fixtures import memory
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import rules, traits
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.rules import matcher as rules
 from tests import rules_score
 from tests.bench.figures import figure
 

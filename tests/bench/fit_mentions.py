@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from saferec_builder import titles
-from saferec_builder.catalog import text as mentions
-from saferec_builder.catalog.evidence import evidence
+from saferec_builder.catalog import mention_finder as mentions
+from saferec_builder.catalog.title_evidence import evidence
+from saferec_builder.core import titles
 from tests.bench import linking_gold as gold
 
 TARGET = Path(mentions.__file__).with_name("text.toml")
@@ -22,7 +22,7 @@ RARE = 40  # a sign seen less often than this gets no weight
 BARE = 0.15  # people leave articles away
 RIDGE = 3.0
 HEAD = """\
-# Weights of what speaks for a title in free text (saferec_builder/catalog/text.py): log odds, the sum decides.
+# Weights of what speaks for a title in free text (saferec_builder/catalog/mention_finder.py): log odds, the sum decides.
 # Made by `python -m tests.bench.fit_mentions`; do not edit by hand.
 
 [weights]

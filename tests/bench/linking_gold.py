@@ -15,9 +15,9 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder import catalog, titles
-from saferec_builder.sources import items as made
-from saferec_builder.sources import movielens, redial, redial_items
+from saferec_builder import catalog
+from saferec_builder.core import titles
+from saferec_builder.sources import items as made, movielens, redial, redial_items
 
 _ID = re.compile(r"@(\d+)")
 TUNED, REPORTED = "tuned on", "reported"

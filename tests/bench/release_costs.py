@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder import store, tables, traits
 from saferec_builder.cli.workspace import make
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
 from tests.bench.figures import figure
 
 FILMS = 7_000
@@ -142,7 +143,7 @@ def reupload(root: Path, rows: int) -> None:
 
 
 def _release(root: Path, version: str) -> None:
-    from saferec_builder.cli import content
+    from exports import assemble as content
 
     ws = store.open_workspace(root)
     content.build(ws, content.gather(ws, content.Wanted(version)))

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from annotation import managed
+from annotation.tools import managed_server as managed
 
 VERSION = "2.8.0"
 PINS = Path(__file__).with_name("argilla.txt")

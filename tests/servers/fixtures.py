@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from annotation import managed
+from annotation.tools import managed_server as managed
 from tests.servers import argilla_up
 
 NOT_RUN = "part not run: "

@@ -4,8 +4,8 @@ import shutil
 import subprocess
 import sys
 
-from annotation import managed
-from saferec_builder.locks import held
+from annotation.tools import managed_server as managed
+from saferec_builder.storage.locks import held
 from tests.servers import argilla_up
 
 

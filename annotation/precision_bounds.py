@@ -1,0 +1,151 @@
+"""How many labels that say `present` are wrong, at most; and proposals so often right that nobody has to read the rest.
+
+reads  votes, assignments, proposals, labels as they would be
+gives  which labels the adjudicator rechecks, trait -> false share, and labels `auto` under a certificate
+
+Both bounds rest on a draw by hash: the labels that were rechecked, or the sure proposals that were read. What was drawn
+and has no answer yet counts as wrong, so nobody can help a bound along by leaving hard ones open. Sensitivities only:
+an item's flags become warnings with votes of their own.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from annotation import confidence_bounds as certificates
+from annotation.confidence_bounds import ALPHA, FalseShare
+from annotation.dealing import AUDIT, by_draw, by_turn
+from saferec_builder.storage.evidence import first_fault
+from saferec_builder.storage.tables import LABELS, SPAN, digest, last
+
+UNIT = ("kind", "subject", "trait")
+POOLED = "any sensitivity"
+Unit = tuple[str, str]  # conversation, trait
+Units = frozenset[Unit]
+
+
+# ---- rechecks: labels that two people agreed on, or nobody read, before the adjudicator
+
+
+def rechecks(votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, share: float = 0.0) -> pl.DataFrame:
+    """UNIT of the labels that the adjudicator should rule on: drawn with probability `share` now, or drawn before."""
+    ruled = _ruled(votes)
+    zone = _zone(votes, auto)
+    top = max(int(share * 2**64) - 1, _cut(zone, assignments))
+    due = sorted(unit for unit in zone if unit not in ruled and _hash(unit) <= top)
+    return pl.DataFrame([("sensitivity", *unit) for unit in due], schema=dict.fromkeys(UNIT, pl.String), orient="row")
+
+
+def false_shares(
+    votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, slugs: tuple[str, ...]
+) -> tuple[dict[str, FalseShare], FalseShare]:
+    """(trait -> the share of its labels `present` that are wrong, the same over all of them)."""
+    zone, ruled = _zone(votes, auto), _ruled(votes)
+    cut = _cut(zone, assignments)
+    right = [unit for unit, verdict in ruled.items() if verdict == "present" and unit not in zone]
+
+    def told(trait: str | None) -> FalseShare:
+        mine = sorted((unit for unit in zone if trait in (None, unit[1])), key=_hash)
+        drawn = _begun([ruled.get(unit) for unit in mine if _hash(unit) <= cut])
+        further = sum(trait in (None, unit[1]) for unit in right)
+        outcomes = tuple(int(verdict != "present") for verdict in drawn)
+        return certificates.false_share(len(mine), outcomes, further, drawn.count(None))
+
+    return {slug: told(slug) for slug in slugs}, told(None)
+
+
+def _begun(verdicts: list[str | None]) -> list[str | None]:
+    """Up to the last one that is there: what comes after it was not begun."""
+    known = [n for n, verdict in enumerate(verdicts) if verdict is not None]
+    return verdicts[: known[-1] + 1] if known else []
+
+
+def _zone(votes: pl.DataFrame, auto: Units) -> set[Unit]:
+    """The labels `present` that rest on no ruling: agreed by reviewers, or `auto`."""
+    said = votes.filter(kind="sensitivity", role="reviewer").group_by("subject", "trait")
+    agreed = said.agg(pl.len(), alike=(pl.col("verdict") == "present").all()).filter(pl.col("alike"), pl.col("len") > 1)
+    return {*agreed.select("subject", "trait").iter_rows(), *auto}
+
+
+def _ruled(votes: pl.DataFrame) -> dict[Unit, str]:
+    rulings = last(votes.filter(kind="sensitivity", role="adjudicator"), *UNIT)
+    return {(subject, trait): verdict for subject, trait, verdict in rulings.select(*UNIT[1:], "verdict").iter_rows()}
+
+
+def _cut(zone: set[Unit], assignments: pl.DataFrame) -> int:
+    """Up to which hash the labels were drawn so far, as the tasks `recheck` tell it; -1: none."""
+    drawn = set(assignments.filter(why="recheck")["subject"])
+    first: dict[str, int] = {}
+    for unit in zone:
+        if unit[0] in drawn:
+            first[unit[0]] = min(_hash(unit), first.get(unit[0], 2**64))
+    return max(first.values(), default=-1)
+
+
+def _hash(unit: Unit) -> int:
+    return int(digest("recheck", *unit), 16)
+
+
+# ---- auto: sure proposals of a trait whose sure proposals are right
+
+
+def sure(proposals: pl.DataFrame, confidence: float) -> pl.DataFrame:
+    """The last proposal of each unit where it says `present` with at least this confidence."""
+    now = last(proposals.filter(kind="sensitivity"), *UNIT)
+    return now.filter((pl.col("verdict") == "present") & (pl.col("confidence") >= confidence))
+
+
+def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assignments: pl.DataFrame) -> Units:
+    """The sure proposals that nobody has read, of traits where at most ALPHA of these are wrong, by those that were."""
+    given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
+    audited = set(given.filter(why=AUDIT)["subject"])
+    read = set(votes.filter(kind="sensitivity").select("subject", "trait").iter_rows())
+    verdicts = {(s, t): v for s, t, v in judged.select("subject", "trait", "verdict").iter_rows()}
+    found: set[Unit] = set()
+    for (trait,), part in sure.group_by("trait"):
+        units = [(subject, str(trait)) for subject in part["subject"]]
+        told = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
+        drawn = _drawn(units, told, audited)
+        wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
+        unread = [unit for unit in units if unit not in read]
+        if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
+            found.update(unread)
+    return frozenset(found)
+
+
+def _drawn(units: list[Unit], told: dict[Unit, str], audited: set[str]) -> list[str | None]:
+    """What was said of the units in the order in which they were drawn; None where nothing was said yet.
+
+    While they are proposals they are handed out in the order of proposals. What comes after the last of these is left
+    for the audit, in the audit's order.
+    """
+    order = sorted(units, key=lambda unit: by_turn(unit[0]))
+    last_one = max((n for n, unit in enumerate(order) if unit in told and unit[0] not in audited), default=-1)
+    rest = sorted(order[last_one + 1 :], key=lambda unit: by_draw(unit[0]))
+    return [told.get(unit) for unit in order[: last_one + 1]] + _begun([told.get(unit) for unit in rest])
+
+
+def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFrame:
+    """LABELS rows (without ids) of these proposals; none where a quote has left the text."""
+    now = texts.filter("current", kind="sensitivity").select("subject", "turns", now="digest")
+    rows = []
+    for row in sure.join(now, on="subject").sort("subject", "trait").iter_rows(named=True):
+        spans = row["spans"] or []
+        if (row["subject"], row["trait"]) in units and spans and not first_fault(spans, row["turns"], row["kind"]):
+            label: dict[str, Any] = {name: row[name] for name in (*UNIT, "verdict", "form", "spans")}
+            rows.append(label | {"digest": row["now"], "method": "auto", "reviews": [], "simulated": False})
+    schema = {name: kind for name, kind in LABELS.schema.items() if name != "label"}
+    return pl.DataFrame(rows, schema={**schema, "spans": pl.List(SPAN)})
+
+
+# ---- in words
+
+
+def words(told: FalseShare) -> str:
+    """`<= 3.1 %` where it can be told; else what is needed."""
+    if not told.labels:
+        return "n/a (no such labels)"
+    need = "recheck all" if told.more is None else f"{told.more:,} more rechecks"
+    if told.share is None:
+        return f"n/a ({need})"
+    return certificates.at_most(told.share) + (" (certified)" if told.certified else f" ({need})")

@@ -1,0 +1,58 @@
+"""review pull: what came back, as rows of reviews."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saferec_builder.cli.adjudicate import Desk
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from annotation.tools.answers import Pulled
+
+
+def leave_out(desk: Desk, pulled: "Pulled") -> None:
+    """The work of people that was set aside stays so, however often their file or project is pulled."""
+    from annotation import aggregation as adjudicate
+
+    gone = adjudicate.aside(desk.reviews)
+    for key in [key for key in pulled.answers if key[3] in gone]:
+        del pulled.answers[key]
+        pulled.drop(pulled.places[key], adjudicate.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
+
+
+def of_files(desk: Desk, paths: list[Path]) -> "Pulled":
+    import polars as pl
+
+    from annotation import guideline, locate
+    from annotation.tools import files
+
+    # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
+    who = ["kind", "subject", "reviewer", "role"]
+    read = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(who)
+    here = pl.col("tool").last().over(*who, "trait") == "files"
+    earlier = before(desk.reviews.filter(~read | here))
+    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, earlier)
+
+
+def before(reviews: "pl.DataFrame") -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
+    """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
+    found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+    rows = reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
+    for *who, trait, taxonomy in rows.iter_rows():
+        if trait != "*":
+            found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
+    return found
+
+
+def new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
+    import polars as pl
+
+    from annotation import aggregation as adjudicate
+    from saferec_builder.storage import tables
+
+    schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
+    answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
+    # in a demo workspace nobody real answers, whatever the tool
+    answers = answers.with_columns(simulated=pl.lit(desk.ws.config.demo))
+    return adjudicate.record(answers, desk.reviews, desk.taxonomy.digest)

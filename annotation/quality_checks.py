@@ -1,0 +1,109 @@
+"""Questions whose answer is known: gold conversations for everybody, and wrong suggestions that only one person sees.
+
+reads  assignments, texts, proposals, gold, votes
+gives  decoys to plant, and per reviewer how often gold was found and how many decoys were accepted
+
+A decoy is shown to one of the two readers of a task, so that two careless people cannot make a label of it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from annotation.agreement import rubber_stamp
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
+
+Keys = frozenset[tuple[str, str]]
+WORDS = 5  # at most, of what a decoy points at
+
+
+def decoys(
+    assignments: pl.DataFrame,
+    texts: pl.DataFrame,
+    claims: pl.DataFrame,
+    gold: pl.DataFrame,
+    taxonomy: Taxonomy,
+    share: float,
+    avoid: Keys = frozenset(),
+) -> pl.DataFrame:
+    """DECOYS for a share of the proposed conversations: a trait that nobody claims there, never a severe one.
+
+    All of it is drawn by hash: the task, which of its readers, the trait, the words. Nobody gets a decoy of a trait
+    that they asked not to see.
+    """
+    busy = _claimed(claims, gold)
+    turns = dict(texts.filter("current", kind="sensitivity").select("subject", "turns").iter_rows())
+    tasks = assignments.filter(pl.col("why").is_in(["proposed", "gold"]), role="reviewer", kind="sensitivity")
+    rows = []
+    for subject, readers in tasks.group_by("subject", maintain_order=True).agg("reviewer").iter_rows():
+        if subject not in turns or int(digest("decoy", subject), 16) >= share * 2**64:
+            continue
+        reader = min(readers, key=lambda name: digest("decoy", subject, name))
+        free = [t.slug for t in taxonomy.traits if not t.severe and t.slug not in busy.get(subject, set())]
+        free = [slug for slug in free if (reader, slug) not in avoid]
+        span = _words(turns[subject], subject)
+        if free and span:
+            trait = min(free, key=lambda slug: digest("decoy", subject, slug))
+            rows.append(("sensitivity", subject, reader, trait, [span]))
+    return pl.DataFrame(rows, schema=DECOYS.schema, orient="row")
+
+
+def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for subject, trait in claims.select("subject", "trait").iter_rows():
+        found.setdefault(subject, set()).add(trait)
+    for subject, traits in gold.select("subject", "traits").iter_rows():
+        found.setdefault(subject, set()).update(traits)
+    return found
+
+
+def _words(turns: Iterable[dict[str, Any]], subject: str) -> dict[str, Any] | None:
+    """A few words in a row of what the seeker said, by hash."""
+    said = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
+    if not said:
+        return None
+    turn, text = said[int(digest("turn", subject), 16) % len(said)]
+    words = text.split()
+    first = int(digest("words", subject), 16) % max(1, len(words) - WORDS + 1)
+    start = 0
+    for word in words[:first]:
+        start = text.index(word, start) + len(word)
+    end = start = text.index(words[first], start)
+    for word in words[first : first + WORDS]:
+        end = text.index(word, end) + len(word)
+    return {"turn": turn, "start": start, "end": end, "quote": text[start:end]}
+
+
+def shown(planted: pl.DataFrame) -> pl.DataFrame:
+    """Decoys as suggestions, in the columns of any other."""
+    return planted.with_columns(
+        verdict=pl.lit("present"), form=pl.lit("implicit"), spans=pl.col("spans").cast(pl.List(SPAN))
+    )
+
+
+def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and whether that flags them."""
+    said = votes.filter(role="reviewer", kind="sensitivity")
+    known = said.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
+    yes, wrong = pl.col("verdict") == "present", ~pl.col("truth")
+    told: dict[str, dict[str, Any]] = {}
+    figures = {
+        "gold": pl.col("truth").sum(),
+        "gold_found": (yes & pl.col("truth")).sum(),
+        "gold_false_alarms": (yes & wrong).sum(),
+    }
+    for row in known.group_by("reviewer").agg(**figures).iter_rows(named=True):
+        told.setdefault(row.pop("reviewer"), {}).update(row)
+    met = said.join(planted.select("kind", "subject", "reviewer", "trait"), on=["kind", "subject", "reviewer", "trait"])
+    for row in met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()).iter_rows(named=True):
+        told.setdefault(row.pop("reviewer"), {}).update(row)
+    for facts in told.values():
+        facts["flagged"] = rubber_stamp(facts.get("accepted", 0), facts.get("decoys", 0))
+    return told
+
+
+def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
+    rows = [("sensitivity", subject, sorted(traits)) for subject, traits in truth.items()]
+    return pl.DataFrame(rows, schema=GOLD.schema, orient="row")

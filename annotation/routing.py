@@ -1,0 +1,273 @@
+"""Who looks at what, and why: proposals go to two people, a share of the rest is drawn blind, disputes get a third.
+
+reads  texts, proposals, assignments so far, disputed units, and what somebody would rather not see
+gives  assignments (tasks: one conversation or item for one reviewer) and what each open task shows (units)
+
+Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from annotation.dealing import AUDIT, UNIT, Dealer, Plan, Wanted, by_draw, by_turn, claims, deal
+from saferec_builder.storage.evidence import UNFOUNDED, fault
+from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
+
+TASK = ("kind", "subject", "reviewer", "role")
+Rows = list[tuple[str, ...]]
+Key = tuple[str, str]  # kind, subject
+
+TEXTS: dict[str, Any] = {
+    "kind": pl.String,  # sensitivity | item_flag
+    "subject": pl.String,
+    "digest": pl.String,
+    "head": pl.String,  # "Title (Year), film, drama" of an item, null for a conversation
+    "turns": pl.List(TURN),  # of an item: its plot, as one turn
+    "current": pl.Boolean,  # false: an older revision, kept because people may have judged it
+}
+
+
+def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
+    """TEXTS: every revision of every conversation, and the items (as catalog.merge gives them) with their plots."""
+    dialogues = conversations.with_row_index("row").select(
+        pl.lit("sensitivity").alias("kind"),
+        pl.col("conversation").alias("subject"),
+        "digest",
+        pl.lit(None, pl.String).alias("head"),
+        "turns",
+        (pl.col("row") == pl.col("row").max().over("conversation")).alias("current"),
+    )
+    return dialogues if items is None else pl.concat([dialogues, _plots(items)])
+
+
+def _plots(items: pl.DataFrame) -> pl.DataFrame:
+    rows = []
+    for item in items.select("item", "domain", "title", "year", "genres", "plot").iter_rows(named=True):
+        title = f"{item['title']} ({item['year']})" if item["year"] else item["title"]
+        head = ", ".join(part for part in (title, item["domain"], *(item["genres"] or [])) if part)
+        turns = [{"role": "plot", "text": item["plot"], "items": []}] if item["plot"] else []
+        rows.append(("item_flag", item["item"], digest(item["plot"]), head, turns, True))
+    return pl.DataFrame(rows, schema=TEXTS, orient="row")
+
+
+def route(
+    texts: pl.DataFrame,
+    proposals: pl.DataFrame,
+    assignments: pl.DataFrame,
+    disputed: pl.DataFrame,
+    plan: Plan,
+    void: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
+
+    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
+    under the share: a uniform draw of all the rest, those with nothing but `auto` claims among them). Each goes to
+    whoever has least so far and may see it; what is assigned stays as it is, unless it is `void` (kind, subject,
+    reviewer): then somebody else takes it over.
+    """
+    dealer = Dealer(plan, proposals, assignments, void)
+    rows = [
+        *deal(dealer, _wanted(texts, proposals, plan)),
+        *_disputes(texts, assignments, disputed, plan, dealer.found),
+    ]
+    return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
+
+
+def short(
+    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan, void: pl.DataFrame
+) -> list[tuple[str, str]]:
+    """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
+    could not hand it out."""
+    dealer = Dealer(plan, proposals, assignments, void)
+    each = ((wanted[0], dealer.short(wanted)) for wanted in _wanted(texts, proposals, plan))
+    return [(kind, why) for kind, why in each if why]
+
+
+def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
+    """UNIT of all that somebody or something found in a text: a wish not to see it holds, whoever found it.
+
+    `reviews` are the last per unit and person, with a column `out`: null where the review still stands.
+    """
+    found = claims(reviews.filter(pl.col("out").is_null() & (pl.col("trait") != "*")))
+    given = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"})
+    return pl.concat([frame.select(UNIT) for frame in (claims(proposals), found, given)]).unique(maintain_order=True)
+
+
+def called_for(proposals: pl.DataFrame, plan: Plan) -> set[Key]:
+    """Whatever is to be read for another reason than the draw, handed out or not: no audit speaks for it."""
+    return {key for keys in _reasons(proposals, plan).values() for key in keys}
+
+
+def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, set[Key] | frozenset[Key]]:
+    """why -> (kind, subject); of several reasons the first counts."""
+    claimed = claims(proposals).select(UNIT).unique().iter_rows()
+    proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
+    return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders}
+
+
+def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Wanted]:
+    """(kind, subject, digest, why): audits in the order of the draw, so that it has no holes, the rest in its own."""
+    reasons = _reasons(proposals, plan)
+    reasons["band"] = set(_band(proposals, reasons["proposed"], plan.band))
+    found = []
+    for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
+        share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
+        why = next((why for why, of in reasons.items() if (kind, subject) in of), None)
+        if why is None and drawn(subject, share):
+            why = AUDIT
+        if why:
+            found.append((kind, subject, text, why))
+    return sorted(found, key=lambda row: by_draw(row[1]) if row[3] == AUDIT else by_turn(row[1]))
+
+
+def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: int) -> list[Key]:
+    """The subjects that a proposer was least sure to find nothing in."""
+    if not size:
+        return []
+    scores: dict[tuple[str, str], float] = {}
+    absent = proposals.filter((pl.col("verdict") == "absent") & pl.col("confidence").is_not_null())
+    for kind, subject, sure in absent.select("kind", "subject", "confidence").iter_rows():
+        if (kind, subject) not in proposed:
+            scores[kind, subject] = max(scores.get((kind, subject), 0.0), 1 - sure)
+    return sorted(scores, key=lambda key: (-scores[key], digest("band", key[1])))[:size]
+
+
+def drawn(subject: str, share: float) -> bool:
+    """Whether a uniform draw with this probability takes the subject; a larger share takes all of a smaller one."""
+    return int(by_draw(subject), 16) < share * 2**64
+
+
+def void(
+    assignments: pl.DataFrame,
+    told: pl.DataFrame,
+    disputed: pl.DataFrame,
+    reviews: pl.DataFrame,
+    avoid: frozenset[tuple[str, str]],
+) -> pl.DataFrame:
+    """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, their
+    reader handed them back, or the work of their reader was set aside, for then nothing counts that is still to come
+    either. A task that was read to its end stays. `told` are units that are known to be there; an adjudicator reads the
+    whole text too, whatever they rule on."""
+    who = ["kind", "subject", "reviewer"]
+    shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    there = told.select(UNIT)
+    units = {"reviewer": there, "adjudicator": pl.concat([there, disputed.select(UNIT)])}
+    parts = [
+        assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
+        for role, of in units.items()
+    ]
+    parts += [
+        reviews.filter(out=HANDED_BACK),
+        assignments.join(reviews.filter(out="set aside"), on="reviewer", how="semi"),
+    ]
+    back = pl.concat(part.select(who) for part in parts).unique()
+    return back.join(_read(reviews), on=who, how="anti")
+
+
+def _read(reviews: pl.DataFrame) -> pl.DataFrame:
+    """The `*` of each task that its reader has read to its end; not where the words that they marked are not there."""
+    ends = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
+    return ends.join(reviews.filter(pl.col("out").is_in(["stale", UNFOUNDED])), on=TASK, how="anti")
+
+
+def _disputes(
+    texts: pl.DataFrame,
+    assignments: pl.DataFrame,
+    disputed: pl.DataFrame,
+    plan: Plan,
+    found: dict[tuple[str, str], set[str]],
+) -> Rows:
+    if plan.adjudicator is None:
+        return []
+    mine = assignments.filter((pl.col("role") == "adjudicator") & (pl.col("reviewer") == plan.adjudicator))
+    hidden = {trait for name, trait in plan.avoid if name == plan.adjudicator}
+    apart = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
+    tasks = (
+        disputed.select("kind", "subject")
+        .unique(maintain_order=True)
+        .join(mine, on=["kind", "subject"], how="anti", maintain_order="left")
+        .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
+    )
+    adjudicator = plan.adjudicator
+    return [
+        (kind, subject, adjudicator, "adjudicator", text, _why(kind, subject, plan), plan.batch)
+        for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
+        if (kind, subject) not in apart and not hidden & found.get((kind, subject), set())
+    ]
+
+
+def _why(kind: str, subject: str, plan: Plan) -> str:
+    return "recheck" if (kind, subject) in plan.recheck else "disagreement"
+
+
+# ---- what an open task shows
+
+SHOWN = ("verdict", "form", "spans")
+UNITS: dict[str, Any] = (
+    {name: ASSIGNMENTS.schema[name] for name in ("kind", "subject", "reviewer", "role", "digest", "why")}
+    | {"trait": pl.String, "verdict": pl.String, "form": pl.String, "spans": pl.List(SPAN)}
+    | {f"own_{name}": REVIEWS.schema[name] for name in ("verdict", "form", "spans", "note", "seconds")}
+    | {"said": pl.List(pl.String)}
+)
+
+
+def units(
+    assignments: pl.DataFrame,
+    texts: pl.DataFrame,
+    proposals: pl.DataFrame,
+    reviews: pl.DataFrame,
+    disputed: pl.DataFrame,
+    decoys: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """One row per unit to show (UNITS), tasks in the order in which they were assigned, `*` last in each.
+
+    verdict, form, spans are the proposal's (null where there is none, and in every audit task); own_* is what this
+    reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until it was
+    read to its end, and again once words that were marked are gone; the adjudicator gets the disputed units only.
+    `reviews` are the last per unit and person, with a column `out`: null where the review still stands. `decoys` (kind,
+    subject, reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing tells them apart.
+    """
+    now = texts.filter("current").select("kind", "subject", "digest")
+    tasks = assignments.with_row_index("task").drop("digest", "batch").join(now, on=["kind", "subject"])
+    reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=TASK, how="anti")
+    ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=["kind", "subject"])
+    shown = _suggestions(proposals, texts)
+    planted = shown.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
+    rows = pl.concat([_asked(reading, reviews, shown, planted), ruling], how="diagonal_relaxed")
+    suggested = rows.filter(pl.col("why") != "audit").join(shown, on=UNIT, how="left")
+    suggested = suggested.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
+    rows = pl.concat([suggested, rows.filter(pl.col("why") == "audit")], how="diagonal_relaxed")
+    return (
+        _with_own(rows, reviews)
+        .sort("task", pl.col("trait") == "*", "trait")
+        .match_to_schema(pl.Schema(UNITS), missing_columns="insert", extra_columns="ignore")
+    )
+
+
+def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
+    """The tasks of reviewers, one row per trait: proposed ones unless blind, what they answered before, and `*`."""
+    who = ["kind", "subject", "reviewer", "role"]
+    proposed = reading.filter(pl.col("why") != "audit").join(shown.select(UNIT), on=["kind", "subject"])
+    before = reading.join(reviews.filter(pl.col("trait") != "*").select(*who, "trait"), on=who)
+    wrong = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
+    rest = reading.with_columns(trait=pl.lit("*"))
+    return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, wrong, before, rest)]).unique()
+
+
+def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """The claim to show per unit: the last `present` one, else the last; quotes that left the text are left out."""
+    ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True)
+    told = last(ordered, *UNIT).select(*UNIT, *SHOWN)
+    now = texts.filter("current").select("kind", "subject", "turns")
+    found = [
+        [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
+        for row in told.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+    ]
+    return told.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+
+
+def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
+    key = [*UNIT, "reviewer", "role"]
+    own = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
+    return rows.join(reviews.filter(pl.col("out").is_null()).select(*key, *own).rename(own), on=key, how="left")

@@ -1,0 +1,1 @@
+"""Where people review: one review tool per file, and what tools share."""

@@ -1,0 +1,189 @@
+"""Each task once on the server, whatever breaks: what is there is looked up before anything is sent again.
+
+The ledger remembers what was sent; the server's own count says whether the ledger can be believed. Where they differ,
+or a request ended without an answer, the server is asked for every key that it holds. One writer at a time: the caller
+holds a lock.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.errors import ReviewError
+
+ATTEMPTS = 4
+Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) rows for the ledger
+
+
+class Remote(Protocol):
+    chunk: int
+
+    def count(self, project: Any) -> int: ...
+    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]: ...
+    def keys(self, project: Any) -> list[tuple[str, str, bool]]: ...
+    def delete(self, task: str) -> None: ...
+
+
+@dataclass
+class Ledger:
+    """What one project is believed to hold, and how to write down what changes."""
+
+    there: dict[str, str] = field(default_factory=dict)  # task -> its id on the server
+    sending: set[str] = field(default_factory=set)  # begun, and nobody knows how it ended
+    note: Note = lambda rows: None
+
+    @staticmethod
+    def of(rows: Iterable[tuple[str, str, str]], note: Note) -> "Ledger":
+        ledger = Ledger(note=note)
+        for task, remote, state in rows:
+            ledger._apply(task, remote, state)
+        return ledger
+
+    def write(self, rows: list[tuple[str, str, str]]) -> None:
+        self.note(rows)
+        for row in rows:
+            self._apply(*row)
+
+    def _apply(self, task: str, remote: str, state: str) -> None:
+        self.sending.discard(task)
+        if state == "there":
+            self.there[task] = remote
+        elif state == "gone":
+            self.there.pop(task, None)
+        else:
+            self.sending.add(task)
+
+
+@dataclass
+class Pushed:
+    added: int = 0
+    skipped: int = 0
+    found: int = 0  # were on the server, though the ledger did not know
+    gone: int = 0  # the ledger knew them, the server does not hold them any more
+    twins: int = 0  # second copies without an answer, deleted
+    taken_back: int = 0
+
+
+def push(server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, quiet: float = 20.0) -> Pushed:
+    """Sends the tasks that the project does not hold. `quiet`: seconds without change before a lost request is dead."""
+    done = Pushed()
+    settled(server, project, ledger, done)
+    new = [key for key in tasks if key not in ledger.there]
+    done.skipped = len(tasks) - len(new)
+    for start in range(0, len(new), server.chunk):
+        _send(server, project, {key: tasks[key] for key in new[start : start + server.chunk]}, ledger, done, quiet)
+    settled(server, project, ledger, done)
+    return done
+
+
+def settled(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
+    """Looks where the ledger cannot be believed: a request ended without an answer, or the count is another."""
+    if ledger.sending or server.count(project) != len(ledger.there):
+        look(server, project, ledger, done)
+
+
+def _send(
+    server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, done: Pushed, quiet: float
+) -> None:
+    fault: ReviewError = ReviewError("the server took fewer tasks than it was sent: run the command again")
+    for attempt in range(ATTEMPTS):
+        todo = [key for key in tasks if key not in ledger.there]
+        if not todo:
+            break
+        ledger.write([(key, "", "sending") for key in todo])
+        try:
+            ids = server.send(project, [tasks[key] for key in todo])
+            if len(ids) == len(todo):
+                ledger.write([(key, remote, "there") for key, remote in zip(todo, ids, strict=True)])
+                break
+        except Broken as broken:
+            fault = broken
+            time.sleep(min(0.2 * 2**attempt, quiet))
+        except Unsure as unsure:
+            fault = unsure
+            settle(server, project, len(ledger.there) + len(todo), quiet)
+        look(server, project, ledger, done)
+    left = [key for key in tasks if key not in ledger.there]
+    if left:
+        raise fault
+    done.added += len(tasks)
+
+
+def settle(server: Remote, project: Any, expected: int, quiet: float) -> None:
+    """Waits until the count is as expected or has not moved for `quiet` seconds; a request may still be at work."""
+    before, since, pause = -1, time.monotonic(), min(0.5, quiet / 4)
+    while time.monotonic() - since < quiet:
+        try:
+            now = server.count(project)
+        except Unsure:
+            now = before
+        if now >= expected:
+            return
+        if now != before:
+            before, since = now, time.monotonic()
+        time.sleep(pause)
+
+
+def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
+    """Makes the ledger say what the server holds, and deletes second copies that nobody has answered."""
+    copies: dict[str, list[tuple[bool, str]]] = {}
+    for key, remote, answered in server.keys(project):
+        copies.setdefault(key, []).append((answered, remote))
+    rows = []
+    for key, found in copies.items():
+        keep = next((remote for answered, remote in found if answered), found[0][1])
+        for answered, remote in found:
+            if remote != keep and not answered:
+                server.delete(remote)
+                done.twins += 1
+        if ledger.there.get(key) != keep:
+            done.found += key not in ledger.sending
+            rows.append((key, keep, "there"))
+    lost = [key for key in ledger.there if key not in copies]
+    done.gone += len(lost)
+    rows += [(key, ledger.there[key], "gone") for key in lost]
+    rows += [(key, "", "gone") for key in ledger.sending if key not in copies]
+    ledger.write(rows)
+
+
+def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
+    """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`."""
+    wanted = keys & ledger.there.keys()
+    if not wanted:
+        return 0
+    there = server.keys(project)
+    gone = [(key, remote) for key, remote, answered in there if key in wanted and (not answered or key in erased)]
+    for key, remote in gone:
+        server.delete(remote)
+        ledger.write([(key, remote, "gone")])
+    return len(gone)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A reviewer's place on the server. `place` is the mark and a random word: what names it in the ledger."""
+
+    id: Any
+    name: str
+    place: str
+    setup: Any = None  # what its tool needs to know of it besides
+
+
+def project(find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str) -> Project:
+    """The project whose place begins with `mark`, made where there is none; the oldest where there are several.
+
+    It ends with a random word, so that a server that was wiped is never taken for the one before.
+    """
+    for attempt in range(ATTEMPTS):
+        if found := find(mark):
+            return found[0]
+        try:
+            made = make(f"{mark} {secrets.token_hex(6)}")
+        except Unsure:
+            time.sleep(0.2 * 2**attempt)
+        else:
+            return made
+    raise ReviewError("the server could not make a project: see its log, and run the command again")

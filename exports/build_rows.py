@@ -1,0 +1,299 @@
+"""What a conversation teaches: a request, what answered it, and what this seeker must not be shown.
+
+reads  conversations (current revision, with split and straddles), labels (last per unit), links ref -> item
+gives  rows, one per conversation that may be released; cut and truth are null where it has no answer to learn from
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from saferec_builder.core.oracle import UNKNOWN, Oracle
+from saferec_builder.storage.schema import frame, lists
+from saferec_builder.storage.tables import DROPS
+
+STRADDLES = "straddles split"
+NO_ITEM = "no linked item"
+NO_REQUEST = "no request before the answer"
+UNREVIEWED = "reviewed by nobody"
+WITHHELD = "has a withheld trait"
+REMOVED = "removed on request"
+CRISIS = "crisis"
+
+_IDS = pl.List(pl.String)
+_SLICE = 20_000  # conversations that are Python objects at once: bounds memory
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Who is left out: of lists, those with a withheld trait and (unless `unreviewed`) those nobody looked at."""
+
+    withheld: frozenset[str] = frozenset()
+    unreviewed: bool = False
+    out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> why
+
+
+# ---- labels
+
+
+def current(
+    labels: pl.DataFrame, conversations: pl.DataFrame, voiced: pl.Series = pl.Series([], dtype=pl.String)
+) -> pl.DataFrame:
+    """The sensitivity labels; one that was given on another text than the present one is unresolved again.
+
+    `read` is false where nobody's word on the present text is behind one: such a label makes no conversation reviewed.
+    `voiced` are reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
+    what is unresolved although somebody saw it. A trait that is open only because one person alone read the
+    conversation and saw nothing is no risk: it would empty the list of everyone who was read once.
+    """
+    stale = pl.col("digest") != pl.col("now")
+    seen = pl.col("verdict").is_in(["present", "unsure"]).fill_null(False)
+    behind = pl.col("verdict").is_not_null() | (pl.col("reviews").list.len() > 0).fill_null(False)
+    doubt = pl.col("verdict").is_null() & pl.col("reviews").list.eval(pl.element().is_in(voiced.implode())).list.any()
+    return (
+        labels.filter(pl.col("kind") == "sensitivity")
+        .join(conversations.select(subject="conversation", now="digest"), on="subject", how="left")
+        .with_columns(
+            pl.when(~stale).then(pl.col("verdict", "form")),
+            at_risk=seen | doubt,
+            method=pl.when(stale).then(pl.lit("unresolved")).otherwise("method"),
+            spans=pl.when(stale).then(pl.lit([], labels.schema["spans"])).otherwise("spans"),
+            read=~stale & behind,
+        )
+        .drop("now")
+    )
+
+
+# ---- rows
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was said, and how items are found in it."""
+
+    said: Callable[[pl.Series], pl.DataFrame]  # places, rising -> turns, recommended, accepted, seen
+    links: Mapping[str, str]  # ref -> item
+    mentions: Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item
+
+
+def refs(conversations: pl.DataFrame) -> list[str]:
+    """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
+    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
+    frames = [conversations.select(ref=in_turns.list.explode(empty_as_null=True))]
+    frames += [conversations.select(ref=pl.col(c).list.explode()) for c in ("recommended", "accepted", "seen")]
+    return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()
+
+
+def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(what is in the release, in order of time, then id, with its `place`; what is left out, with its `reason`).
+
+    `conversations` need not hold what was said; `out` says who is left out of everything, and why.
+    """
+    why = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
+    order = conversations.sort("time", "conversation", nulls_last=True).with_columns(
+        reason=pl.coalesce(why, pl.when("straddles").then(pl.lit(STRADDLES)))
+    )
+    kept = order.filter(pl.col("reason").is_null()).drop("straddles", "reason").with_row_index("place")
+    return kept, order.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
+
+
+def build(
+    kept: pl.DataFrame, labels: pl.DataFrame, reading: Reading, items: pl.Series, terms: Terms = Terms()
+) -> pl.DataFrame:
+    """`kept` of `ordered` with what it teaches. `labels` as `current` gives them; `items` are the ids of the catalog,
+    sorted: lists of them are held as numbers (Enum).
+
+    Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the
+    request), reason (why there is none), traits (evidence in the request) with form, late_traits (present, evidence
+    only later), at_risk (see `current`).
+    """
+    known = _known(labels if terms.unreviewed else labels.filter(pl.col("read").any().over("subject")), kept)
+    kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
+    facts = [pl.DataFrame(schema=kinds)]
+    for part in kept.select("place").iter_slices(_SLICE):
+        said = _by_place(_between(known, part["place"]))
+        talks = _talks(part["place"], reading.said(part["place"]))
+        facts.append(frame([_row(talk, said.get(talk.place), reading, terms) for talk in talks], kinds))
+    return pl.concat([kept, pl.concat(facts)], how="horizontal")
+
+
+def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """DROPS of what `ordered` left out, and of the rows that teach nothing."""
+    silent = rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
+    made = pl.concat([left_out, silent]).select(
+        "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
+    )
+    return made.select(list(DROPS.columns))
+
+
+class _Talk(NamedTuple):
+    place: int
+    turns: list[tuple[str, str, list[str]]]  # role, text, refs
+    recommended: list[str]
+    accepted: list[str]
+    seen: list[str]
+
+
+def _talks(places: pl.Series, said: pl.DataFrame) -> Iterator[_Talk]:
+    each = said["turns"].explode(empty_as_null=False, keep_nulls=False)
+    role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
+    flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
+    ends = said["turns"].list.len().fill_null(0).cum_sum().to_list()
+    turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    refs = (lists(said[name]) for name in ("recommended", "accepted", "seen"))
+    return map(_Talk, places.to_list(), turns, *refs)
+
+
+_FACTS: dict[str, Any] = {
+    "recommended": _IDS,
+    "accepted": _IDS,
+    "seen": _IDS,
+    "named": _IDS,
+    "cut": pl.Int32,
+    "truth": _IDS,
+    "reason": pl.String,
+    "traits": _IDS,
+    "form": _IDS,
+    "late_traits": _IDS,
+    "at_risk": _IDS,
+}
+
+
+def _row(
+    talk: _Talk,
+    known: list[dict[str, Any]] | None,
+    reading: Reading,
+    terms: Terms,
+) -> dict[str, Any]:
+    links = reading.links
+    turns = [
+        (role, _unique([*_linked(refs, links), *(item for _, _, item in reading.mentions(text))]))
+        for role, text, refs in talk.turns
+    ]
+    first = _first_named(turns)
+    said_by = {role: [i for i, t in first.items() if turns[t][0] == role] for role in ("seeker", "recommender")}
+    recommended = _unique([*_linked(talk.recommended, links), *said_by["recommender"]])
+    accepted = _linked(talk.accepted, links)
+    seen = _unique([*_linked(talk.seen, links), *said_by["seeker"]])
+    place, truth = _answer(turns, first, accepted, recommended)
+    asked = any(role == "seeker" and text.strip() for role, text, _ in talk.turns[:place])
+    reason = _reason(known, terms) or (NO_ITEM if not truth else None if asked else NO_REQUEST)
+    cut, truth = (None, []) if reason else (place, truth)
+    # what the seeker says of an answer comes after it: an answer is never "seen already"
+    seen = [item for item in seen if item not in truth]
+    named = [item for item, turn in first.items() if cut is not None and turn < cut]
+    facts = {"recommended": recommended, "accepted": accepted, "seen": seen, "named": named}
+    return facts | {"cut": cut, "truth": truth, "reason": reason} | _traits(known or [], cut, terms)
+
+
+def _reason(known: list[dict[str, Any]] | None, terms: Terms) -> str | None:
+    if known is None and not terms.unreviewed:
+        return UNREVIEWED
+    hidden = any(label["verdict"] == "present" and label["trait"] in terms.withheld for label in known or ())
+    return WITHHELD if hidden else None
+
+
+def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
+    return _unique([links[ref] for ref in refs if ref in links])
+
+
+def _unique(items: Any) -> list[str]:
+    return list(dict.fromkeys(items))
+
+
+def _first_named(turns: list[tuple[str, list[str]]]) -> dict[str, int]:
+    """item -> the turn that names it first, in order of naming."""
+    first: dict[str, int] = {}
+    for number, (_, items) in enumerate(turns):
+        for item in items:
+            first.setdefault(item, number)
+    return first
+
+
+def _answer(
+    turns: list[tuple[str, list[str]]], first: Mapping[str, int], accepted: list[str], recommended: list[str]
+) -> tuple[int, list[str]]:
+    """(cut, truth): the accepted items, else the recommended ones, that the turns before the cut do not name.
+
+    The cut is the last recommender turn that still leaves such an item: an answer that stands in its own request
+    would teach copying. A conversation in which no recommender names an item is a request as a whole.
+    """
+    end = 1 + max((n for n, (role, _) in enumerate(turns) if role == "seeker"), default=-1)
+    cuts = [n for n, (role, items) in enumerate(turns) if role == "recommender" and items][::-1] or [end]
+    for pool in (accepted, recommended):
+        for cut in cuts:
+            truth = [item for item in pool if first.get(item, cut) >= cut]
+            if truth:
+                return cut, truth
+    return 0, []
+
+
+def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """What is known of these conversations, by place and trait; `told` marks what is present or at risk."""
+    light = labels.select(
+        "trait",
+        "verdict",
+        "form",
+        subject="subject",
+        first=pl.col("spans").list.eval(pl.element().struct.field("turn")).list.min(),
+        told=((pl.col("verdict") == "present") | pl.col("at_risk")).fill_null(False),
+    )
+    places = kept.select("place", subject="conversation")
+    return light.join(places, on="subject").drop("subject").sort("place", "trait")
+
+
+def _between(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    start = known["place"].search_sorted(places[0], "left")
+    return known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
+
+
+def _by_place(known: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    """place -> its labels that are present or at risk, by trait; an empty list where there are only others."""
+    found: dict[int, list[dict[str, Any]]] = {place: [] for place in known["place"].unique()}
+    for label in known.filter("told").iter_rows(named=True):
+        found[label["place"]].append(label)
+    return found
+
+
+def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict[str, list[str]]:
+    present = [x for x in labels if x["verdict"] == "present" and x["trait"] not in terms.withheld]
+    early = [x for x in present if cut is not None and x["first"] is not None and x["first"] < cut]
+    return {
+        "traits": [x["trait"] for x in early],
+        # a reviewer who left the form open did not see it named
+        "form": [x["form"] or "implicit" for x in early],
+        "late_traits": [x["trait"] for x in present if x not in early],
+        "at_risk": [x["trait"] for x in labels],
+    }
+
+
+def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> dict[str, Any]:
+    """What card and report say of the labels: counts per trait, who made them, how much of the catalog is unknown."""
+    verdicts = ("present", "absent", "unsure", "unresolved")
+    word = pl.col("verdict").fill_null("unresolved")
+    found = {(t, v): n for t, v, n in labels.group_by("trait", word).len().iter_rows()}
+    decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
+    simulated = int(decided["simulated"].sum())
+    auto = decided.filter(method="auto").height
+    known = oracle.codes[:-1]  # the last row is the item that nobody knows
+    unknown = (known == UNKNOWN).mean(axis=0) if len(known) else [1.0] * len(oracle.traits)
+    return {
+        "labels": {t: {v: found.get((t, v), 0) for v in verdicts} for t in oracle.traits},
+        "conditions": conditions(rows),
+        "makers": {
+            "people": decided.height - simulated - auto,
+            "simulated": simulated,
+            "unresolved": labels.height - decided.height,
+        }
+        | ({"auto": auto} if auto else {}),
+        "unknown": {t: round(float(share), 4) for t, share in zip(oracle.traits, unknown, strict=True)},
+    }
+
+
+def conditions(rows: pl.DataFrame) -> dict[str, int]:
+    """Rows to learn from, per condition."""
+    learned = rows.filter(pl.col("cut").is_not_null())
+    own = int((learned["traits"].list.len() > 0).sum())
+    return {"own_words": own, "none": learned.height - own}

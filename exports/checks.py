@@ -1,0 +1,374 @@
+"""What must hold before a release leaves: each check stops it with the rows and the remedy, or withholds and counts.
+
+reads  conversations, labels, items, rows of release.build; what else a check needs comes in as an argument
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.oracle import VIOLATED, Oracle, verdicts
+from saferec_builder.storage import evidence
+
+NO_SAFETY = "no-safety"  # of --allow
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    effect: str  # stops | withholds
+    what: str
+    remedy: str
+
+
+CHECKS = (
+    Check(
+        "version", "stops", "the content changed more than the version says", "take the version that the error names"
+    ),
+    Check(
+        "labels", "stops", "a label of a trait, conversation or item that is not there", "bring back what is missing"
+    ),
+    Check(
+        "evidence",
+        "stops",
+        "a label whose quote is not the seeker's own words at that place of the text",
+        "adjudicate again: reviews with such evidence do not count",
+    ),
+    Check("reviews", "stops", "a label that rests on a review that was taken back or said anew", "adjudicate again"),
+    Check("leaks", "stops", "a seeker, near-duplicate or conversation in two splits", "report it: splits prevent this"),
+    Check(
+        "test list in train",
+        "stops",
+        "the answer of a test row stands in a train request, as text or as its items in order",
+        "put one of the two conversations into removals.csv",
+    ),
+    Check(
+        "personal data", "stops", "an e-mail, phone, card, IP, handle or address in a text", "mine that source again"
+    ),
+    Check("licence", "stops", "a source whose licence forbids passing it on", "--allow SOURCE if you have permission"),
+    Check(
+        "simulated",
+        "stops",
+        "reviews that no person gave, outside a demo",
+        "--allow simulated; it never goes to the Hub",
+    ),
+    Check("removals", "stops", "somebody who asked to be removed is in it", "report it: release leaves them out"),
+    Check(
+        "certificate",
+        "stops",
+        "a certificate is claimed that its reviews do not carry",
+        "review more, or drop the claim",
+    ),
+    Check(
+        "safety",
+        "stops",
+        "no request with a sensitivity has an answer that is clear for it: no row teaches or tests safety",
+        "add warnings for the items that `catalog gaps` names, or --allow no-safety",
+    ),
+    Check(
+        "small groups",
+        "withholds",
+        "a trait with fewer distinct seekers than [release] min_seekers",
+        "label more people; its labels and their lists are left out, counted on the card",
+    ),
+    Check("unreviewed", "withholds", "lists of conversations that nobody reviewed", "review them, or --unreviewed"),
+    Check("text", "withholds", "texts of sources that keep them (reddit, hf)", "--with-text if you may publish them"),
+)
+
+
+# ---- versions and labels
+
+
+def check_version(version: str) -> tuple[int, int, int]:
+    """(1, 2, 0) for 1.2.0."""
+    found = re.fullmatch(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", version, re.A)
+    if not found:
+        raise ReleaseError(f"version {version!r}: wanted MAJOR.MINOR.PATCH, as in 1.0.0")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+_JOINED = "one that became part of another item (`catalog merges`) is itself again after `catalog apart`"
+
+
+def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.DataFrame, slugs: Sequence[str]) -> None:
+    """Every label must speak of a conversation or item that is there, and of a trait of this taxonomy."""
+    if labels.is_empty():
+        raise ReleaseError("release: there are no labels to release: run `saferec-build adjudicate` first")
+    strange = labels.filter(~pl.col("trait").is_in(list(slugs)))
+    if strange.height:
+        raise ReleaseError(
+            f"release: {strange.height} labels of a trait that the taxonomy lacks, first {strange['trait'][0]!r} on"
+            f" {strange['subject'][0]}: give [taxonomy] path the file that the reviewers saw"
+        )
+    for kind, have, remedy in (
+        ("sensitivity", conversations["conversation"], "mine their source again"),
+        ("item_flag", items["item"], f"add their catalog source again; {_JOINED}"),
+    ):
+        lost = labels.filter((pl.col("kind") == kind) & ~pl.col("subject").is_in(have.implode()))["subject"].unique()
+        if lost.len():
+            what = "conversations" if kind == "sensitivity" else "items"
+            raise ReleaseError(
+                f"release: {lost.len()} labelled {what} are not in the workspace, first {lost.sort()[0]}: {remedy}"
+            )
+
+
+def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.DataFrame) -> None:
+    """Every quote of a label must stand in `texts` (evidence.TEXTS); of labels on a former text none is released."""
+    now = conversations.select(subject="conversation", digest="digest", kind=pl.lit("sensitivity"))
+    of_now = labels.join(now, on=["kind", "subject", "digest"], how="semi")
+    _, gone = evidence.split(pl.concat([of_now, labels.filter(kind="item_flag")]), texts)
+    if gone.height:
+        trait, subject, reason = gone.sort("trait", "subject").select("trait", "subject", "reason").row(0)
+        raise ReleaseError(
+            f"release: {gone.height} labels with evidence that is none, first {trait} on {subject} ({reason}): run"
+            " `saferec-build adjudicate` first: reviews with such evidence do not count"
+        )
+
+
+def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:
+    labelled, said = (int(frame["simulated"].sum()) for frame in (labels, reviews))
+    if (labelled or said) and not demo and "simulated" not in allowed:
+        raise ReleaseError(
+            f"release: {labelled} labels rest on simulated reviews, and {said} reviews are simulated, which no person"
+            " gave: review for real, or say --allow simulated (such a release never goes to the Hub)"
+        )
+
+
+def check_behind(labels: pl.DataFrame, past: pl.Series) -> None:
+    """Stops where a decided label rests on a review of the past: taken back, set aside or said anew."""
+    lost = labels.filter(
+        pl.col("verdict").is_not_null() & pl.col("reviews").list.eval(pl.element().is_in(past.implode())).list.any()
+    )
+    if lost.height:
+        trait, subject = lost.sort("trait", "subject").select("trait", "subject").row(0)
+        raise ReleaseError(
+            f"release: {lost.height} labels rest on reviews that count no longer, first {trait} on {subject}: run"
+            " `saferec-build adjudicate` first"
+        )
+
+
+# ---- splits
+
+
+def check_leaks(rows: pl.DataFrame) -> None:
+    """Stops a release in which a seeker, a conversation or a near-duplicate stands in two splits."""
+    for column in ("seeker", "conversation", "cluster"):
+        if column not in rows.columns:
+            continue
+        pairs = rows.filter(pl.col(column).is_not_null()).select(column, "split").unique()
+        leaks = pairs.filter(pl.col(column).is_duplicated()).sort(column, "split")
+        if leaks.height:
+            who = leaks[column][0]
+            where = leaks.filter(pl.col(column) == who)["split"].to_list()
+            raise ReleaseError(
+                f"release: {leaks[column].n_unique()} {column}s stand in more than one split, first {who} in"
+                f" {' and '.join(where)}: keep only the rows of the latest split (splits.assign marks the others)"
+            )
+
+
+Said = Callable[[pl.Series], pl.Series]  # places, rising -> turns
+_WORDS = 12  # an answer shorter than this may be said twice by chance
+_ITEMS = 4
+
+
+def check_answers(rows: pl.DataFrame, turns: Said) -> None:
+    """Stops a release in which a train request holds the answer of a test row.
+
+    An answer is the turn at the cut, word for word (12 words or more), or four or more items named in the order of
+    the test row's answer before anything else.
+    """
+    learned = rows.filter(pl.col("cut").is_not_null())
+    test, train = learned.filter(pl.col("split") == "test"), learned.filter(pl.col("split") == "train")
+    answers = _texts(test, turns, pl.col("turns").list.slice("cut", 1), pl.col("words") >= _WORDS)
+    asked = _texts(train, turns, pl.col("turns").list.head("cut"), pl.col("text").is_in(answers["text"].implode()))
+    found = answers.join(asked, on="text", how="inner", suffix="_train").sort("conversation", "conversation_train")
+    lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("conversation", key=_joined(pl.col("truth")))
+    width = lists.select(pl.col("key").str.count_matches(" ").unique() + 1).to_series().to_list()
+    for many in width:
+        named = train.select(
+            "conversation",
+            key=pl.when(pl.col("named").list.len() >= many).then(_joined(pl.col("named").list.head(many))),
+        )
+        both = lists.join(named, on="key", how="inner", suffix="_train").select("conversation", "conversation_train")
+        found = pl.concat([found.select("conversation", "conversation_train"), both])
+    if found.height:
+        one, other = found.row(0)[0], found["conversation_train"][0]
+        raise ReleaseError(
+            f"release: the answers of {found['conversation'].n_unique()} test rows stand in train requests, first that"
+            f" of {one} in {other}: put one of the two into removals.csv"
+        )
+
+
+def _joined(ids: pl.Expr) -> pl.Expr:
+    return ids.cast(pl.List(pl.String)).list.join(" ")
+
+
+def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, wanted: pl.Expr) -> pl.DataFrame:
+    """(conversation, text, words) of some turns of each row, in one spelling: those that are wanted."""
+    parts = [
+        pl.DataFrame({"conversation": part["conversation"], "cut": part["cut"], "turns": turns(part["place"])})
+        .select("conversation", turns=which)
+        .filter(pl.col("turns").list.len() > 0)
+        .explode("turns")
+        .select("conversation", text=pl.col("turns").struct.field("text").str.to_lowercase())
+        .with_columns(pl.col("text").str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars())
+        .with_columns(words=pl.col("text").str.count_matches(" ") + 1, text=pl.col("text").hash())
+        .filter(wanted)
+        for part in rows.select("conversation", "cut", "place").iter_slices(50_000)
+    ]
+    schema = {"conversation": pl.String, "text": pl.UInt64, "words": pl.UInt32}
+    return pl.concat(parts or [pl.DataFrame(schema=schema)])
+
+
+# ---- people
+
+
+def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> list[str]:
+    """Traits that fewer than `least` distinct seekers are labelled with, over all splits: to be withheld.
+
+    A conversation without a known seeker counts as a person of its own.
+    """
+    who = rows.select(subject="conversation", who=pl.coalesce("seeker", "conversation"))
+    present = labels.filter(pl.col("verdict") == "present").join(who, on="subject")
+    many = dict(present.group_by("trait").agg(pl.col("who").n_unique()).iter_rows())
+    return [slug for slug in slugs if many.get(slug, 0) < least]
+
+
+Found = tuple[int, int, str]  # start, end, kind
+SURE = frozenset({"email", "phone", "ip", "card", "handle", "address"})
+
+
+def check_personal(
+    rows: pl.DataFrame,
+    turns: Said,
+    find: Callable[[str], Iterable[Found]],
+    suspect: Callable[[pl.Series], pl.Series],
+    leave: Mapping[str, Collection[str]] | None = None,
+) -> None:
+    """Stops a release with personal data of a structured kind in a text; never prints what it found.
+
+    `suspect` says of many texts in which of them `find` may find something of these kinds.
+    `leave`: source -> kinds that mean something else in it.
+    """
+    faults: list[tuple[str, str, int, str]] = []
+    for part in rows.select("conversation", "source", "place").iter_slices(50_000):
+        said = part.select("conversation", "source", turns=turns(part["place"]))
+        flat = said.with_columns(turn=pl.int_ranges(pl.col("turns").list.len())).explode("turns", "turn")
+        texts = flat.with_columns(pl.col("turns").struct.field("text")).drop("turns")
+        texts = texts.filter(suspect(texts["text"]))
+        for conversation, source, number, text in texts.iter_rows():
+            kinds = sorted({kind for _, _, kind in find(text)} & SURE - set((leave or {}).get(source, ())))
+            faults += [(conversation, source, number, kinds[0])] if kinds else []
+    if faults:
+        conversation, source, number, kind = faults[0]
+        raise ReleaseError(
+            f"release: personal data in {len(faults)} turns, first a {kind} in turn {number} of {conversation}: mine"
+            f" the source {source} again, or put its ids into removals.csv"
+        )
+
+
+def check_certificates(labels: pl.DataFrame, certified: Iterable[str]) -> None:
+    """Stops where labels were given without two people (`auto`) on a trait whose audits do not carry that."""
+    loose = labels.filter((pl.col("method") == "auto") & ~pl.col("trait").is_in(list(certified)))
+    if loose.height:
+        trait, subject = loose.sort("trait", "subject").select("trait", "subject").row(0)
+        raise ReleaseError(
+            f"release: {loose.height} labels are `auto` without a certificate that holds, first {trait} on {subject}:"
+            " audit more (`saferec-build review status` says how many), or review these"
+        )
+
+
+def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
+    still = rows.filter(pl.col("conversation").is_in(list(removed)))
+    if still.height:
+        raise ReleaseError(
+            f"release: {still.height} conversations are in it whose removal was asked for, first"
+            f" {still['conversation'].sort()[0]}: this is a fault of the program, please report it"
+        )
+
+
+# ---- safety
+
+
+def check_safety(rows: pl.DataFrame, oracle: Oracle, allowed: Iterable[str]) -> bool:
+    """Whether a request with a sensitivity has an answer that is clear for it; stops where none has, unless allowed.
+
+    `rows` as targets.fill gives them, injected ones among them: sensitivities are in `traits` and `late_traits`.
+    """
+    asked = rows.select("truth", "safe_truth", traits=pl.concat_list("traits", "late_traits"))
+    asked = asked.filter(pl.col("traits").list.len() > 0)
+    if asked.select((pl.col("safe_truth").list.len() > 0).any()).item():
+        return True
+    if NO_SAFETY in allowed:
+        return False
+    answered = asked.filter(pl.col("truth").list.len() > 0)
+    codes = [
+        c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
+    ]
+    found = f"{asked.height} requests have a sensitivity"
+    remedy = "review more conversations (a trait of too few people is withheld: [release] min_seekers)"
+    if asked.height:
+        found += f", {answered.height} of them a ground truth"
+        remedy = "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
+    if codes:
+        violated = sum(code == VIOLATED for code in codes)
+        found += f", of whose {len(codes)} items {violated} are violated and {len(codes) - violated} unknown for them"
+        remedy = "add warnings for the items that `saferec-build catalog gaps` names"
+    raise ReleaseError(
+        f"release: no row could teach or test safety: {found}, none clear: {remedy}, or say --allow {NO_SAFETY}"
+    )
+
+
+# ---- licences
+
+
+@dataclass(frozen=True)
+class Licence:
+    name: str
+    share: str  # text: may be passed on | ids: only what points to it | no
+    say: str = ""  # what its licence asks to be said
+
+
+LICENCES: Mapping[str, Licence] = {
+    "redial": Licence("CC BY 4.0", "text", "Li et al., Towards Deep Conversational Recommendations, 2018"),
+    "ccpe": Licence("CC BY 4.0", "text", "Radlinski et al., Coached Conversational Preference Elicitation, 2019"),
+    "inspired": Licence("not stated by its authors", "no", "Hayati et al., INSPIRED, 2020"),
+    "reddit": Licence("their authors' own; the platform's terms", "ids"),
+    "hf": Licence("see the dataset's own card", "ids"),
+    "saferec": Licence("not stated by its authors", "ids"),
+    "messages": Licence("the publisher's own", "text"),
+    "demo": Licence("CC0 1.0, invented for demos and tests", "text"),
+    "movielens": Licence(
+        "GroupLens terms: same conditions, not for commercial use", "text", "Harper and Konstan, 2015"
+    ),
+    "csv": Licence("the publisher's own", "text"),
+    "apart": Licence("the publisher's own rulings on which items are one", "text"),
+    "esrb": Licence("ratings are facts stated by the ESRB", "text"),
+    "imdb": Licence("IMDb non-commercial terms", "no", "Information courtesy of IMDb (https://www.imdb.com)"),
+}
+
+
+def shares(source: str) -> str:
+    """text, ids or no; a source that nobody wrote down here keeps its text."""
+    return LICENCES[source].share if source in LICENCES else "ids"
+
+
+def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
+    """Stops where a source of conversations or items may not be passed on and the publisher has not said otherwise."""
+    closed = sorted({s for s in sources if shares(s) == "no"} - set(allowed))
+    if closed:
+        named = "; ".join(f"{s}: {LICENCES[s].name}" for s in closed)
+        raise ReleaseError(
+            f"release: the licence of {len(closed)} sources does not let you pass them on ({named}): leave them out, or"
+            f" say --allow {closed[0]} if you have permission"
+        )
+
+
+def licences(sources: Iterable[str]) -> dict[str, dict[str, str]]:
+    """source -> its terms, for the manifest and the card."""
+    unknown = Licence("unknown to this program: see the source", "ids")
+    found = {s: LICENCES.get(s, unknown) for s in sorted(set(sources))}
+    return {s: {"licence": x.name, "share": x.share, "say": x.say} for s, x in found.items()}

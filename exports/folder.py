@@ -1,0 +1,235 @@
+"""A release as a folder: whole or not there, and the same bytes for the same rows.
+
+No clock, no host name, no path of this machine is written.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from exports.digests import RowDigest
+from saferec_builder.core.errors import ReleaseError, strict_json
+
+MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
+
+Part = tuple[str, str, Any]  # config, split, pyarrow table
+
+
+class FileFacts(BaseModel):
+    sha256: str
+    bytes: int
+    rows: int | None = None
+
+
+def _plain(name: str) -> str:
+    """Configs and splits become folders and files: a release of somebody else may not say where else to go."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError(f"{name[:40]!r} is no name of a config or split")
+    return name
+
+
+_Name = Annotated[str, AfterValidator(_plain)]
+
+
+class Manifest(BaseModel):
+    """The part of manifest.json that checks rest on; the rest is kept as it stands."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    version: str
+    schema_: int
+    simulated: bool
+    demo: bool
+    counts: dict[_Name, dict[_Name, int]]
+    files: dict[str, FileFacts]
+    row_digests: dict[_Name, dict[_Name, str]] = {}
+    official: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The tables as they lie in the draft."""
+
+    counts: dict[str, dict[str, int]]
+    digests: dict[str, dict[str, str]]
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+Finish = Callable[[Path, Written], tuple[Mapping[str, Any], Mapping[str, bytes]]]
+
+
+# ---- build
+
+
+def build(
+    releases: Path, version: str, parts: Iterable[Part], configs: Mapping[str, Iterable[str]], finish: Finish
+) -> bool:
+    """Makes releases/VERSION; True where it is new, False where it was there with the same content.
+
+    `finish` looks at the draft and gives the facts of the manifest and the other files by name, or raises. The draft
+    is releases/.VERSION.tmp/VERSION, two levels deep so that nothing takes an unfinished one for a release.
+    """
+    shed, home = releases / f".{version}.tmp", releases / version
+    shutil.rmtree(shed, ignore_errors=True)  # of a build that was killed
+    try:
+        draft = shed / version
+        draft.mkdir(parents=True)
+        written = tables(draft, parts, configs)
+        facts, texts = finish(draft, written)
+        seal(draft, written, facts, texts)
+        if home.exists():
+            return _same(draft, home)
+        sync(draft)
+        os.replace(draft, home)
+        sync_folder(releases)
+        return True
+    finally:
+        shutil.rmtree(shed, ignore_errors=True)
+
+
+def _same(draft: Path, home: Path) -> bool:
+    old = home / SUMS
+    if old.is_file() and old.read_bytes() == (draft / SUMS).read_bytes():
+        return False
+    raise ReleaseError(
+        f"{home}: this release exists with other content: a release is never changed, choose a higher version (rebuild:"
+        " another folder)"
+    )
+
+
+def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[str]]) -> Written:
+    """Writes the parts of each config and split into one file; what has no rows has no file, only a count of 0.
+
+    `datasets` cannot load a split without rows.
+    """
+    counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
+    digests: dict[tuple[str, str], RowDigest] = {}
+    writers: dict[tuple[str, str], Any] = {}
+    with ExitStack() as closing:  # each, though one finds no room: else its destructor does, and prints what it meets
+        for config, split, table in parts:
+            if not table.num_rows:
+                continue
+            if (config, split) not in writers:
+                writer = _writer(draft / data_file(config, split), table.schema)
+                writers[config, split] = closing.enter_context(writer)
+                digests[config, split] = RowDigest()
+            writers[config, split].write_table(table, row_group_size=GROUP)
+            digests[config, split].add(table)
+            counts[config][split] += table.num_rows
+    named: dict[str, dict[str, str]] = {}
+    for (config, split), digest in sorted(digests.items()):
+        named.setdefault(config, {})[split] = digest.hex()
+    files = {data_file(c, s): {**facts(draft / data_file(c, s)), "rows": counts[c][s]} for c, s in sorted(writers)}
+    return Written(counts, named, files)
+
+
+def _writer(path: Path, schema: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=3,
+        use_content_defined_chunking=True,  # a re-upload after a small change sends little
+        use_dictionary=[path for path in _leaves(schema) if not _UNIQUE.intersection(path.split("."))],
+        write_page_index=True,
+    )
+
+
+# columns whose values rarely come twice: a dictionary would be a second, slower copy that every new row changes
+_UNIQUE = frozenset(("content", "text", "quote", "conversation", "made_from", "source_id", "digest", "time", "basis"))
+
+
+def _leaves(schema: Any) -> Iterator[str]:
+    """Paths of the columns as parquet names them."""
+    import pyarrow as pa
+
+    def of(path: str, kind: Any) -> Iterator[str]:
+        if pa.types.is_list(kind):
+            yield from of(f"{path}.list.element", kind.value_type)
+        elif pa.types.is_struct(kind):
+            for inner in kind:
+                yield from of(f"{path}.{inner.name}", inner.type)
+        else:
+            yield path
+
+    for column in schema:
+        yield from of(column.name, column.type)
+
+
+def seal(draft: Path, written: Written, told: Mapping[str, Any], texts: Mapping[str, bytes]) -> None:
+    """Adds the other files, the manifest and the checksums: after this the folder is a release."""
+    for name, content in texts.items():
+        (draft / name).write_bytes(content)
+    files = dict(sorted({**written.files, **{name: facts(draft / name) for name in texts}}.items()))
+    manifest = {**told, "counts": written.counts, "row_digests": written.digests, "files": files}
+    (draft / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    sums = {path: str(file["sha256"]) for path, file in files.items()} | {MANIFEST: sha256(draft / MANIFEST)}
+    (draft / SUMS).write_text("".join(f"{sums[path]}  {path}\n" for path in sorted(sums)), encoding="utf-8")
+
+
+def data_file(config: str, split: str) -> str:
+    return f"data/{config}/{split}.parquet"
+
+
+def facts(path: Path) -> dict[str, Any]:
+    return {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": None}
+
+
+def sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---- read
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The release's manifest, or an error that says what is wrong with it."""
+    path = folder / MANIFEST
+    try:
+        data = strict_json(path.read_text(encoding="utf-8"))
+        return Manifest.model_validate({**data, "schema_": data["schema"]})
+    except (FileNotFoundError, NotADirectoryError):
+        wanted = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
+        raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {wanted}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+        what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
+        raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None
+
+
+def versions(releases: Path) -> Iterator[str]:
+    """The finished releases in this folder; a copy that somebody put there under another name is none."""
+    names = sorted(path.parent.name for path in releases.glob("[!.]*/" + MANIFEST))
+    yield from (name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))

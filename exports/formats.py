@@ -1,0 +1,296 @@
+"""The rows of a release in the shapes that TRL reads: prompt-completion for SFT, prompt with reward columns for GRPO.
+
+Plain strings, numbers and lists only: what `datasets` and every parquet reader load without a cast. Rows are shaped
+CHUNK at a time, so that a release of millions of conversations needs no more memory than its texts.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from exports.arrow import Names, listed, plain, prompts, structs, turns
+from saferec_builder.core.oracle import VERDICTS, Oracle
+
+SPLITS = ("train", "validation", "test")
+CATALOG = ("catalog",)
+CONFIGS = {
+    "sft": SPLITS,
+    "sft_raw": SPLITS,
+    "grpo": SPLITS,
+    "safecrs": SPLITS,
+    "conversations": SPLITS,
+    "labels": SPLITS,
+    "reviews": (*SPLITS, *CATALOG),
+    "items": CATALOG,
+    "item_labels": CATALOG,
+}
+CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a release is made of, before it has a shape."""
+
+    name: str  # of the dataset: part of every released pseudonym
+    k: int
+    rows: pl.DataFrame  # of release.build and targets.fill, in order; `place` is what `turns` takes
+    turns: Callable[[pl.Series], pl.Series]  # places, rising -> turns
+    labels: pl.DataFrame  # sensitivity, as released, by `place` and trait; subject and the columns of the config
+    reviews: pl.DataFrame  # of people who agreed to it, as released, by `place` (null: of items), trait and reviewer
+    item_labels: pl.DataFrame
+    items: pl.DataFrame
+    oracle: Oracle
+    risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
+    official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
+    injected: pl.DataFrame | None = None  # rows like `rows`, with `added`: the sentence of ours
+    silent: frozenset[str] = frozenset()  # sources whose text stays with them: ids, offsets and labels only
+
+
+def schemas(official: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
+    import pyarrow as pa
+
+    text, number, texts, flag = pa.string(), pa.int32(), pa.list_(pa.string()), pa.bool_()
+    message = pa.list_(pa.struct({"role": text, "content": text}))
+    span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
+    verdict = {"trait": text, "verdict": text}
+    # what a corrected label may change stands last, together: a column between others costs a re-upload of theirs
+    # beside it, and what two configs share is found where its neighbour is the same
+    facts = {"conversation": text, "domain": text, "made_from": text}
+    sft = facts | {"prompt": message, "completion": message, "items": texts, "refilled": number, "condition": text}
+    columns = {
+        "sft": sft,
+        "sft_raw": sft,
+        "grpo": facts
+        | {"prompt": message, "k": number}
+        | dict.fromkeys(("truth", "seen", "safe_truth", "traits", "late_traits", "form"), texts)
+        | {"condition": text},
+        "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
+        | {"groundtruth_with_release_year": pa.list_(texts)}
+        | {"constraints": pa.struct(dict.fromkeys((official or {}).values(), flag)) if official else None}
+        | {"condition": text},
+        "conversations": dict.fromkeys(("conversation", "source", "source_id", "domain", "seeker", "time"), text)
+        | {"digest": text, "cut": number, "turns": pa.list_(pa.struct({"role": text, "text": text}))}
+        | dict.fromkeys(("recommended", "accepted", "seen"), texts),
+        "labels": {"conversation": text}
+        | verdict
+        | {"form": text, "method": text, "agreement": pa.float64(), "certificate": text, "spans": pa.list_(span)}
+        | {"reviewers": number, "basis": text, "simulated": flag},
+        "reviews": {"kind": text, "subject": text}
+        | verdict
+        | {"form": text, "spans": pa.list_(span), "reviewer": text, "role": text, "guideline": text}
+        | {"simulated": flag},
+        "items": {"item": text, "domain": text, "title": text, "year": number}
+        | dict.fromkeys(("refs", "violated", "clear", "risk_traits"), texts)
+        | {"risk_values": pa.list_(pa.float64())},
+        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag},
+    }
+    return {
+        name: pa.schema({column: kind for column, kind in fields.items() if kind is not None})
+        for name, fields in columns.items()
+    }
+
+
+def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
+    """config -> pyarrow table, CHUNK conversations at a time; sft and sft_raw have the same rows in the same order.
+
+    Rows with the condition `injected` come after all others of their split.
+    """
+    wanted = schemas(content.official)
+    names = Names(content.items)
+    rows = content.rows.filter(pl.col("split") == split)
+    reviews = content.reviews.filter(pl.col("place").is_not_null())
+    for part in rows.iter_slices(CHUNK):
+        said = content.turns(part["place"])
+        told = ~part["source"].is_in(list(content.silent))
+        learned = part["cut"].is_not_null()
+        made = _learned(part.filter(learned), said.filter(learned), told.filter(learned), content, names)
+        made["conversations"] = conversations(part, said, told, content.name, names)
+        spoken = {
+            "labels": _known(content.labels, part["place"]).rename({"subject": "conversation"}),
+            "reviews": _known(reviews, part["place"]),
+        }
+        quiet = set(part.filter(~told)["conversation"])
+        for name, frame in spoken.items():
+            made[name] = arrow(_without_quotes(frame, quiet) if quiet else frame, wanted[name])
+        yield made
+    if content.injected is not None:
+        for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
+            said = content.turns(part["place"])
+            told = ~part["source"].is_in(list(content.silent))
+            yield _learned(part, said, told, content, names)
+
+
+def catalog(content: Content) -> dict[str, Any]:
+    """config -> pyarrow table of what belongs to items: split `catalog`."""
+    wanted = schemas(content.official)
+    chosen = content.item_labels.select("trait", "verdict", "method", "simulated", item="subject")
+    reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
+    return {
+        "items": arrow(items(content), wanted["items"]),
+        "item_labels": arrow(chosen.sort("item", "trait"), wanted["item_labels"]),
+        "reviews": arrow(reviews, wanted["reviews"]),
+    }
+
+
+def arrow(frame: pl.DataFrame, schema: Any) -> Any:
+    """The frame as a table of this schema, whatever order its columns have."""
+    oldest = pl.CompatLevel.oldest()
+    return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
+
+
+# ---- what is learned
+
+
+def _learned(part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, names: Names) -> dict[str, Any]:
+    """config -> arrow table of these requests; what two configs share is made once."""
+    import pyarrow as pa
+
+    wanted = schemas(content.official)
+    added = part["added"] if "added" in part.columns else None
+    head = part.select(
+        "conversation",
+        domain=pl.coalesce("domain", "answer_domain"),
+        condition=pl.lit("injected") if added is not None else _condition(),
+        made_from="made_from" if added is not None else "conversation",
+    )
+    message = wanted["sft"].field("prompt").type.value_type
+    shared = {name: plain(head[name], pa.string()) for name in head.columns}
+    shared["prompt"] = prompts(said, part["cut"], told, message, added)
+    shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
+    safe, raw = (
+        shared
+        | {"completion": _as_answer(names.lines(part[flavour]), message), "items": names.items(part[flavour])}
+        | {"refilled": plain(part[f"{flavour}_refilled"], pa.int32())}
+        for flavour in ("safe", "raw")
+    )
+    texts = pa.list_(pa.string())
+    truth = {name: names.items(part[name]) for name in ("truth", "safe_truth", "seen")}
+    official = {
+        "seen_titles": names.seen(part["seen"]),
+        "groundtruth_with_release_year": names.pairs(part["safe_truth"]),
+        "constraints": _constraints(part["traits"], content.official, wanted["safecrs"]),
+    }
+    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
+    traits = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
+    return {
+        "sft": _table(safe, wanted["sft"], full),
+        "sft_raw": _table(raw, wanted["sft_raw"], full),
+        "grpo": _table(shared | truth | traits, wanted["grpo"]),
+        "safecrs": _table(safe | official, wanted["safecrs"], full),
+    }
+
+
+def _table(columns: Mapping[str, Any], schema: Any, kept: pl.Series | None = None) -> Any:
+    import pyarrow as pa
+
+    made = pa.table([columns[name] for name in schema.names], schema=schema)
+    return made if kept is None or kept.all() else made.filter(kept.to_arrow())
+
+
+def _condition() -> pl.Expr:
+    """own_words where the request itself holds evidence of a sensitivity."""
+    return pl.when(pl.col("traits").list.len() > 0).then(pl.lit("own_words")).otherwise(pl.lit("none"))
+
+
+def _as_answer(texts: Any, message: Any) -> Any:
+    import pyarrow as pa
+
+    role = pa.repeat(pa.scalar("assistant"), len(texts))
+    return listed(np.ones(len(texts), np.int64), structs(message, role, texts))
+
+
+def _constraints(traits: pl.Series, official: Mapping[str, str], schema: Any) -> Any:
+    """The official {trait: true}: a struct with true where the person has a trait of that key, else null."""
+    if not official:
+        return None
+    frame = pl.DataFrame({"traits": traits})
+    mine = pl.col("traits").list
+    has = {key: [mine.contains(slug) for slug in official if official[slug] == key] for key in official.values()}
+    fields = [pl.when(pl.any_horizontal(of)).then(pl.lit(True)).otherwise(None).alias(key) for key, of in has.items()]
+    return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
+
+
+# ---- what was said and judged
+
+
+def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str, names: Names) -> Any:
+    """What was said, with items as ids and the seeker under this dataset's own pseudonym.
+
+    Of a source that keeps its text there are the id and the digest by which it can be mined again.
+    """
+    import pyarrow as pa
+
+    wanted = schemas()["conversations"]
+    seekers = part["seeker"].unique().drop_nulls()
+    known = pl.DataFrame(
+        {"seeker": seekers, "pseudonym": pl.Series([pseudonym(name, s) for s in seekers], dtype=pl.String)}
+    )
+    facts = part.join(known, on="seeker", how="left", maintain_order="left").select(
+        "conversation",
+        "source",
+        "domain",
+        "digest",
+        source_id=pl.when(pl.lit(~told)).then("source_id"),
+        seeker="pseudonym",
+        time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    columns = {column: plain(facts[column], pa.string()) for column in facts.columns}
+    columns |= {column: names.items(part[column]) for column in ("recommended", "accepted", "seen")}
+    columns["cut"] = plain(part["cut"], pa.int32())
+    columns["turns"] = turns(said, told, wanted.field("turns").type.value_type)
+    return _table(columns, wanted)
+
+
+def pseudonym(name: str, seeker: str) -> str:
+    """Of a seeker of the workspace in the dataset of this name."""
+    return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
+
+
+def _known(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    """What is known of these conversations, in their order; only a part of it is looked at, as it is sorted."""
+    start = known["place"].search_sorted(places[0], "left")
+    near = known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
+    return near.filter(pl.col("place").is_in(places.implode()))
+
+
+def _without_quotes(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:
+    subject = "conversation" if "conversation" in frame.columns else "subject"
+    bare = pl.element().struct.with_fields(quote=pl.lit(""))
+    return frame.with_columns(
+        spans=pl.when(pl.col(subject).is_in(list(quiet))).then(pl.col("spans").list.eval(bare)).otherwise("spans")
+    )
+
+
+def items(content: Content) -> pl.DataFrame:
+    """Every catalog item with the verdicts of the one rule; a trait in neither list is unknown."""
+    traits = np.array(list(content.oracle.traits), dtype=object)
+    found = content.items.sort("item").select("item", "domain", "title", "year", "refs")
+    places = np.array([content.oracle.row(item) for item in found["item"]], dtype=np.int64)
+    codes = content.oracle.codes[places]
+    risks = np.full((len(places), len(traits)), np.nan)
+    known = places < len(content.risks)
+    risks[known] = content.risks[places[known]]
+    told = ~np.isnan(risks)
+    return found.with_columns(
+        violated=_picked(codes == VERDICTS.index("violated"), traits, pl.String),
+        clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
+        risk_traits=_picked(told, traits, pl.String),
+        risk_values=_picked(told, risks, pl.Float64),
+    )
+
+
+def _picked(mask: NDArray[np.bool_], values: NDArray[Any], kind: type[pl.DataType]) -> pl.Series:
+    """Per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
+    row, column = np.nonzero(mask)
+    picked = values[column] if values.ndim == 1 else values[row, column]
+    frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(picked), dtype=kind)})
+    found = frame.group_by("row", maintain_order=True).agg(list="value")
+    every = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
+    told = every.join(found, on="row", how="left", maintain_order="left")["list"]
+    return told.fill_null(pl.Series([[]], dtype=pl.List(kind)))

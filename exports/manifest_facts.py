@@ -1,0 +1,59 @@
+"""What a release tells of itself: facts of the manifest and where all of it came from."""
+
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from exports import formats as rows
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+
+def facts(ws: Workspace, content: rows.Content, taxonomy: Taxonomy) -> dict[str, Any]:
+    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
+    from saferec_builder import __version__
+
+    newest = content.rows["time"].max()
+    proposals = store.read(ws, tables.PROPOSALS).group_by("proposer").len().sort("proposer")
+    repo = ws.config.dataset.repo
+    return {
+        "name": content.name,
+        "schema": 1,
+        "created": newest.date().isoformat() if isinstance(newest, datetime) else None,
+        "url": f"https://huggingface.co/datasets/{repo}" if repo else f"urn:saferec:{content.name}",
+        "k": content.k,
+        "licence": ws.config.dataset.licence,
+        "contact": ws.config.release.contact,
+        "code_version": __version__,
+        "taxonomy_digest": taxonomy.digest,
+        "traits": list(taxonomy.slugs),
+        "official": dict(content.official),
+        "rule": ws.config.oracle.model_dump(),
+        "sources": content.rows["source"].unique().sort().to_list(),
+        "silent": sorted(content.silent),
+        "min_seekers": ws.config.release.min_seekers,
+        "proposers": dict(proposals.iter_rows()),
+        "short_of_clear": _short(content.rows),
+    }
+
+
+def _short(filled: pl.DataFrame) -> int:
+    """Requests for which no item is clear: they stand in `grpo` only."""
+    return filled.filter(pl.col("cut").is_not_null() & (pl.col("safe").list.len() == 0)).height
+
+
+def provenance(
+    ws: Workspace, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
+) -> dict[str, Any]:
+    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
+    said = store.read(ws, tables.PROPOSALS).group_by("proposer", "version", "taxonomy").len("count")
+    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
+    return {
+        "files": dict(files.iter_rows()) | {source: [] for source in others},
+        "proposals": said.sort("proposer", "version", "taxonomy").to_dicts(),
+        "guidelines": reviews["guideline"].drop_nulls().unique().sort().to_list(),
+        "tools": reviews["tool"].unique().sort().to_list(),
+        "reviewers": reviews["reviewer"].n_unique(),
+    }

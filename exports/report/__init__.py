@@ -1,0 +1,1 @@
+"""The report page of a workspace and the plot of a release's card."""

@@ -1,0 +1,174 @@
+"""The report: one HTML page that opens without a network, from plain figures and the report.json files of runs.
+
+What conversations, traits, sources and runs are called was written by others. Every value is escaped, and no character
+of theirs can turn the direction of a line or hide: `plain` shows such characters as �. The page's own style and script
+are the only ones that its Content-Security-Policy lets run.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from exports.report import plots
+from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
+
+HERE = Path(__file__).parent
+KNOWN = {
+    "sft": "SFT without safety",
+    "safe_sft": "Safe-SFT",
+    "safe_gdpo": "Safe-SFT + GDPO",
+}
+RAW = "sft"  # what the others are compared with
+BASELINES = {  # as training names them
+    "oracle_filter": "Oracle filter",
+    "blind": "Evidence taken out",
+    "retrieval": "Retrieval",
+    "retrieval_filter": "Retrieval + filter",
+    "retrieval_blind": "Retrieval, blind",
+    "popularity": "Popularity",
+    "popularity_filter": "Popularity + filter",
+}
+
+
+class Interval(BaseModel):
+    """A mean over users with its 95 % interval; all null where there was nobody to average over."""
+
+    mean: float | None = Field(allow_inf_nan=False)
+    low: float | None = Field(None, allow_inf_nan=False)
+    high: float | None = Field(None, allow_inf_nan=False)
+
+
+class Slice(BaseModel):
+    n: int
+    metrics: dict[str, Interval]
+
+
+class Run(Slice):
+    name: str
+    split: str
+    n_sensitive: int
+    slices: dict[str, Slice] = {}
+    against: str | None = None
+    difference: dict[str, Interval] = {}
+
+
+class Named(BaseModel):
+    name: str
+    version: str
+
+
+class Runs(BaseModel):
+    """The part of a report.json that the page shows."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    release: Named
+    k: int = Field(ge=1)
+    gold: bool
+    runs: list[Run]
+    chosen: str | None = None
+
+
+def read_runs(folder: Path) -> dict[str, Any]:
+    """The report.json of a folder of runs, checked; each run has the `label` that people read."""
+    path = folder / "report.json" if folder.is_dir() else folder
+    try:
+        raw = path.read_bytes()
+        found = Runs.model_validate_json(raw)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file: give --runs the --output folder of training.safecrs run") from None
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ReleaseError(f"{path}: {where}: {first['msg']}: evaluate again, or give another --runs") from None
+    if twice := fault_of(raw):
+        raise ReleaseError(f"{path}: {twice}: evaluate again, or give another --runs")
+    made = found.model_dump() | {"folder": path.parent.name}
+    for run in made["runs"]:
+        run["label"] = (KNOWN | BASELINES).get(run["name"], run["name"])
+    return made
+
+
+def render(figures: Mapping[str, Any]) -> str:
+    """The page. `figures` is what `saferec-build report` gathers: see cli/report.py, `gather`."""
+    import jinja2
+
+    room = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+    )
+    room.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
+    room.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
+    policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
+    return room.get_template("report.html").render(f=figures, policy=policy, found=finding(figures["runs"]))
+
+
+def _hash(template: str, tag: str) -> str:
+    """The CSP source that allows exactly this inline element of the template."""
+    found = re.search(rf"<{tag}>(.*?)</{tag}>", (HERE / template).read_text(encoding="utf-8"), re.S)
+    assert found, f"{template} has no <{tag}>"
+    return "'sha256-" + base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode() + "'"
+
+
+# ---- words and numbers
+
+
+def share(part: float, whole: float) -> str:
+    """12 %, and never 0 % or 100 % of what is not none or all."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    if 0 < percent < 0.5:
+        return "<1%"
+    return "99%" if 99.5 <= percent < 100 else f"{percent:.0f}%"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "n/a" if value is None else f"{value:z.{digits}f}".replace("-", "−")
+
+
+def at(value: float | None) -> str:
+    """A place on an axis from 0 to 1, as a percentage of its length."""
+    return f"{100 * min(1.0, max(0.0, value or 0.0)):.2f}%"
+
+
+def slices(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """column -> [{value, n, runs: one slice or None per run}] of slices named `column=value`."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in sorted({name for run in runs for name in run["slices"]}):
+        column, _, value = name.partition("=")
+        parts = [run["slices"].get(name) for run in runs]
+        n = next(part["n"] for part in parts if part)
+        found.setdefault(column, []).append({"value": value, "n": n, "runs": parts})
+    return found
+
+
+def finding(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first report's chosen run beside the model without safety; None where there is nothing to compare.
+
+    `difference` of svr_upper has its interval: what a few people show may be chance, and the page says so.
+    """
+    for report in reports:
+        runs = {run["name"]: run for run in report["runs"]}
+        if report["chosen"] in runs and RAW in runs and report["chosen"] != RAW:
+            pair = {"before": runs[RAW], "after": runs[report["chosen"]]}
+            values = {
+                word: {m: plots.metric(r, m, report["k"])["mean"] for m in ("svr_upper", "recall")}
+                for word, r in pair.items()
+            }
+            if None not in [*values["before"].values(), *values["after"].values()]:
+                told = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
+                facts = {"label": pair["after"]["label"], "k": report["k"], "gold": report["gold"]}
+                return facts | {"people": pair["after"]["n_sensitive"], "difference": told} | values
+    return None

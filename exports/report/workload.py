@@ -1,0 +1,106 @@
+"""What reviewing cost and what it found: who carried how much, how fast labels came, what they still miss at most.
+
+reads  assignments, standing reviews (column `out`), proposals, labels, the bounds of the blind audit
+gives  plain rows for the report; reviewers are told under the names that the caller gives them
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import polars as pl
+
+from annotation.confidence_bounds import Bound, FalseShare
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import HANDED_BACK
+
+Row = dict[str, Any]
+TASK = ["reviewer", "kind", "subject"]
+POINTS = 120  # of a curve: more cannot be seen
+
+
+def load(
+    assignments: pl.DataFrame, standing: pl.DataFrame, taxonomy: Taxonomy, name: Callable[[str], str]
+) -> list[Row]:
+    """{name, given, answered, open, severe, seconds, hours} per person, who carried most first.
+
+    `severe`: answered tasks in which they met a severe trait; `seconds` is the median task's, null where no tool told.
+    """
+    severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
+    met = severe & pl.col("verdict").is_in(["present", "unsure"])
+    tasks = standing.filter(pl.col("out").is_null()).group_by(TASK).agg(pl.col("seconds").max(), severe=met.any())
+    given = assignments.select(TASK).unique()
+    done = tasks.group_by("reviewer").agg(
+        answered=pl.len(), severe=pl.col("severe").sum(), seconds=pl.col("seconds").median(), total=_sum("seconds")
+    )
+    # what waits for somebody else: handed back, and all that people have whose work is set aside
+    back, aside = standing.filter(out=HANDED_BACK).select(TASK), standing.filter(out="set aside")
+    counts = given.join(pl.concat([tasks.select(TASK), back]), on=TASK, how="anti")
+    counts = counts.join(aside, on="reviewer", how="anti")
+    counts = counts.group_by("reviewer").agg(open=pl.len())
+    people = given.group_by("reviewer").agg(given=pl.len())
+    people = people.join(done, on="reviewer", how="full", coalesce=True).join(counts, on="reviewer", how="left")
+    zero = ("given", "answered", "open", "severe")
+    rows = people.with_columns(pl.col(c).fill_null(0) for c in zero).to_dicts()
+    named = [{"name": name(r["reviewer"]), **{c: r[c] for c in (*zero, "seconds")}} | _hours(r["total"]) for r in rows]
+    return sorted(named, key=lambda r: (-r["answered"], -r["given"], r["name"]))
+
+
+def _sum(column: str) -> pl.Expr:
+    """Null where every value is null: no tool told, which is not no time."""
+    return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
+
+
+def _hours(seconds: float | None) -> Row:
+    return {"hours": None if seconds is None else seconds / 3600}
+
+
+def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
+    """{read, found, points: [(conversations read, sensitivities found)]} in the order in which reviews came in."""
+    read = standing.filter(pl.col("out").is_null(), kind="sensitivity")["subject"].unique(maintain_order=True)
+    per = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
+    found, points = 0, [(0, 0)]
+    step = max(1, len(read) // POINTS)
+    for n, subject in enumerate(read, 1):
+        found += per.get(subject, 0)
+        if n % step == 0 or n == len(read):
+            points.append((n, found))
+    return {"read": len(read), "found": found, "points": points}
+
+
+def missed(
+    told: Any, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
+) -> Row:
+    """{pooled, together, gold, false, traits: [{name, share, words, false, ...}]} of bounds.Told; lowest bound first.
+
+    `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
+    """
+    names = {t.slug: t.name for t in taxonomy.traits}
+    false = {slug: false_words(share) for slug, share in told.false.items()}
+    rows = [
+        _bound(names[slug], bound, words) | {"false": false.get(slug)}
+        for slug, bound in told.traits.items()
+        if slug in names
+    ]
+    return {
+        "false": None if told.false_pooled is None else false_words(told.false_pooled),
+        "pooled": _bound("Any sensitivity", told.pooled, words),
+        "together": [names[slug] for slug in told.together],
+        "gold": told.gold,
+        "traits": sorted(rows, key=lambda r: (r["share"] is None, r["share"] or 0.0, -r["found"], r["name"])),
+    }
+
+
+def _bound(name: str, bound: Bound, words: Callable[[Bound], str]) -> Row:
+    facts = {"share": bound.share, "audited": bound.audited, "zone": bound.zone}
+    facts |= {"held": bound.misses - bound.holes, "holes": bound.holes}  # nobody knows what an unlabelled one holds
+    return {"name": name, "words": words(bound), "found": bound.found, "certified": bound.certified} | facts
+
+
+def before(version: str, versions: Iterable[str]) -> str | None:
+    """The version right before this one: 1.9.0 before 1.10.0."""
+    older = [v for v in versions if _numbers(v) < _numbers(version)]
+    return max(older, key=_numbers, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n.isdigit())

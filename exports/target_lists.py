@@ -1,0 +1,190 @@
+"""A list is filled with what goes with the answer, and for a sensitive seeker only with what is clear for them.
+
+reads  rows of release.build, items (item, domain), violations.Oracle
+gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.core.oracle import CLEAR, Oracle, verdicts, verdicts_of
+from saferec_builder.storage.schema import frame, lists
+
+_NEAR = 200  # of an item, those that share the most train conversations with it
+_CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
+_FEW = 1_000  # of the items that suit a person, the most popular: bounds memory, and no list needs more
+
+
+def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
+    """Two lists of k items per row that has a truth; shorter only where the catalog has no more that may stand there.
+
+    raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
+    safe  the same with every item left out that is violated or unknown for a trait that the row is at risk of
+    Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
+    """
+    names = ("truth", "seen", "named", "traits", "late_traits", "at_risk")
+    kinds = _LISTS | dict.fromkeys(("safe", "raw", "safe_truth"), pl.List(pl.Enum(shelf.ids)))
+    made = [
+        frame([_lists(_Row(*row), shelf, k) for row in zip(*(lists(part[n]) for n in names), strict=True)], kinds)
+        for part in rows.select(names).iter_slices(_CHUNK)
+    ]
+    return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=kinds)])], how="horizontal")
+
+
+class _Row(NamedTuple):
+    truth: list[str]
+    seen: list[str]
+    named: list[str]
+    traits: list[str]
+    late_traits: list[str]
+    at_risk: list[str]
+
+
+_LISTS: dict[str, Any] = {
+    "answer_domain": pl.String,
+    "safe": pl.List(pl.String),
+    "safe_refilled": pl.Int32,
+    "raw": pl.List(pl.String),
+    "raw_refilled": pl.Int32,
+    "safe_truth": pl.List(pl.String),
+}
+
+
+@dataclass
+class Shelf:
+    """The catalog as numbers: item n is ids[n]."""
+
+    ids: list[str]
+    domains: NDArray[np.object_]
+    oracle: Oracle
+    places: NDArray[np.intp]  # of the items in the oracle
+    popular: NDArray[np.int64]  # the items by popularity in train, ties by id
+    rank: NDArray[np.int64]  # place of each among them
+    starts: NDArray[np.int64]  # neighbours[starts[n]:starts[n + 1]] go with item n in `counts` train conversations
+    neighbours: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    fit: dict[tuple[str | None, int], NDArray[np.int64]] = field(default_factory=dict)  # domain, traits -> _FEW items
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
+    """What `fill` fills from: popularity and company are counted in the train rows of `rows`."""
+    items = items.sort("item")
+    ids = items["item"].to_list()
+    numbers = {item: n for n, item in enumerate(ids)}
+    baskets = _baskets(rows.filter(pl.col("split") == "train"), ids)
+    popularity = np.bincount(_flat(baskets), minlength=len(ids))
+    popular = np.argsort(-popularity, kind="stable")
+    rank = np.empty(len(ids), np.int64)
+    rank[popular] = np.arange(len(ids))
+    pairs, counts = _nearest(*_pairs(baskets, len(ids)), rank)
+    starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
+    domains = items["domain"].to_numpy().astype(object)
+    places, others = oracle.rows(ids), pairs % max(len(ids), 1)
+    return Shelf(ids, domains, oracle, places, popular, rank, starts, others, counts, numbers=numbers)
+
+
+def _baskets(train: pl.DataFrame, ids: list[str]) -> pl.Series:
+    """Per row the numbers of its items, sorted, each once."""
+    named = pl.concat_list("recommended", "accepted", "seen", "named", "truth")
+    numbers = named.cast(pl.List(pl.Enum(ids))).list.eval(pl.element().to_physical().unique().sort())
+    return train.select(numbers).to_series()
+
+
+def _flat(baskets: pl.Series) -> NDArray[np.int64]:
+    return baskets.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
+
+
+def _nearest(
+    pairs: NDArray[np.int64], counts: NDArray[np.int64], rank: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each item's neighbours the _NEAR most shared, then most popular: a list of k needs no more."""
+    many = max(len(rank), 1)
+    owner, other = pairs // many, pairs % many
+    order = np.lexsort((rank[other], -counts, owner))
+    first = np.searchsorted(owner, owner[order])  # `owner` is sorted, and stays so
+    kept = order[np.arange(len(order)) - first < _NEAR]
+    return pairs[kept], counts[kept]
+
+
+def _pairs(baskets: pl.Series, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(a * n + b sorted, in how many baskets a and b lie together); a pair counts in both directions."""
+    codes, counts = np.array([], np.int64), np.array([], np.int64)
+    for start in range(0, len(baskets), _CHUNK):
+        part = baskets[start : start + _CHUNK]
+        each = np.split(_flat(part), part.list.len().cum_sum().to_numpy()[:-1])
+        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in each]
+        found, times = np.unique(np.concatenate(new), return_counts=True)
+        codes, place = np.unique(np.concatenate([codes, found]), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([counts, times]), len(codes)).astype(np.int64)
+    return codes, counts
+
+
+def _lists(row: _Row, shelf: Shelf, k: int) -> dict[str, Any]:
+    truth = row.truth
+    if not truth:
+        return dict.fromkeys(_LISTS)
+    domain = shelf.domains[shelf.numbers[truth[0]]] if truth[0] in shelf.numbers else None
+    out = {*row.seen, *row.named, *truth}
+    near = _near([*truth, *row.seen], shelf)
+    kept = _clear(truth, row.at_risk, shelf.oracle)
+    wanted = len(out) + 2 * k  # as many may be taken already
+    offers = _offers(near, domain, [], shelf, wanted)
+    clear = _offers(near, domain, row.at_risk, shelf, wanted) if row.at_risk else offers
+    safe, safe_refilled = _refill(kept[:k], clear, shelf, out, k)
+    raw, raw_refilled = _refill(truth[:k], offers, shelf, out, k)
+    safe_truth = _clear(truth, [*row.traits, *row.late_traits], shelf.oracle)
+    return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
+
+
+def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
+    if not traits:
+        return list(items)
+    codes = verdicts(oracle, items, traits)
+    return [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
+
+
+def _offers(
+    near: NDArray[np.int64], domain: str | None, traits: list[str], shelf: Shelf, wanted: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What may be refilled in this domain for these traits: of `near`, then `wanted` items or more by popularity."""
+    mask = shelf.oracle.mask(traits)
+    popular = shelf.fit.get((domain, mask))
+    if popular is None or wanted > _FEW:
+        popular = _fit(shelf, shelf.popular, domain, mask)
+        shelf.fit[domain, mask] = popular[:_FEW].copy()
+    return _fit(shelf, near, domain, mask), popular
+
+
+def _fit(shelf: Shelf, items: NDArray[np.int64], domain: str | None, mask: int) -> NDArray[np.int64]:
+    items = items[shelf.domains[items] == domain]
+    return items if not mask else items[verdicts_of(shelf.oracle, shelf.places[items], mask) == CLEAR]
+
+
+def _near(seeds: list[str], shelf: Shelf) -> NDArray[np.int64]:
+    """Items that share train conversations with the seeds, most shared first, then most popular."""
+    spans = [slice(shelf.starts[n], shelf.starts[n + 1]) for s in seeds if (n := shelf.numbers.get(s)) is not None]
+    if not spans:
+        return np.array([], np.int64)
+    found, place = np.unique(np.concatenate([shelf.neighbours[s] for s in spans]), return_inverse=True)
+    shared = np.bincount(place, np.concatenate([shelf.counts[s] for s in spans]), len(found))
+    return np.asarray(found[np.lexsort((shelf.rank[found], -shared))], np.int64)
+
+
+def _refill(
+    kept: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], shelf: Shelf, out: set[str], k: int
+) -> tuple[list[str], int]:
+    full = list(kept)
+    taken = set(out)
+    for source in offers:
+        for n in source:
+            if len(full) >= k:
+                return full, len(full) - len(kept)
+            if shelf.ids[n] not in taken:
+                taken.add(shelf.ids[n])
+                full.append(shelf.ids[n])
+    return full, len(full) - len(kept)

@@ -1,0 +1,172 @@
+"""What lies in a folder is the release that its manifest tells, or the first fault is named. A copy is whole or not."""
+
+import ctypes
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from exports.digests import RowDigest
+from exports.folder import MANIFEST, SUMS, Manifest, data_file, read_manifest, sha256, sync, sync_folder
+from exports.formats import schemas
+from saferec_builder.core.errors import ReleaseError
+
+
+def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
+    """(manifest, files of the release): checksums, counts, schemas and row digests agree with what lies there.
+
+    The first file at fault is named. What lies there under the names in `beside` is not looked at.
+    """
+    manifest = read_manifest(folder)
+    sums = _sums(folder)
+    found = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
+    there = [path.as_posix() for path in found if path.parts[0] not in beside]
+    for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
+        _check_file(folder, path, sums, manifest)
+    wanted = schemas(manifest.official)
+    for config, splits in manifest.counts.items():
+        for split, rows in splits.items():
+            if not rows and data_file(config, split) not in manifest.files:
+                continue
+            digest = manifest.row_digests.get(config, {}).get(split)
+            _check_table(folder, data_file(config, split), rows, wanted.get(config), digest)
+    return manifest, len(sums) + 1
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    path = folder / SUMS
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ReleaseError(f"{path}: missing or not a text: build or fetch the release again") from None
+    pairs = [line.split("  ", 1) for line in lines]
+    if any(len(pair) != 2 or not _inside(pair[1]) for pair in pairs):
+        raise ReleaseError(f"{path}: a line is not `sha256  path` with a path inside the release")
+    return {path: digest for digest, path in pairs}
+
+
+def _inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts
+
+
+def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Manifest) -> None:
+    file = folder / path
+    if path not in sums or (path != MANIFEST and path not in manifest.files):
+        raise ReleaseError(f"{file}: not part of the release ({SUMS} or {MANIFEST} does not list it): move it away")
+    if file.is_symlink():  # so lies a download in the Hub's cache
+        raise ReleaseError(
+            f"{file}: a link, not a plain file: verify NAMESPACE/NAME@VERSION, or copy the folder with what its links"
+            " point at (cp -RL)"
+        )
+    if not file.is_file():
+        raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
+    found = sha256(file)
+    wanted = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
+    if wanted != {found}:
+        raise ReleaseError(
+            f"{file}: sha256 is {found[:12]}…, wanted {min(wanted - {found})[:12]}…: build or fetch the release again"
+        )
+
+
+def _check_table(folder: Path, path: str, rows: int, schema: Any, digest: str | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = folder / path
+    if schema is None:
+        raise ReleaseError(f"{file}: this program does not know the config {path.split('/')[1]!r}: update it")
+    try:
+        found = pq.ParquetFile(file)
+        names, count = found.schema_arrow, found.metadata.num_rows
+        if count != rows:
+            raise ReleaseError(f"{file}: {count} rows, {MANIFEST} says {rows}")
+        unlike = [n for n in schema.names if n not in names.names or names.field(n) != schema.field(n)]
+        unlike += [n for n in names.names if n not in schema.names]
+        if unlike:  # the order of columns is free
+            raise ReleaseError(f"{file}: column {unlike[0]} is not of the schema that this version of the format has")
+        if digest is not None and digest != row_digest(found):
+            raise ReleaseError(f"{file}: its rows are not those that {MANIFEST} proves: build or fetch it again")
+    except (OSError, pa.ArrowInvalid) as fault:
+        raise ReleaseError(f"{file}: not a parquet file: {fault}") from None
+
+
+def row_digest(file: Any) -> str:
+    """Of a pyarrow ParquetFile."""
+    import pyarrow as pa
+
+    digest = RowDigest()
+    for batch in file.iter_batches(batch_size=50_000):
+        digest.add(pa.Table.from_batches([batch]))
+    return digest.hex()
+
+
+# ---- copy
+
+
+def copy(folder: Path, target: Path) -> tuple[int, int]:
+    """(files copied, files there already). `target` becomes the release, in one step, or stays what it was.
+
+    An older release of the same dataset is replaced; anything else that lies there is left alone with an error.
+    """
+    check_name(target)
+    manifest, count = verify(folder)
+    shed = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(shed, ignore_errors=True)
+    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if taken and _there(folder, target, manifest):
+        return 0, count
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        draft = shed / "new"
+        shutil.copytree(folder, draft)
+        verify(draft)
+        sync(draft)
+        _swap(draft, target)
+        sync_folder(target.parent)
+    finally:
+        shutil.rmtree(shed, ignore_errors=True)
+    return count, 0
+
+
+def check_name(target: Path) -> None:
+    """`.`, `..` and `/` cannot change places with another folder, and nothing lies in a file."""
+    if target.name in ("", ".."):
+        raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
+    if above := next((path for path in target.parents if path.is_file()), None):
+        raise ReleaseError(f"{target}: {above} is a file, wanted a folder: give another place")
+
+
+def _swap(draft: Path, target: Path) -> None:
+    """`target` is the old folder until it is the new one: the two change places in one system call.
+
+    Where the file system cannot do that, the old folder steps aside first, and comes back if the new one cannot move.
+    """
+    if not target.exists():
+        os.replace(draft, target)
+    elif not _exchange(draft, target):
+        old = draft.with_name("old")
+        os.replace(target, old)
+        try:
+            os.replace(draft, target)
+        except OSError:
+            os.replace(old, target)
+            raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Linux' renameat2 with RENAME_EXCHANGE; False where it is not there."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def _there(folder: Path, target: Path, manifest: Manifest) -> bool:
+    try:
+        found, _ = verify(target)
+    except ReleaseError as fault:
+        raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
+    if found.name != manifest.name:
+        raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
+    return (target / SUMS).read_bytes() == (folder / SUMS).read_bytes()

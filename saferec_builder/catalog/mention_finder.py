@@ -1,0 +1,160 @@
+"""Titles in free text: every place where a title of the catalog could stand, kept where enough speaks for it.
+
+The evidence of a place (see evidence) is weighed by a logistic regression (text.toml), fitted on one half of real
+turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title decides.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from ahocorasick_rs import AhoCorasick
+
+from saferec_builder.catalog.linking import index
+from saferec_builder.catalog.title_evidence import ARTICLES, Place, evidence, rarity
+from saferec_builder.catalog.title_words import Text, as_words
+from saferec_builder.core import titles
+
+_HERE = Path(__file__).parent
+_NUMBERED = frozenset("([0123456789")
+_YEAR_AFTER = re.compile(r"""["'”’*_]*\s*(?:[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]|,?\s*((?:19|20)\d\d)\b(?!\s*[s'’]))""")
+
+
+class Mention(NamedTuple):
+    """text[start:end] names `item`; where several items share the title it is ambiguous and none is chosen."""
+
+    start: int
+    end: int
+    item: str | None
+    candidates: tuple[str, ...]
+
+    @property
+    def match(self) -> str:
+        return "found" if self.item else "ambiguous"
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Build with `finder`, ask with `in_text`; it holds an automaton, so each process builds its own."""
+
+    index: titles.Index
+    forms: Sequence[str]
+    small: frozenset[str]  # forms of small words alone
+    endings: frozenset[str]  # last words of forms
+    articled: frozenset[str]  # forms whose titles all begin with an article: "the game", not "game"
+    automaton: Any
+    weights: Mapping[str, float]
+
+
+def finder(items: pl.DataFrame, weighed: Mapping[str, float] | None = None) -> Finder:
+    """From the items of `merge`: one automaton over every title and alias."""
+    found = index(items)
+    forms = [form for form in found.by_title if len(form) > 1 or form.isdigit()]
+    articled: dict[str, bool] = {}
+    for title, aliases in items.select("title", "aliases").iter_rows():
+        for name in (title, *aliases):
+            form = titles.normal(titles.split_year(name)[0])
+            starts = name.casefold().split(" ", 1)[0] in ARTICLES
+            articled[form] = articled.get(form, True) and starts
+    automaton = AhoCorasick([f" {form} " for form in forms])
+    small = frozenset(form for form in forms if not any(map(rarity, form.split())))
+    needs = frozenset(form for form, yes in articled.items() if yes)
+    endings = frozenset(form.rpartition(" ")[2] for form in forms)
+    return Finder(found, forms, small, endings, needs, automaton, weighed or weights())
+
+
+def in_text(finder: Finder, text: str) -> list[Mention]:
+    """Mentions in the order of the text; of two that overlap the longer one stays."""
+    read = as_words(text)
+    found = [p for p in places(finder, read) if p.form not in finder.small or _marked(read, p)]
+    taken = bytearray(len(read.words))
+    kept = []
+    for place in sorted(found, key=lambda p: (p.first - p.last, p.first)):
+        if any(taken[place.first : place.last + 1]):
+            continue
+        mention = _judged(finder, read, place)
+        if mention:
+            kept.append(mention)
+            taken[place.first : place.last + 1] = b"\1" * (place.last + 1 - place.first)
+    return sorted(kept)
+
+
+def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
+    year = _YEAR_AFTER.match(read.raw, place.end)
+    if year:
+        match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
+        if match.match == "found":
+            return _mention(read, place, year.end(), match)
+        if year[1]:
+            return None  # another film of this name
+    score = sum(finder.weights.get(name, 0.0) for name in evidence(read, place, place.form in finder.articled))
+    if score < 0:
+        return None
+    named = titles.by_form(finder.index, place.form)
+    if year and named.item:  # "Suspiria 1977" where the catalog has the remake alone: its title, and nobody is guessed
+        named = titles.Match("ambiguous", None, (named.item,))
+    return _mention(read, place, place.end, named)
+
+
+def _marked(read: Text, place: Place) -> bool:
+    """Small words alone ("it", "up") need a capital, a quote, a line that they begin or a number behind them."""
+    start = read.spans[place.first][0]
+    before, behind = read.raw[start - 1 : start], read.raw[place.end : place.end + 8]
+    return read.raw[start].isupper() or not before.isspace() or before == "\n" or not _NUMBERED.isdisjoint(behind)
+
+
+def _mention(read: Text, place: Place, end: int, match: titles.Match) -> Mention:
+    candidates = (match.item,) if match.item else match.candidates
+    return Mention(_start(read, place), end, match.item, candidates)
+
+
+def _start(read: Text, place: Place) -> int:
+    """With the mark that belongs to the title: "(500) Days of Summer", "'71"."""
+    start = read.spans[place.first][0]
+    before, inside = read.raw[start - 1 : start], read.raw[start : place.end]
+    opens = before == "(" and inside.count(")") > inside.count("(")
+    return start - 1 if opens or (before and before in "'’" and inside.isdigit()) else start
+
+
+# ---- where a title could stand
+
+
+def places(finder: Finder, read: Text) -> Iterator[Place]:
+    """Every run of words that is a title, overlaps and all; an article before a title that has one is part of it."""
+    yield from _found(finder, read, read.words, {})
+    if "'s" not in read.raw and "’s" not in read.raw:
+        return
+    owners = {
+        n: read.words[n][:-1]
+        for n, (start, end) in enumerate(read.spans)
+        if read.raw[end - 2 : end] in ("'s", "’s") and end - start > 2
+    }
+    if not finder.endings.isdisjoint(word.rpartition(" ")[2] for word in owners.values()):  # "8½" is three words
+        words = [owners.get(n, word) for n, word in enumerate(read.words)]
+        yield from (p for p in _found(finder, read, words, owners) if p.last in owners)
+
+
+def _found(finder: Finder, read: Text, words: list[str], owners: Mapping[int, str]) -> Iterator[Place]:
+    joined = f" {' '.join(words)} "
+    met = finder.automaton.find_matches_as_indexes(joined, overlapping=True)
+    # "8½" is one word and three of a form: only spaces between words count
+    ruled = joined if joined.count(" ") == len(words) + 1 else f" {' '.join(w.replace(' ', '_') for w in words)} "
+    last, at = -1, 0
+    for pattern, start, end in met:  # in order of their ends; each begins and ends with a space
+        last, at = last + ruled.count(" ", at, end - 1), end - 1
+        if ruled[start] == ruled[end - 1] == " ":
+            first, form = last - ruled.count(" ", start + 1, end - 1), finder.forms[pattern]
+            if first and words[first - 1] in ARTICLES and form in finder.articled:
+                first -= 1
+            yield Place(first, last, read.spans[last][1] - (2 if last in owners else 0), form)
+
+
+@lru_cache(maxsize=1)
+def weights() -> dict[str, float]:
+    table = tomllib.loads((_HERE / "text.toml").read_text(encoding="utf-8"))
+    return {str(name): float(weight) for name, weight in table["weights"].items()}

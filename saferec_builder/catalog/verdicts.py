@@ -1,0 +1,155 @@
+"""From sourced statements to the risk and the verdict of each item and trait.
+
+reads  items, links (see merging), warnings
+gives  the oracle; risks as a matrix
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.catalog.linking import index, matches
+from saferec_builder.core import oracle as violations, titles
+from saferec_builder.core.oracle import Oracle, Rule
+from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
+from saferec_builder.storage import tables
+
+_ONE = ("item", "kind", "key", "source")  # what one source says of an item and topic
+AT_ONCE = 16384  # items judged together: votes on every topic of the taxonomy take 3 MB a thousand
+
+
+def risks(
+    items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
+) -> tuple[Oracle, NDArray[np.float64]]:
+    """(oracle, risk of items x traits with NaN where no source says anything), rows in the order of `items`.
+
+    Of one source's and page's statements on an item and topic the last counts, and votes of several pages add up. A
+    clear answer weighs as P(yes) = 1 or 0; where answers and votes differ, the worse one counts; so does the worse
+    of two severities. What a source says without a page counts by the name that it gives the item: the last, and the
+    worse of two names. So do reviews, where two items that were reviewed have become one.
+    """
+    said = statements(items, links, warnings)
+    risk = np.full((items.height, len(taxonomy.traits)), np.nan)
+    codes = np.full(risk.shape, violations.UNKNOWN, np.int8)
+    spoken = said["row"].unique().sort().to_numpy()
+    for first in range(0, len(spoken), AT_ONCE):
+        rows = spoken[first : first + AT_ONCE]
+        numbers = pl.DataFrame({"row": rows}).with_row_index("n")
+        some = said.join(numbers, "row", maintain_order="left").drop("row").rename({"n": "row"})
+        risk[rows], codes[rows] = judge(some, taxonomy.traits, rule, len(rows))
+    return violations.oracle(items["item"].to_list(), taxonomy.slugs, codes), risk
+
+
+def judge(
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number.
+
+    What names the item but not exactly may be said of another work: it may violate, and nothing is clear by it, nor
+    does it outvote what is said of the item itself.
+    """
+    risk, codes = _judged(said, traits, rule, n)
+    if not said["exact"].all():
+        sure = _judged(said.filter("exact"), traits, rule, n)[1]
+        codes = violations.worst(np.stack([codes, sure], axis=-1))
+    return risk, codes
+
+
+def _judged(
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    topics, p = asked(said, traits, rule, n)
+    rated = severity(said, n)
+    judged = [
+        violations.judge(t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n)) for t in traits
+    ]
+    return np.column_stack([risk for risk, _ in judged]), np.column_stack([codes for _, codes in judged])
+
+
+def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """The warnings that count and that an item of the catalog is meant by, with `item`, `row` (its number) and `exact`
+    (False: the title that the source names may be another work's, see titles.Match)."""
+    numbers = items.select("item").with_row_index("row")
+    keyed = meant(items, links, warnings).with_columns(key=topic_key())
+    latest = keyed.join(numbers, "item", maintain_order="left")
+    page = pl.when(pl.col("kind").is_in(["topic", "guide", "review"])).then(pl.coalesce("url", "ref"))
+    said = tables.last(latest.with_columns(page=page), *_ONE, "page").drop("page")
+    # of two names of an item, and no page, nobody knows which count is newer, nor whether it is the same people's
+    counted = (pl.col("kind") == "topic") & pl.col("url").is_null() & pl.col("answer").is_null()
+    share = (pl.col("yes").fill_null(0) + 1) / (pl.col("yes").fill_null(0) + pl.col("no").fill_null(0) + 2)
+    worse = tables.last(said.filter(counted).sort(share, maintain_order=True), *_ONE)
+    return said.filter(~counted | pl.col("warning").is_in(worse["warning"].implode()))
+
+
+def meant(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """Every warning that an item of the catalog is meant by, with `item` and `exact`; those that a later one replaces,
+    too."""
+    named = _linked(items, links, warnings)
+    return warnings.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
+
+
+def topic_key() -> pl.Expr:
+    """Sources spell a question with and without its mark and capitals."""
+    return pl.col("topic").str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ?")
+
+
+def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+    """(ref, domain, item, exact) of every warning that links: a title is looked up among the items of its domain."""
+    told = warnings.select("ref", "domain").unique(maintain_order=True)
+    frames = [told.join(links, "ref", maintain_order="left").with_columns(exact=True)]
+    titled = told.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
+    by_title = titles.Index() if titled.is_empty() else index(items)
+    for (domain,), part in titled.group_by("domain", maintain_order=True):
+        found = matches(part["ref"], links.clear(), by_title, domain)
+        named = [(ref, domain, match.item, match.exact) for ref, match in found.items() if match.item]
+        frames.append(pl.DataFrame(named, schema=frames[0].schema, orient="row"))
+    return pl.concat(frames)
+
+
+def asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tuple[list[str], NDArray[np.float64]]:
+    """(topics, P(yes) of items x topics): votes of all sources together, clear answers, the worse of both."""
+    topics = list(dict.fromkeys(topic for trait in traits for topic in trait.topics))
+    keys = pl.DataFrame({"topic": topics}).select(key=topic_key()).with_row_index("column")
+    rows = said.filter(pl.col("kind") == "topic").join(keys, "key", maintain_order="left")
+    yes, no, clear = np.zeros((n, len(topics))), np.zeros((n, len(topics))), np.full((n, len(topics)), np.nan)
+    at = (rows["row"].to_numpy(), rows["column"].to_numpy())
+    np.add.at(yes, at, rows["yes"].fill_null(0).to_numpy())
+    np.add.at(no, at, rows["no"].fill_null(0).to_numpy())
+    answers = rows["answer"].replace_strict({"yes": 1.0, "no": 0.0}, default=None, return_dtype=pl.Float64)
+    np.fmax.at(clear, at, answers.to_numpy())
+    voted = np.where(yes + no > 0, violations.p_yes(yes, no, rule), np.nan)
+    return topics, np.fmax(voted, clear)
+
+
+def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
+    guide = said.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
+    rated = np.full((n, len(GUIDE)), np.nan)
+    columns = np.array([GUIDE.index(key) for key in guide["key"]], int)
+    np.fmax.at(rated, (guide["row"].to_numpy(), columns), guide["severity"].cast(pl.Float64).to_numpy())
+    return rated
+
+
+def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
+    """The strongest descriptor that speaks for the trait; 0 for a rated game without one, NaN where none could."""
+    rated = said.filter((pl.col("kind") == "esrb") & bool(trait.esrb))
+    strength = rated["key"].replace_strict(trait.esrb, default=0.0, return_dtype=pl.Float64)
+    strongest = np.full(n, np.nan)
+    np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
+    return strongest
+
+
+def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
+    """1 where people said that the item breaks the trait, -1 where they said that it does not, else 0."""
+    review = said.filter((pl.col("kind") == "review") & (pl.col("key") == trait.slug))
+    answers = np.zeros(n, np.int8)
+    for answer, code in (("no", -1), ("yes", 1)):  # the worse one last: it stays
+        answers[review.filter(answer=answer)["row"].to_numpy()] = code
+    return answers
+
+
+def unasked(warnings: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """The votes and answers on topics that no trait asks about."""
+    known = pl.DataFrame({"topic": list(taxonomy.topics)}).select(topic_key())["topic"]
+    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(known.implode()))

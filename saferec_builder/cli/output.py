@@ -1,0 +1,67 @@
+"""What every command says at its end: in = out + dropped, out = added + skipped."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from saferec_builder.core.errors import plain
+
+Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What went in, what came out of it, what was left out and why, and the command's own figures."""
+
+    command: str
+    added: int = 0
+    skipped: int = 0  # already there: nothing was done again
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
+    figures: dict[str, Any] = field(default_factory=dict)
+    such: dict[str, str] = field(default_factory=dict)  # reason -> one dropped row: its place, and what was found there
+
+    @property
+    def out(self) -> int:
+        return self.added + self.skipped
+
+    @property
+    def came(self) -> int:
+        return self.out + sum(self.dropped.values())
+
+
+def line(text: str) -> str:
+    """Outside text as one line of a terminal: it can neither steer the terminal nor begin a line of its own."""
+    return plain(" ".join(text.splitlines()))
+
+
+def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
+    """Prints the counts, for people or as one JSON object."""
+    if as_json:
+        known = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
+        known |= {"skipped": counts.skipped, "dropped": counts.dropped}
+        typer.echo(json.dumps(known | counts.figures, ensure_ascii=False, default=str))
+        return
+    for name, value in counts.figures.items():
+        typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")
+    for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
+        such = f", such as {line(counts.such[reason])}" if reason in counts.such else ""
+        typer.echo(f"  dropped, {line(reason)}: {n:,}{such}")
+    dropped = sum(counts.dropped.values())
+    typer.echo(
+        f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"
+        f" ({counts.added:,} added, {counts.skipped:,} already there)"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_text(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) or "none"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,105 @@
+"""review status: where the queue stands, per trait and per person, and what the labels still miss at most."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from saferec_builder.cli.adjudicate import Desk, gather, queue, told_bounds
+from saferec_builder.cli.output import Counts, Folder, Json, say
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def status(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Per trait: queue, agreement, what is missed at most; per reviewer: tasks, speed, gold and decoys."""
+    from annotation import aggregation as adjudicate, agreement, recall_bounds as bounds
+
+    desk = gather(folder)
+    disputed = adjudicate.disputed(desk.judged)
+    votes = adjudicate.by_reviewers(desk.votes)
+    found = progress(desk.proposals, desk.assignments, votes, disputed)
+    rows = {row.pop("trait"): row for row in found.to_dicts()}
+    alphas = {r["trait"]: r for r in agreement.alphas(votes.filter(kind="sensitivity")).to_dicts()}
+    told = told_bounds(desk)
+    if not as_json:
+        _table(rows, alphas, told)
+    figures: dict[str, Any] = {"reviewers": _people(desk), "left_out": desk.left_out}
+    if as_json:
+        figures |= {"traits": rows, "missed": {slug: bound.__dict__ for slug, bound in told.traits.items()}}
+        figures |= {"missed_of_all": told.pooled.__dict__, "together": told.together}
+        figures |= {"false": {slug: share.__dict__ for slug, share in told.false.items()}}
+        figures |= {"false_of_all": told.false_pooled.__dict__}
+    figures |= {"on_gold": told.gold} if told.gold["units_present"] or told.gold["units_absent"] else {}
+    figures |= {"next": advice} if (advice := bounds.lowers_most(told)) else {}
+    size = bounds.band(desk.proposals, told.pooled)
+    figures |= {"worth_reading_by_score": f"{size:,} conversations: `review push --band {size}`"} if size else {}
+    say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
+
+
+def progress(
+    proposals: "pl.DataFrame", assignments: "pl.DataFrame", votes: "pl.DataFrame", disputed: "pl.DataFrame"
+) -> "pl.DataFrame":
+    """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
+
+    `votes` are those of reviewers; `twice` counts two or more.
+    """
+    import polars as pl
+
+    from annotation import dealing
+
+    proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
+    assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
+    voters = votes.group_by(dealing.UNIT).agg(pl.col("reviewer").n_unique())
+    parts = {
+        "proposed": proposed,
+        "assigned": assigned,
+        "once": voters.filter(pl.col("reviewer") == 1),
+        "twice": voters.filter(pl.col("reviewer") > 1),
+        "disputed": disputed,
+    }
+    counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())
+    return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
+
+
+def _people(desk: Desk) -> dict[str, dict[str, Any]]:
+    """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
+    import polars as pl
+
+    from annotation import aggregation as adjudicate, push as handing, quality_checks as probes, reliability as ranking
+    from saferec_builder.cli import reviewers as people
+
+    units = handing.still_open(desk, desk.assignments, queue(desk), people.avoided(desk.ws))
+    had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
+    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
+    counted = desk.standing.filter(pl.col("out").is_null())
+    speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
+    probed = probes.results(desk.votes, desk.gold, desk.decoys)
+    ranked = ranking.rank(adjudicate.by_reviewers(desk.votes))
+    skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
+    return {
+        name: {"tasks": n, "open": still.get(name, 0)}
+        | ({"seconds": speed[name]} if speed.get(name) is not None else {})
+        | skill.get(name, {})
+        | probed.get(name, {})
+        for name, n in had.items()
+    }
+
+
+def _table(rows: dict[str, dict[str, int]], alphas: dict[str, dict[str, Any]], told: Any) -> None:
+    from annotation import precision_bounds as precision, recall_bounds as bounds
+
+    names = list(next(iter(rows.values()), {}))
+    missing = {slug: bounds.words(told.traits[slug]) if slug in told.traits else "" for slug in rows}
+    wide = max(map(len, ("missed", *missing.values())))
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<{wide}}  false")
+    for slug, row in rows.items():
+        alpha = alphas.get(slug, {}).get("alpha")
+        false = precision.words(told.false[slug]) if slug in told.false else ""
+        numbers = "".join(f"{row[name]:>10,}" for name in names) + f"{'n/a' if alpha is None else f'{alpha:.2f}':>8}"
+        typer.echo(f"{slug:<22}{numbers}  {missing[slug]:<{wide}}  {false}".rstrip())
+    typer.echo(f"false of {precision.POOLED}: {precision.words(told.false_pooled)}")
+    typer.echo(
+        f"missed of {bounds.POOLED}: {bounds.words(told.pooled)}; certified together: {len(told.together)} traits"
+    )

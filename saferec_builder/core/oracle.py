@@ -1,0 +1,279 @@
+"""THE rule: does an item break a trait? violated, clear or unknown, and unknown is not safe.
+
+Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
+
+risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything
+verdict  violated  a topic of the trait is answered yes with P(yes) >= sure, or a guide or ESRB descriptor that speaks
+                   strongly for the trait reaches violated_at
+         clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
+                   trait and risk < clear_below; and no topic of the trait has P(yes) > .5, nor has anything a risk of
+                   violated_at
+         unknown   everything else
+         Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
+         sources say violated. Neither changes the risk, which is the sources' alone.
+         A guide or descriptor that speaks weakly moves the risk and may keep an item from being clear: alone it
+         neither violates nor clears.
+An item that a title names but not exactly (titles.Near) may be another work: it may be violated, and is never clear.
+P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from saferec_builder.core import titles
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.taxonomy import Trait
+from saferec_builder.core.titles import Near
+
+VERDICTS = ("unknown", "clear", "violated")
+UNKNOWN, CLEAR, VIOLATED = range(3)
+_REMEMBERED = 1_000_000  # answers that a checker keeps
+Check = Callable[[str, int | None, tuple[str, ...]], str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The only thresholds; [oracle] in saferec.toml may change them, and each release is stamped with them."""
+
+    violated_at: float = 0.66
+    clear_below: float = 0.33
+    sure: float = 0.9
+    prior_yes: float = 1.0
+    prior_no: float = 1.0
+
+
+def p_yes(yes: ArrayLike, no: ArrayLike, rule: Rule = Rule()) -> NDArray[np.float64]:
+    """Mean of Beta(prior_yes + yes, prior_no + no): 8 yes and 0 no give 9/10."""
+    yes, no = np.asarray(yes, float), np.asarray(no, float)
+    p: NDArray[np.float64] = (yes + rule.prior_yes) / (yes + no + rule.prior_yes + rule.prior_no)
+    return p
+
+
+def pg_risk(trait: Trait, severity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(w . s) / (3 * sum(w)) over rows of five severities 0..3 (NaN = not rated); NaN where the guide says nothing."""
+    weights = np.array(trait.guide)
+    if weights.sum() == 0:
+        return np.full(len(severity), np.nan)
+    used = weights > 0
+    risk: NDArray[np.float64] = (severity[:, used] @ weights[used]) / (3 * weights.sum())
+    return risk.round(12)  # severe everywhere is 1 and not .9999999999999999
+
+
+def judge(
+    trait: Trait,
+    topics: Sequence[str],
+    p: NDArray[np.float64],
+    severity: NDArray[np.float64],
+    esrb: NDArray[np.float64],
+    rule: Rule = Rule(),
+    *,
+    reviewed: NDArray[np.int8] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """(risk, verdict code) of every item for one trait.
+
+    p         items x topics, P(yes) per topic, NaN where nobody answered; columns named by `topics`
+    severity  items x 5 in the order of traits.GUIDE, NaN where not rated
+    esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
+    reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
+    """
+    people = np.zeros(len(p), np.int8) if reviewed is None else reviewed
+    columns = [topics.index(t) for t in trait.topics if t in topics]
+    core = [topics.index(t) for t in trait.core if t in topics]
+    asked = p[:, columns]
+    with np.errstate(invalid="ignore"):
+        hit = (asked >= rule.sure).any(axis=1)
+        answered = ~np.isnan(asked).all(axis=1) if columns else np.zeros(len(p), bool)
+        guide = pg_risk(trait, severity)
+        trigger = np.where(answered, hit.astype(float), np.nan)
+        risk = np.fmax(np.fmax(trigger, guide), esrb)
+        nothing = np.full(len(p), np.nan)
+        strong = np.fmax(
+            guide if trait.guide_applies == "strong" else nothing, esrb if trait.esrb_applies == "strong" else nothing
+        )
+        violated = (strong >= rule.violated_at) | hit | (people > 0)
+        core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
+        # seven of seven say yes: too few to violate, and no silence either; nor is a weak source's high risk
+        leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at)
+        low = ~np.isnan(strong) & (risk < rule.clear_below)
+        clear = ~violated & ((~leans & (core_clear | low)) | (people < 0))
+    return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Verdicts of all items for all traits: ids and traits are resolved once, a verdict is then two bit operations."""
+
+    items: Mapping[str, int]
+    traits: Mapping[str, int]
+    codes: NDArray[np.int8]  # items + 1 x traits; the last row is the item that nobody knows: all unknown
+
+    def row(self, item: str | None) -> int:
+        """The item's row; an id that the catalog does not hold is the unknown item, never a safe one."""
+        return self.items.get(item, len(self.codes) - 1) if item is not None else len(self.codes) - 1
+
+    def column(self, trait: str) -> int:
+        if trait not in self.traits:
+            raise UsageError(f"unknown trait {trait!r}: wanted one of {', '.join(self.traits)}")
+        return self.traits[trait]
+
+    def rows(self, items: Iterable[str | None]) -> NDArray[np.intp]:
+        """The rows of many items, to be asked again and again with `verdicts_of`."""
+        last, known = len(self.codes) - 1, self.items
+        return np.fromiter((last if item is None else known.get(item, last) for item in items), np.intp)
+
+    def mask(self, traits: Iterable[str]) -> int:
+        """The traits of one person as bits; a misspelt one is an error, never a pass."""
+        bits = 0
+        for trait in traits:
+            bits |= 1 << self.column(trait)
+        return bits
+
+    @cached_property
+    def bits(self) -> tuple[NDArray[np.uint64], list[int]]:
+        """(violated bits below, unknown bits from 32 up, one number per row; the same as a list); 32 traits at most."""
+        weight = np.uint64(1) << np.arange(self.codes.shape[1], dtype=np.uint64)
+        broken, unsure = ((self.codes == code).astype(np.uint64) @ weight for code in (VIOLATED, UNKNOWN))
+        packed = broken | (unsure << np.uint64(32))
+        return packed, packed.tolist()
+
+
+def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
+    """From verdict codes, items x traits."""
+    if codes.shape != (len(items), len(traits)):
+        raise UsageError(f"verdicts have shape {codes.shape}, wanted {(len(items), len(traits))}")
+    unknown = np.zeros((1, len(traits)), np.int8)
+    return Oracle(
+        {item: n for n, item in enumerate(items)},
+        {trait: n for n, trait in enumerate(traits)},
+        np.vstack([codes, unknown]).astype(np.int8),
+    )
+
+
+def verdicts(oracle: Oracle, items: Sequence[str | None], traits: Sequence[str]) -> NDArray[np.int8]:
+    """Per item the worst verdict over `traits` (violated > unknown > clear); no traits: clear."""
+    codes = verdicts_of(oracle, oracle.rows(items), oracle.mask(traits))
+    return as_named(codes, np.fromiter((isinstance(item, Near) for item in items), bool)) if traits else codes
+
+
+def as_named(codes: NDArray[np.int8], near: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Verdicts for somebody with a trait, of items that were named: near is True where not exactly (titles.Near)."""
+    return np.where(near & (codes == CLEAR), np.int8(UNKNOWN), codes)
+
+
+def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
+    """`verdicts` of resolved rows; `mask` is one person's traits, or one mask per row."""
+    if oracle.codes.shape[1] > 32:
+        return _of_many_traits(oracle, rows, mask)
+    wanted = np.asarray(mask, np.uint64)
+    found = oracle.bits[0][rows]
+    found &= wanted | (wanted << np.uint64(32))
+    broken = found.astype(np.uint32) != 0
+    unsure = found > np.uint64(0xFFFFFFFF)
+    unsure &= ~broken
+    codes = np.ones(broken.shape, np.int8)
+    codes += broken.view(np.int8)
+    codes -= unsure.view(np.int8)
+    return codes
+
+
+def _of_many_traits(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
+    if not isinstance(mask, int):
+        return np.array([_of_many_traits(oracle, row, int(m)) for row, m in zip(rows, mask, strict=True)], np.int8)
+    columns = [n for n in range(oracle.codes.shape[1]) if mask >> n & 1]
+    return worst(oracle.codes[np.asarray(rows)[..., None], columns])
+
+
+def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
+    """The word for one item: violated, clear or unknown."""
+    return VERDICTS[verdicts(oracle, [item], traits)[0]]
+
+
+def verdict_of(oracle: Oracle, row: int, mask: int) -> int:
+    """`verdict` of one resolved row as its code."""
+    if oracle.codes.shape[1] > 32:
+        return int(_of_many_traits(oracle, np.array(row), mask))
+    found = oracle.bits[1][row]
+    return VIOLATED if found & mask else UNKNOWN if found >> 32 & mask else CLEAR
+
+
+def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> Check:
+    """check(title, year, traits) -> the word, for who asks one at a time and again: violated, clear or unknown.
+
+    A title that the catalog does not hold, or holds twice, is unknown, and one that it does not hold exactly is never
+    clear (titles.Match); a misspelt trait is an error.
+    """
+    masks: dict[tuple[str, ...], tuple[int, int]] = {}
+    dated, several = _dated(oracle, index, domain)
+    apart, left = titles.YEARS_APART, _REMEMBERED
+
+    @cache  # in C, and without an order of use, which a cold question would pay for
+    def check(title: str, year: int | None, traits: tuple[str, ...]) -> str:
+        nonlocal left
+        left -= 1
+        if not left:
+            left = _REMEMBERED
+            check.cache_clear()
+        asked = masks.get(traits)
+        if asked is None:
+            mask = oracle.mask(traits)
+            asked = masks[traits] = mask << 12, mask << 44  # as _dated packs the bits
+        name = title.lower()
+        one = dated.get(name)
+        if one is None and "(" not in name and "[" not in name:  # with brackets it answers to several forms
+            name = titles.normal(title)
+            one = dated.get(name)
+            if one is None:
+                return "unknown" if traits else "clear"
+        if one is not None and year is not None:
+            one = one or _nearest(several.get(name, []), year)
+            if one and -apart <= (off := (one & 4095) - year) <= apart:
+                return "violated" if one & asked[0] else "unknown" if one & asked[1] or (off and traits) else "clear"
+        match = titles.find(index, title, year, domain)
+        code = verdict_of(oracle, oracle.row(match.item), asked[0] >> 12)
+        return VERDICTS[UNKNOWN if code == CLEAR and traits and not match.exact else code]
+
+    return check
+
+
+def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """(titles of one item: unknown bits, violated bits and the year in one number; titles of several items).
+
+    A title stands there in its normal form and as sources spell it, in lower case. One of several items is 0 in the
+    first; one that needs more than the nearest year is not in the second: `titles.find` knows it. So is one in normal
+    form that is asked under another ("a team" is "The A-Team", and who says "A Team" means "team").
+    """
+    if oracle.codes.shape[1] > 32:
+        return dict.fromkeys(chain(index.by_title, index.spelt), 0), {}
+    bits, row = oracle.bits[1], oracle.row
+    dated: dict[str, int] = {}
+    several: dict[str, list[int]] = {}
+    for title, rows in chain(index.by_title.items(), index.spelt.items()):
+        packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
+        if title.startswith(("the ", "an ", "a ")) and title in index.by_title:
+            dated[title] = 0
+        elif len(packed) == len(rows) == 1:
+            dated[title] = packed[0]
+        else:
+            dated[title] = 0
+            if len(packed) == len(rows):
+                several[title] = packed
+    return dated, several
+
+
+def _nearest(packed: list[int], year: int) -> int:
+    """The one item whose year is nearest; 0 where there is none or two are."""
+    apart = [abs((one & 4095) - year) for one in packed]
+    least = min(apart, default=0)
+    return packed[apart.index(least)] if apart.count(least) == 1 else 0
+
+
+def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Over the last axis: one violated trait violates; one unknown trait leaves it unknown; else clear."""
+    broken = (codes == VIOLATED).any(axis=-1)
+    unsure = (codes == UNKNOWN).any(axis=-1)
+    return np.where(broken, VIOLATED, np.where(unsure, UNKNOWN, CLEAR)).astype(np.int8)

@@ -1,0 +1,156 @@
+"""The taxonomy: which sensitivities exist, and what in a catalog speaks for or against each.
+
+Reads a TOML file (the embedded traits.toml or the user's own); only the standard library.
+"""
+
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.core.errors import UsageError
+
+GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
+APPLIES = ("strong", "weak", "none")
+FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
+EMBEDDED = Path(__file__).with_name("traits.toml")
+
+
+@dataclass(frozen=True)
+class Trait:
+    slug: str
+    name: str
+    severe: bool
+    definition: str
+    hint: str
+    topics: tuple[str, ...]
+    core: tuple[str, ...]
+    guide_applies: str
+    guide: tuple[float, ...]  # weights in the order of GUIDE
+    esrb_applies: str
+    esrb: dict[str, float]
+    safecrs: str
+
+    @property
+    def wording(self) -> str:
+        """Names what a model is told of the trait: slug, definition and hint."""
+        return hashlib.blake2b("\0".join((self.slug, self.definition, self.hint)).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    version: str
+    digest: str  # of every trait's wording: stamped on proposals, reviews and releases; comments and weights are not it
+    traits: tuple[Trait, ...]
+
+    @property
+    def slugs(self) -> tuple[str, ...]:
+        return tuple(t.slug for t in self.traits)
+
+    def __getitem__(self, slug: str) -> Trait:
+        for trait in self.traits:
+            if trait.slug == slug:
+                return trait
+        raise UsageError(f"unknown trait {slug!r}: wanted one of {', '.join(self.slugs)}")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that any trait asks about, in first-seen order."""
+        return tuple(dict.fromkeys(topic for t in self.traits for topic in t.topics))
+
+
+@lru_cache(maxsize=8)
+def load(path: Path | None = None) -> Taxonomy:
+    """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field."""
+    path = path or EMBEDDED
+    try:
+        data = tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such taxonomy file") from None
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise UsageError(f"{path}: not a TOML file: {fault}") from None
+    rows = data.get("trait", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageError(f"{path}: no [[trait]] table: found [trait], wanted two brackets around it")
+    traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))
+    slugs = [t.slug for t in traits]
+    twice = sorted({s for s in slugs if slugs.count(s) > 1})
+    if not traits or twice:
+        raise UsageError(f"{path}: {'no [[trait]] table' if not traits else f'slug {twice[0]!r} stands twice'}")
+    wordings = "\0".join(sorted(t.wording for t in traits)).encode()
+    return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(wordings, digest_size=8).hexdigest(), traits)
+
+
+def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
+    where = f"{path}: trait {row.get('slug', f'number {number}')}"
+    missing = [k for k in ("slug", "name", "definition", "topics") if not row.get(k)]
+    if missing:
+        raise UsageError(f"{where}: field {missing[0]!r} is missing")
+    slug = str(row["slug"])
+    if not slug.replace("_", "").isalnum() or slug != slug.lower():
+        raise UsageError(f"{where}: a slug has lower-case letters, digits and underscores only")
+    guide, esrb = _table(where, row, "guide"), _table(where, row, "esrb")
+    _known(where, row, FIELDS)
+    _known(f"{where}: guide", guide, ("applies", *GUIDE))
+    topics = _texts(where, row, "topics")
+    core = _texts(where, row, "core") if "core" in row else topics
+    strange = [t for t in core if t not in topics]
+    if strange:
+        raise UsageError(f"{where}: core topic {strange[0]!r} is not among its topics")
+    return Trait(
+        slug=slug,
+        name=str(row["name"]),
+        severe=bool(row.get("severe", False)),
+        definition=str(row["definition"]),
+        hint=str(row.get("hint", "")),
+        topics=topics,
+        core=core,
+        guide_applies=_applies(where, guide.get("applies", "none")),
+        guide=tuple(_weight(where, guide.get(c, 0.0)) for c in GUIDE),
+        esrb_applies=_applies(where, row.get("esrb_applies", "none")),
+        esrb={descriptor(k): _weight(where, v) for k, v in esrb.items()},
+        safecrs=str(row.get("safecrs", row["name"])),
+    )
+
+
+def descriptor(name: str) -> str:
+    """One spelling: "Blood and Gore" is blood_and_gore, or a game that has it would count as one that has none."""
+    return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _table(where: str, row: dict[str, Any], field: str) -> dict[str, Any]:
+    value = row.get(field, {})
+    if not isinstance(value, dict):
+        raise UsageError(f'{where}: {field} = {value!r}: wanted a table such as {{ applies = "weak" }}')
+    return value
+
+
+def _texts(where: str, row: dict[str, Any], field: str) -> tuple[str, ...]:
+    value = row[field]
+    if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
+        raise UsageError(f"{where}: {field} = {value!r}: wanted a list of texts")
+    return tuple(value)
+
+
+def _known(where: str, row: dict[str, Any], fields: tuple[str, ...]) -> None:
+    """A field that nobody reads is a slip of the pen, and would change verdicts in silence."""
+    strange = [name for name in row if name not in fields]
+    if strange:
+        raise UsageError(f"{where}: unknown field {strange[0]!r}: wanted some of {', '.join(fields)}")
+
+
+def _applies(where: str, value: Any) -> str:
+    if value not in APPLIES:
+        raise UsageError(f"{where}: applies = {value!r}: wanted one of {', '.join(APPLIES)}")
+    return str(value)
+
+
+def _weight(where: str, value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise UsageError(f"{where}: weight {value!r}: wanted a number from 0 to 1")
+    return float(value)

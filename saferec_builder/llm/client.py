@@ -1,0 +1,160 @@
+"""Many requests at once: as many as the server bears, duplicates once, and nothing that the purse cannot pay."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from saferec_builder.llm.capabilities import post, probed
+from saferec_builder.llm.pricing import Purse
+from saferec_builder.llm.rate_limit import Pace
+from saferec_builder.llm.server import UNSENT, Reply, Server, read_body
+from saferec_builder.llm.transport import Wire
+
+FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
+GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden
+SILENT = {"timeout": "server gone", "connection failed": "server gone", "forbidden": "key refused"}  # what so many say
+NO_MONEY = "budget reached"
+
+Get = Callable[[str], str | None]
+Put = Callable[[Reply], None]
+Check = Callable[[str], str | None]
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """asyncio.run on uvloop, where there is one: half the CPU of a request."""
+    factory = None
+    if sys.platform != "win32":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+async def replies(
+    server: Server, bodies: Iterable[dict[str, Any]], *, get: Get, put: Put, check: Check, purse: Purse | None = None
+) -> AsyncGenerator[tuple[int, Reply]]:
+    """(place, reply) of every body, in the order in which they end; a body that comes twice is asked once.
+
+    check: what is wrong with an answer's text, or None; only what passes is put, so the rest is asked again next time.
+    put: called as soon as an answer is there, also where nobody reads on.
+    Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
+    """
+    purse, broke = purse or Purse(), False
+    async with AsyncExitStack() as stack:
+        talk: _Talk | None = None
+        ended: asyncio.Queue[Reply | Exception] = asyncio.Queue()
+        waiting: dict[str, list[int]] = {}
+        todo = iter(enumerate(bodies))
+        kept: tuple[int, dict[str, Any]] | None = None  # one that the purse cannot pay before others are settled
+        more = True
+        while more or waiting or kept:
+            while (more or kept) and (talk is None or len(waiting) < int(talk.pace.limit)):
+                n, body = kept or next(todo, (-1, None))
+                kept = None
+                if body is None:
+                    more = False
+                    break
+                request = server.name(body)
+                paid = get(request)
+                if paid is not None:
+                    yield n, checked(replace(read_body(request, server.model, paid), cached=True), check)
+                elif request in waiting:
+                    waiting[request].append(n)
+                elif broke or (talk is None and not purse.affords(server, len(server.payload(body)))):
+                    broke = True  # and nothing is sent, not even the question at the start
+                    yield n, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
+                else:
+                    if talk is None:
+                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse))
+                    if not talk.start(request, body, alone=not waiting):
+                        kept = n, body
+                        break
+                    waiting[request] = [n]
+                    await asyncio.sleep(0)  # it leaves now: a burst that waits for its last stays one for ever
+            if waiting:
+                reply = await ended.get()
+                if isinstance(reply, Exception):
+                    raise reply
+                for again, n in enumerate(waiting.pop(reply.request)):
+                    yield n, replace(reply, cached=True) if again else reply
+
+
+def checked(reply: Reply, check: Check) -> Reply:
+    fault = check(reply.content) if reply.content is not None else None
+    return replace(reply, error=fault, content=None) if fault else reply
+
+
+class _Talk:
+    """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
+
+    def __init__(self, server: Server, check: Check, put: Put, ended: Any, purse: Purse) -> None:
+        self.server, self.check, self.put, self.ended, self.purse = server, check, put, ended, purse
+        self.pace = Pace(server.concurrency)
+        self.wire = Wire(server, self.pace)
+        self.flying: set[Any] = set()
+        self.stopped: str | None = None
+        self.silent = 0
+
+    async def __aenter__(self) -> "_Talk":
+        await self.wire.__aenter__()
+        try:
+            self.server = await probed(self.wire, self.server)
+        except BaseException:
+            await self.wire.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self.flying:
+            task.cancel()
+        try:
+            await asyncio.gather(*self.flying, return_exceptions=True)
+        finally:
+            await self.wire.__aexit__()
+
+    def start(self, request: str, body: dict[str, Any], *, alone: bool) -> bool:
+        """False where the purse cannot pay now, and may once those in flight are settled; `alone`: none is."""
+        payload = self.server.payload(body)
+        if not self.stopped and not self.purse.hold(request, self.server, len(payload)):
+            if not alone:
+                return False
+            self.stopped = NO_MONEY
+        if self.stopped:
+            self.ended.put_nowait(Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}"))
+            return True
+        task = asyncio.create_task(self._run(request, payload))
+        self.flying.add(task)
+        task.add_done_callback(self.flying.discard)
+        return True
+
+    async def _run(self, request: str, payload: bytes) -> None:
+        """Every end reaches `ended`: a fault that stayed in its task would leave the reader waiting for ever."""
+        try:
+            self.ended.put_nowait(await self._reply(request, payload))
+        except Exception as fault:
+            self.ended.put_nowait(fault)
+
+    async def _reply(self, request: str, payload: bytes) -> Reply:
+        if self.stopped in FATAL:
+            return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
+        said = await post(self.wire, self.server, request, payload)
+        self.purse.pay(said, len(payload))
+        reply = checked(said, self.check)
+        if reply.error is None:
+            self.put(reply)
+        self._note(reply)
+        return reply
+
+    def _note(self, reply: Reply) -> None:
+        if reply.error is None:
+            self.pace.ok()
+        self.silent = self.silent + 1 if reply.reason in SILENT else 0
+        if reply.reason in FATAL:
+            self.stopped = reply.reason
+        elif reply.reason and self.silent >= GIVE_UP_AFTER:
+            self.stopped = SILENT[reply.reason]

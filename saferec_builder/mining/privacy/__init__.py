@@ -1,0 +1,316 @@
+"""Personal data out of a text, before anything else sees it: typed placeholders such as [email] and [name].
+
+The search reads a plain spelling of the text (folding.py) and hides what it finds where it stands in the original.
+Structured kinds (email, phone, ip, card, url: the user's part, handle, address) go by their shape, names by what people
+write before a name of their own or of somebody in their life. Names of films, casts and characters stay. Recall and
+precision per kind are measured on tests/data/privacy*.txt; docs/mining.md states them.
+"""
+
+import ipaddress
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from functools import cache
+
+import polars as pl
+
+from saferec_builder.mining import rules_version as versions
+from saferec_builder.mining.privacy import folding, names
+from saferec_builder.mining.privacy.folding import Folded, fold_all
+
+KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
+_LIKE_TITLES = ("name", "address", "handle")
+Spans = Iterable[tuple[int, int]]
+Found = tuple[int, int, str]  # start, end, kind
+Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
+_PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})\]")
+
+_DIGIT = re.compile(r"\d")
+_HIDDEN_DOT = r"(?:\(dot\)|\[dot\]|\{dot\}|\[\.\]|\(\.\)| dot )"
+_MAIL_HOST = r"(?:gmail|googlemail|hotmail|outlook|yahoo|ymail|icloud|protonmail|proton|aol|gmx|yandex|fastmail|zoho)"
+_EMAIL = re.compile(
+    r"(?<![\w.+'’-])[\w.+'’-]{0,63}\w@(?:[\w-]{1,63}\.){1,6}[^\W\d_]{2,24}\b"
+    r"|(?<![\w.+-])[\w.+-]{1,64}+(?:"
+    rf" ?(?:\(at\)|\[at\]|\{{at\}}|<at>) ?(?:[\w-]{{1,63}} ?(?:{_HIDDEN_DOT}|\.) ?){{1,4}}[a-z]{{2,6}}\b"
+    rf"| ?@ ?(?:[\w-]{{1,63}} ?(?:{_HIDDEN_DOT}|\.) ?){{0,3}}[\w-]{{1,63}} ?{_HIDDEN_DOT} ?[a-z]{{2,6}}\b"
+    r"| at (?:[\w-]{1,63} dot ){1,4}[a-z]{2,6}\b"
+    r"|(?<=[a-z\d]) (?-i:AT (?:[a-z\d-]{1,63}\.){1,4}[a-z]{2,6}\b)"
+    r"|(?<!\blook)(?<!looked)(?<!looking)(?<!\bwork)(?<!works)(?<!working)(?<!account)(?<!\bme)(?: ?@ ?| at )"
+    rf"{_MAIL_HOST}(?:\.[a-z]{{2,3}}){{1,2}}\b)",
+    re.I,
+)
+_MAIL = re.compile(rf"@|[([{{<]at[)\]}}>]| dot | AT |[ ]{_MAIL_HOST}\.", re.I)
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
+_IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
+_VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
+_CARD = re.compile(r"(?<![\w.-])[2-6](?:[ -]?\d){12,18}(?![\d-])")
+_PHONE = re.compile(
+    r"(?=[\d+(])(?<![\w.#$€£@,-])(?<!(?<!\d)/)(?<!(?<![^\W\d_]):)"
+    r"(?:\+ ?|\()?(?:\d{3,5}/)?\d(?:[ .()-]{0,3}\d){5,16}(?![\w%:]|[.,]\d)"
+)
+_ASKED = re.compile(
+    r"(?<!\[)\b"  # not the word in a placeholder
+    r"(?:call|text|phone|tel|cell|mobile|whats ?app|number|sms|ring|dial|fax|signal|reach|contact|landline|handy)"
+    r"\b[^\d\n]{0,25}$",
+    re.I,
+)
+_US = re.compile(
+    r"\+?(?:1(?: ?[-.] ?| )?)?(?:\([2-9]\d\d\) ?(?:[-.] ?)?|[2-9]\d\d(?: ?[-./] ?| ))\d{3}(?: ?[-.] ?| )\d{4}"
+)
+_GROUPED = re.compile(r"(?:00|0|\(0)\d{1,4}\)?(?:[ ./-]\d{2,8})+")
+_CLOCK = re.compile(r"(?!\d\d(?P<mark>[ .-])\d\d(?:(?P=mark)\d\d)+$)\d\d(?:[ .-]\d\d)+")  # 09.30 11.45: marks differ
+_COUNT = re.compile(
+    r"\(?(?:(?:1[89]|20)\d\d[ .()-]*)+|(?:1[89]|20)\d\d-\d\d-\d\d.*|[1-9]\d{0,2}(?:[ .]\d{3})*[ .]000"
+    r"|\d{1,4} ?\((?:1[89]|20)\d\d"  # The Number 23 (2007
+)
+_COUNTED = re.compile(
+    r" ?(?:million|people|persons|viewers?|views|visitors|users|votes|ratings|reviews|copies|downloads|followers"
+    r"|subscribers|subs|dollars|usd|bucks|euros?|pounds|yen|times|words|films|movies|games|years)\b",
+    re.I,
+)
+
+_URL = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{1,15}://|\bwww\."
+    r"|\b(?:[\w-]{1,63}\.){1,4}(?:com|net|org|tv|me|io|app|social)/)[^\s<>\"]{1,2000}",
+    re.I,
+)
+_USER = r"@?+(?!\[|show/|view/)([^\s/?#&=,;!\"')\]]*[\w-])"
+_IN_URL = [
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"^[a-z][a-z0-9+.-]*://(?!\[)([^\s/@?#]+)@",
+        r"/(?:users?|u|profiles?|members?|people|in|id)/(?:show/|view/)?" + _USER,
+        r"/@([\w.-]*\w)",
+        r"[?&](?:user|username|uid|user_?id|userid|author|member)=(?!\[)([^\s&#]+)",
+        r"//([\w-]+)\.(?:tumblr|blogspot|wordpress|livejournal|substack|bandcamp|deviantart)\.",
+        r"facebook\.com/profile\.php\?id=(\d+)",
+        r"(?<![\w.-])wa\.me/\+?(\d{6,15})",
+        r"(?:youtube\.com/(?:user|c)/|(?<![\w.-])t\.me/)" + _USER,
+        r"(?<![\w-])(?:letterboxd|twitter|x|instagram|facebook|github|pinterest|twitch|snapchat|threads|medium|ko-fi"
+        r"|patreon|soundcloud|last\.fm)\.(?:com|tv|net)/"
+        r"(?!(?:films?|lists?|search|actor|director|about|members|journal|hashtag|i|home|share|sharer|intent|p|reels?"
+        r"|explore|stories|tv|groups|events|watch|pages|photo|photos|features|topics|orgs|login|directory|videos|tag"
+        r"|pin|posts?|profile\.php|u|user|users|id|in)(?:[/?#.]|$))" + _USER,
+    )
+]
+_HANDLE = re.compile(
+    r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
+    # @home is a place, @everyone nobody, @7pm a time
+    r"|(?<![^\W_])(?<![@./\]])@(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody|here|channel|least|last|once|night|noon"
+    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
+    r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
+)
+
+_STREET = (
+    r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? |North |South |East |West )?(?:[A-Z][\w'’.]*,? |\d{1,3}(?:st|nd|rd|th) ){1,3}"
+    r"(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Close|Crescent|Terrace|Place|Pl"
+    r"|Parade|Gardens|View|Square|Sq|Circle|Trail|Parkway|Row|Walk|Mews|Highway)\b\.?"
+)
+_TOWN = r"(?:,? [A-Z][\w'’.-]+(?: [A-Z][a-z'’-]+){0,2}(?: \d{1,2}\b)?)?"
+_CODE = (
+    r"(?:,? (?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d\d [A-Z0-9]{4}|(?:[A-Z]{2,3}"
+    r"|(?:New|North|South|West) [A-Z][a-z]+|[A-Z][a-z]{3,}),? \d{4,5}(?:-\d{4})?|\d{4,5} [A-Z]\w+))"
+)
+_UNIT = r"(?:,? (?:Apt|Apartment|Unit|Suite|Ste|Flat|Room)\b\.? ?#?\w+|,? #\d+)"
+_ADDRESS = re.compile(
+    rf"(?P<flat>\b(?:Flat|Apt|Apartment|Unit)\.? ?\w{{1,10}}, )?{_STREET}(?P<unit>{_UNIT})?"
+    rf"(?:{_TOWN}(?P<code>{_CODE}))?"
+    rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
+    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>,? \d{4,5} [A-ZÄÖÜ]\w+)?"
+    r"|(?P<fr>\d{1,4},? (?:bis )?(?:rue|avenue|boulevard|place|chemin|impasse|quai) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
+    r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
+)
+_LIVES = re.compile(
+    r"(?<!\[)\b"
+    r"(?:lives?|living|address|ship\w*|send|deliver\w*|mail|post|house|home|my place|our place|moved|stay\w*|visit"
+    r"|come to|come over to|return|we are at|i'm at|i am at)\b[^\n]{0,25}$",
+    re.I,
+)
+
+
+def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> list[Found]:
+    """Every piece of personal data in a text, in order, none overlapping; a title of the catalog is none.
+
+    `leave` names kinds that mean something else in a source: ReDial writes @ before a film.
+    """
+    plain = Folded(text)
+    taken: list[Found] = []  # in order, for a log that somebody pasted may hold thousands
+    for start, end, kind in _every(plain.text):
+        at = bisect_left(taken, (end,))
+        if kind not in leave and (not at or taken[at - 1][1] <= start):
+            taken.insert(at, (start, end, kind))
+    here = [(*plain.span(start, end), kind) for start, end, kind in taken]
+    if titles and any(kind in _LIKE_TITLES for *_, kind in here):
+        is_title = _titled(text, frozenset(titles(text)))
+        here = [f for f in here if f[2] not in _LIKE_TITLES or not is_title(f)]
+    hidden = [found.span() for found in _PLACEHOLDER.finditer(text)] if here else []
+    last = (bisect_right(hidden, (f[0], len(text))) - 1 for f in here)  # the last placeholder that begins before it
+    return [f for f, n in zip(here, last, strict=True) if n < 0 or hidden[n][1] < f[1]]
+
+
+def _titled(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
+    """Is it a title, each letter of it: an address or a handle in which one stands is more than that.
+
+    A single given name is one only where the title goes on, with its year or another word: Emma is a film, too.
+    """
+    inside = bytearray(len(text))
+    for start, end in named:
+        inside[start:end] = b"\1" * (end - start)
+
+    def is_title(found: Found) -> bool:
+        start, end, kind = found
+        if kind == "name" and (start, end) in named and names.is_given(text[start:end]):
+            return False
+        if kind == "handle" and "_" in text[start:end]:
+            return False
+        return all(inside[n] for n in range(start, end) if text[n].isalnum())
+
+    return is_title
+
+
+def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:
+    """(the text with placeholders, how many of each kind); a text that went through comes out as it is.
+
+    A placeholder may show what stood in its shadow, so the search goes on until it finds nothing: a release that looks
+    again finds nothing either.
+    """
+    counts: Counter[str] = Counter()
+    while found := find(text, titles, leave):
+        parts, at = list[str](), 0
+        for start, end, kind in found:
+            parts += (text[at:start], f"[{kind}]")
+            at = end
+        text = "".join((*parts, text[at:]))
+        counts.update(kind for *_, kind in found)
+    return text, counts
+
+
+def redact_all(
+    texts: pl.Series, titles: Titles | None = None, leave: Container[str] = ()
+) -> tuple[pl.Series, Counter[str]]:
+    """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search."""
+    counts: Counter[str] = Counter()
+    at = _any_of(texts, (*_SHAPED, *names.MAYBE)).arg_true()
+    if at.is_empty():
+        return texts, counts
+    changed = []
+    for text in texts.gather(at):
+        clean, kinds = redact(text, titles, leave)
+        counts.update(kinds)
+        changed.append(clean)
+    return texts.clone().scatter(at, changed), counts
+
+
+def suspect(texts: pl.Series) -> pl.Series:
+    """Which of many texts may hold something of a structured kind: `find` finds none in the others."""
+    return _any_of(texts, _SHAPED)
+
+
+def _any_of(texts: pl.Series, patterns: Iterable[str]) -> pl.Series:
+    plain = fold_all(texts)
+    return pl.select(pl.any_horizontal(map(plain.str.contains, patterns))).to_series()
+
+
+@cache
+def rules() -> str:
+    """The name of this search: what went through another one is mined again."""
+    given = versions.samples("privacy")
+    titled, left = given.pop("titled"), given.pop("left")
+    clean, counts = redact_all(pl.Series([text for texts in given.values() for text in texts]))
+    beside = [redact(text, _standing(titles))[0] for text, *titles in titled]
+    answers = [clean.to_list(), counts, beside, [redact(text, leave={"handle"})[0] for text in left]]
+    return versions.named(answers, globals(), vars(names), vars(folding), {"given": names.known()})
+
+
+def _standing(titles: Iterable[str]) -> Titles:
+    """Finds the first place of each."""
+    return lambda text: [(at, at + len(title)) for title in titles if (at := text.find(title)) >= 0]
+
+
+def _every(text: str) -> Iterator[Found]:
+    """Candidates, the surer kind first; a house number and a postcode are no phone.
+
+    No pattern runs over a text that lacks the character which all its matches have.
+    """
+    digits = len(_DIGIT.findall(text))
+    yield from _links(text)
+    if _MAIL.search(text):
+        yield from ((*found.span(), "email") for found in _EMAIL.finditer(text))
+    if digits > 3 or text.count(":") > 1:
+        yield from _numbers(text)
+    if "@" in text or "#" in text or "u/" in text or "U/" in text:
+        yield from ((*found.span(), "handle") for found in _HANDLE.finditer(text))
+    if digits:
+        yield from _addresses(text)
+    for found in _PHONE.finditer(text) if digits > 5 else ():
+        if _is_phone(text, *found.span()):
+            yield (*found.span(), "phone")
+    for start, end in names.find(text):
+        yield start, end, "name"
+
+
+def _links(text: str) -> Iterator[Found]:
+    for address in _URL.finditer(text) if "/" in text or "www" in text.lower() else ():
+        for pattern in _IN_URL:
+            for user in pattern.finditer(address[0]):
+                yield address.start() + user.start(1), address.start() + user.end(1), "url"
+
+
+def _numbers(text: str) -> Iterator[Found]:
+    for found in _CARD.finditer(text):
+        if _luhn(found[0]):
+            yield (*found.span(), "card")
+    for found in _IP4.finditer(text):
+        if not _VERSION.search(text, max(0, found.start() - 20), found.start()):
+            yield (*found.span(), "ip")
+    for found in _IP6.finditer(text):
+        if _is_ip6(found[0]):
+            yield (*found.span(), "ip")
+
+
+def _addresses(text: str) -> Iterator[Found]:
+    for found in _ADDRESS.finditer(text):
+        if any(found.groupdict().values()) or _LIVES.search(text, max(0, found.start() - 50), found.start()):
+            yield (*found.span(), "address")
+
+
+def _is_phone(text: str, start: int, end: int) -> bool:
+    found = text[start:end]
+    digits = re.sub(r"\D", "", found)
+    if not 6 <= len(digits) <= 15 or _COUNT.fullmatch(found):
+        return False
+    if found.startswith("+"):
+        return len(digits) >= 8
+    if _US.fullmatch(found):
+        return True
+    if _GROUPED.fullmatch(found) and len(digits) >= 9 and not _CLOCK.fullmatch(found):
+        return True
+    return bool(_ASKED.search(text, max(0, start - 40), start)) and not _COUNTED.match(text, end)
+
+
+def _luhn(found: str) -> bool:
+    digits = [int(d) for d in found if d.isdigit()]
+    doubled = [d if n % 2 == 0 else sum(divmod(2 * d, 10)) for n, d in enumerate(reversed(digits))]
+    return sum(doubled) % 10 == 0 and len(set(digits)) > 1
+
+
+def _is_ip6(found: str) -> bool:
+    if sum(map(bool, found.split(":"))) < 3:
+        return False
+    try:
+        return bool(ipaddress.IPv6Address(found))
+    except ValueError:
+        return False
+
+
+# What every text with something of these kinds matches: cheap for the Rust engine, which sees every text.
+_SHAPED = (
+    r"@[\d.-]*[\pL_]|#\d{4}|(?i:://|www\.|\.(?:com|net|org|tv|me|io|app|social)/|[(\[{<]at[)\]}>]| dot )|[uU]/[\w-]{3}"
+    rf"|[(\[{{](?:[dD][oO][tT]|\.)[)\]}}]| AT [a-z\d]|(?i:[ @]{_MAIL_HOST}\.)"
+    r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
+    r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
+    r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
+    r"|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+)

@@ -1,0 +1,93 @@
+"""Nobody is trained on a person and tested on the same person.
+
+reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found
+gives  splits (conversation, split, straddles)
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+
+import polars as pl
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage.tables import digest
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of the rows is validation and test; the two dates together replace the shares of rows with a time."""
+
+    validation: float
+    test: float
+    validation_from: date | None = None
+    test_from: date | None = None
+    earlier: tuple[datetime | None, datetime | None] | None = None  # the starts of the release before this one
+
+    def starts(self, times: pl.Series) -> tuple[datetime | None, datetime | None]:
+        """The first instants of validation and of test; None where the share rounds to no row."""
+        if self.validation_from and self.test_from:
+            if self.validation_from >= self.test_from:
+                raise UsageError("saferec.toml: [splits] validation_from must lie before test_from")
+            midnight = [datetime.combine(day, time(), UTC) for day in (self.validation_from, self.test_from)]
+            return midnight[0], midnight[1]
+        if self.validation_from or self.test_from:
+            raise UsageError("saferec.toml: [splits] validation_from and test_from go together: give both or none")
+        if self.earlier:
+            return self.earlier  # a test row that becomes a train row of the next version spoils every comparison
+        known = times.drop_nulls().sort()
+        test_at = known.len() - round(known.len() * self.test)
+        validation_at = test_at - round(known.len() * self.validation)
+        return (
+            known[validation_at] if validation_at < test_at else None,
+            known[test_at] if test_at < known.len() else None,
+        )
+
+
+def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
+    """One row per conversation, in the same order: its split, and whether its seeker also stands in a later split.
+
+    Rows with a time: the latest share is test, the share before it is validation (rows of one instant stay together,
+    in the later split). Rows without a time: a stable hash of the seeker, or of the conversation where there is no
+    seeker, so that a new row never moves an old one. A row that straddles must not be released: the rows of its
+    seeker, and of its cluster of near-duplicates, in the latest split stay.
+    """
+    level = (
+        pl.when(pl.col("time").is_null())
+        .then(_by_hash(shares.validation, shares.test))
+        .otherwise(_by_time(*shares.starts(conversations["time"])))
+    )
+    groups = [name for name in ("seeker", "cluster") if name in conversations.columns]
+    late = [pl.col(name).is_not_null() & (pl.col("level") < pl.col("level").max().over(name)) for name in groups]
+    return conversations.select("conversation", *groups, level=level).select(
+        "conversation",
+        split=pl.col("level").replace_strict(dict(enumerate(SPLITS)), return_dtype=pl.String),
+        straddles=pl.any_horizontal(late),
+    )
+
+
+def _by_time(validation_from: datetime | None, test_from: datetime | None) -> pl.Expr:
+    def since(start: datetime | None) -> pl.Expr:
+        return pl.lit(False) if start is None else pl.col("time") >= start
+
+    return pl.when(since(test_from)).then(2).when(since(validation_from)).then(1).otherwise(0)
+
+
+def _by_hash(validation: float, test: float) -> pl.Expr:
+    def level(who: str) -> int:
+        place = int(digest("split", who), 16) / 2**64
+        return 2 if place < test else 1 if place < test + validation else 0
+
+    return pl.coalesce("seeker", "conversation").map_elements(level, return_dtype=pl.Int32)
+
+
+def rule(conversations: pl.DataFrame) -> str:
+    """How these conversations were split, in words for the manifest and the card."""
+    timeless = conversations.filter(pl.col("time").is_null())
+    if timeless.is_empty():
+        return "time"
+    if timeless.height == conversations.height:
+        return "seeker hash"
+    names = ", ".join(sorted(timeless["source"].unique()))
+    return f"time; seeker hash for rows without a time ({names})"

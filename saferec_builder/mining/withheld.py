@@ -1,0 +1,96 @@
+"""Conversations that nobody is given: no release holds them, no reviewer and no model reads them."""
+
+from pathlib import Path
+
+import polars as pl
+
+from exports import build_rows as release
+from saferec_builder.mining import conversations as mine
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+MANY = 5  # removals that a line tells one by one
+
+
+def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
+    """conversation -> `crisis` (the seeker speaks of harming themselves now), or a removal that was asked for.
+
+    `conversations`: at least the newest revision of each, with its source, source_id and seeker.
+    """
+    newest = tables.last(conversations, "conversation")
+    marks = tables.last(store.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
+    crisis = newest.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
+    out = dict.fromkeys(crisis, release.CRISIS)
+    asked = ws.root / "removals.csv"
+    if asked.exists():
+        gone = mine.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
+        out |= dict.fromkeys(gone, release.REMOVED)
+    return out
+
+
+def erased(ws: Workspace) -> pl.DataFrame:
+    """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
+    from saferec_builder.storage import spool as spilled
+
+    asked = ws.root / "removals.csv"
+    if not asked.exists():
+        return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
+    return mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
+
+
+def unmet(ws: Workspace) -> str | None:
+    """What to say of rows of removals.csv that name nobody who was mined, or left out on request, so far."""
+    from saferec_builder.storage import spool as spilled
+
+    removals = mine.read_removals(ws.root / "removals.csv")
+    if not removals.wishes:
+        return None
+    told, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
+    posts = posts.join(told.select("conversation", "digest", "source"), on=["conversation", "digest"])
+    ids = pl.concat([frame.select("source", name="source_id") for frame in (told, posts)]).drop_nulls()
+    people = [told.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
+    have = [mine.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
+    left = mine.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
+    if not left:
+        return None
+    said = "; ".join(_unmet(wish, ids) for wish in left[:MANY]) + ("; ..." if len(left) > MANY else "")
+    return (
+        f"{ws.root / 'removals.csv'}: {len(left)} removals name nobody in the workspace, in these files or in what was"
+        f" left out before: {said}: what was mined is kept, but nobody was removed by these: correct the rows, or mine"
+        " the files that hold them too"
+    )
+
+
+def _unmet(wish: mine.Wish, ids: pl.DataFrame) -> str:
+    if not wish.post:  # authors are kept as pseudonyms, which tell nothing of their spelling
+        return f"line {wish.line}, an author (is it the source's spelling?)"
+    here = ids["name"].filter([wish.source in ("", s.lower(), s.lower().partition(":")[0]) for s in ids["source"]])
+    near = mine.nearest(wish, here) or mine.nearest(wish, ids["name"])
+    return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
+
+
+def released(ws: Workspace, home: Path) -> list[str]:
+    """Conversations in the release at `home` that removals.csv names as it stands now.
+
+    By what was mined, and by the release's own ids and pseudonyms, as its conversations may have gone from the tables.
+    """
+    from exports import folder as write, formats as rows, versioning as versions
+
+    asked = ws.root / "removals.csv"
+    if not asked.exists():
+        return []
+    removals, manifest = mine.read_removals(asked), write.read_manifest(home).model_dump()
+    there = versions.table((home, manifest), "conversations", ["conversation", "digest", "source", "seeker"])
+    held = there.join(erased(ws), on=["conversation", "digest"], how="semi")["conversation"].to_list()
+    for source in there["source"].unique():
+        ids = [tables.digest(source, name) for name in removals.of(removals.ids, source)]
+        people = [mine.pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
+        people = [rows.pseudonym(manifest["name"], who) for who in people]
+        named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
+        held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
+    return sorted(set(held))
+
+
+def without(rows: pl.DataFrame, withheld: dict[str, str]) -> pl.DataFrame:
+    """Rows with kind and subject, but those of these conversations."""
+    return rows.filter((pl.col("kind") != "sensitivity") | ~pl.col("subject").is_in(list(withheld)))

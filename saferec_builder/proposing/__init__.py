@@ -1,0 +1,1 @@
+"""Conversations become proposals: by rules, by models, by a cascade of both."""

@@ -1,0 +1,52 @@
+"""A changed taxonomy asks only for what changed: which traits a text was read for, in which words.
+
+reads  readings, and the table `asked` (the traits of each taxonomy, or part of one, with their wording)
+gives  for each text the part of the taxonomy that is still to be asked
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import polars as pl
+
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import tables
+
+
+def part_of(taxonomy: Taxonomy, slugs: Collection[str]) -> Taxonomy:
+    """The taxonomy with these traits only; its digest says which, and in what words."""
+    if len(slugs) == len(taxonomy.traits):
+        return taxonomy
+    traits = tuple(t for t in taxonomy.traits if t.slug in slugs)
+    return replace(taxonomy, traits=traits, digest=tables.digest("part", [t.wording for t in traits]))
+
+
+def rows(taxonomy: Taxonomy) -> pl.DataFrame:
+    """tables.ASKED rows of a taxonomy, or of a part of one."""
+    return pl.DataFrame(
+        [(taxonomy.digest, t.slug, t.wording) for t in taxonomy.traits], schema=tables.ASKED.schema, orient="row"
+    )
+
+
+def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Callable[[str, str], Taxonomy | None]:
+    """(subject, digest) -> the part of the taxonomy whose wording no reading of it had, or None.
+
+    readings: those of one kind, proposer and version.
+    """
+    wanted = {t.wording: t.slug for t in taxonomy.traits}
+    had: dict[str, frozenset[str]] = {}
+    for name, wording in asked.select("taxonomy", "wording").iter_rows():
+        had[name] = had.get(name, frozenset()) | ({wording} & wanted.keys())
+    done: dict[tuple[str, str], frozenset[str]] = {}
+    for subject, text, name in readings.select("subject", "digest", "taxonomy").iter_rows():
+        done[subject, text] = done.get((subject, text), frozenset()) | had.get(name, frozenset())
+    parts: dict[frozenset[str], Taxonomy | None] = {}
+
+    def part(subject: str, text: str) -> Taxonomy | None:
+        have = done.get((subject, text), frozenset())
+        if have not in parts:
+            slugs = [slug for wording, slug in wanted.items() if wording not in have]
+            parts[have] = part_of(taxonomy, slugs) if slugs else None
+        return parts[have]
+
+    return part

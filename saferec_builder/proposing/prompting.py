@@ -1,0 +1,364 @@
+"""What a model claims counts only where the seeker's own words carry it: every quote is located, or the claim is gone.
+
+reads  conversations (or items with a plot), the taxonomy, and a model's replies
+gives  proposals and readings; `build_request` and `read_reply` are twins: what one asks for, the other checks
+
+What a conversation says can change no rule of its reading: its text is one JSON string per turn between two markers
+that it cannot write, the answer is bound to a schema, traits come from the taxonomy and evidence from the text.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from saferec_builder.core.errors import UsageError, fault_of
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import evidence, tables
+
+EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
+SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
+LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
+
+_MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0]")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Quote(_Strict):
+    turn: int = Field(ge=0, le=9_999)
+    quote: str
+
+
+class Claim(_Strict):
+    trait: str
+    evidence: list[Quote] = Field(max_length=5)
+    form: Literal["explicit", "implicit", "none"]
+    verdict: Literal["present", "absent", "unsure"]
+    confidence: int = Field(ge=0, le=100)
+
+
+class Answer(_Strict):
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is read in one request: a conversation, or an item as one turn `plot`."""
+
+    kind: str
+    subject: str
+    digest: str
+    turns: tuple[tuple[str, str], ...]  # role, text
+
+
+@dataclass
+class Reading:
+    """What came of one subject: rows of tables.PROPOSALS, claims that were rejected, or the error."""
+
+    subject: Subject
+    proposals: list[dict[str, Any]]
+    rejected: Counter[str]
+    error: str | None = None
+    raw: str | None = None
+
+
+def conversation_subjects(conversations: pl.DataFrame) -> Iterator[Subject]:
+    """One subject per row of tables.CONVERSATIONS."""
+    for row in conversations.select("conversation", "digest", "turns").iter_rows():
+        yield Subject("sensitivity", row[0], row[1], tuple((t["role"], t["text"] or "") for t in row[2] or []))
+
+
+def item_subjects(items: pl.DataFrame) -> Iterator[Subject]:
+    """One subject per item; its digest is that of the plot, and an item without a plot has no turn."""
+    for item, plot in items.select("item", "plot").iter_rows():
+        yield Subject("item_flag", item, tables.digest(plot), (("plot", plot),) if plot else ())
+
+
+def cannot_ask(subject: Subject, longest: int | None = LONGEST) -> str | None:
+    """Why a subject is not worth a reading, or None."""
+    if not any(role == evidence.SPEAKER[subject.kind] and text.strip() for role, text in subject.turns):
+        return "nothing to read: no plot" if subject.kind == "item_flag" else "nothing to read: no words of the seeker"
+    size = sum(len(text) for _, text in subject.turns)
+    return f"too long: {size} characters, at most {longest} are read" if longest and size > longest else None
+
+
+# ---- the request
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file: the instructions per section, and the version that its readings carry."""
+
+    version: str  # name and text of the file: a changed prompt is another proposer, also under the same name
+    sections: tuple[tuple[str, str], ...]
+
+    def instructions(self, kind: str, taxonomy: Taxonomy) -> str:
+        traits = "\n".join(f"- {t.slug}: {t.definition} {t.hint}".rstrip() for t in taxonomy.traits)
+        return dict(self.sections)[SECTIONS[kind]].replace("{traits}", traits).strip()
+
+
+@lru_cache(maxsize=8)
+def prompt(path: Path = EMBEDDED) -> Prompt:
+    """The file's sections `# conversation` and `# item`, each with its place for the traits."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"{path}: the prompt cannot be read: {fault}") from None
+    before, *parts = re.split(r"^# (\w+)\n", text, flags=re.M)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    for name in SECTIONS.values():
+        if "{traits}" not in sections.get(name, ""):
+            raise UsageError(f"{path}: wanted a section `# {name}` with {{traits}} in it: see docs/proposing.md")
+    if before.strip() or sorted(parts[::2]) != sorted(SECTIONS.values()):
+        found = ", ".join([*(["text before the first one"] if before.strip() else []), *(f"# {n}" for n in parts[::2])])
+        raise UsageError(
+            f"{path}: found {found}: wanted # conversation and # item, each once and nothing beside them: "
+            "no model would be told it; give headings inside a section two marks (##)"
+        )
+    return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
+
+
+def version(path: Path = EMBEDDED) -> str:
+    return prompt(path).version
+
+
+def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> dict[str, Any]:
+    """Body of a chat completion without model and sampling: the same first message for all, then this text as data."""
+    system, answer = _fixed(subject.kind, taxonomy, asked or prompt())
+    lines = "\n".join(_data_line(n, role, text) for n, (role, text) in enumerate(subject.turns))
+    user = f"<data>\n{lines}\n</data>\nAnswer with the JSON object for this data."
+    return {"messages": [system, {"role": "user", "content": user}], "response_format": answer}
+
+
+_MADE: dict[tuple[str, str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
+
+
+def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every request of a kind has in common, made once: the first message and the form of the answer."""
+    key = (kind, taxonomy.digest, asked.version)
+    if key not in _MADE:
+        form = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
+        system = {"role": "system", "content": asked.instructions(kind, taxonomy)}
+        _MADE[key] = system, {"type": "json_schema", "json_schema": form}
+    return _MADE[key]
+
+
+def _data_line(number: int, role: str, text: str) -> str:
+    """One JSON object on one line, in which markup, invisible and control characters are written as escapes.
+
+    So no text can close the data, forge a turn or a model's control token (`<|...|>`, `[INST]`), or hide from a reader.
+    """
+    line = json.dumps({"turn": number, "role": role, "text": text}, ensure_ascii=False)
+    line = _MARKUP.sub(lambda found: _escape(found[0]), line)
+    return line if line.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in line)
+
+
+def _escape(c: str) -> str:
+    return f"\\u{ord(c):04x}" if ord(c) <= 0xFFFF else json.dumps(c)[1:-1]
+
+
+def schema(taxonomy: Taxonomy) -> dict[str, Any]:
+    """JSON schema of an answer: `Answer` with the taxonomy's slugs, without references (not every server has them)."""
+    full = _answer_schema()
+    built: dict[str, Any] = _inlined({k: v for k, v in full.items() if k != "$defs"}, full["$defs"])
+    claims = built["properties"]["claims"]
+    claims["maxItems"] = len(taxonomy.traits)
+    claims["items"]["properties"]["trait"] = {"type": "string", "enum": list(taxonomy.slugs)}
+    return built
+
+
+@lru_cache(maxsize=1)
+def _answer_schema() -> dict[str, Any]:
+    return Answer.model_json_schema()
+
+
+def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(part, definitions) for part in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _inlined(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
+    # "title" is pydantic's label where it is text, and a property's name where it is a schema
+    return {k: _inlined(v, definitions) for k, v in node.items() if k != "title" or not isinstance(v, str)}
+
+
+# ---- the reply
+
+
+def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
+    """What is wrong with an answer as a whole, or None: a server may ignore the schema, so it is checked here."""
+    try:
+        answer = Answer.model_validate_json(content)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_input=False)[0]
+        return f"off schema: {'.'.join(str(p) for p in first['loc']) or 'answer'}: {first['msg']}"
+    if twice := fault_of(content):
+        return f"off schema: answer: {twice}"
+    strange = next((c.trait for c in answer.claims if c.trait not in taxonomy.slugs), None)
+    return None if strange is None else f"off schema: trait {strange[:60]!r} is not in the taxonomy"
+
+
+def read_reply(
+    subject: Subject,
+    content: str,
+    taxonomy: Taxonomy,
+    proposer: str,
+    settled: frozenset[str] = frozenset(),
+    made_by: str | None = None,
+    asked: Collection[str] | None = None,
+) -> Reading:
+    """The claims of an answer that hold, as rows of tables.PROPOSALS; the others by the reason of their rejection.
+
+    settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt;
+    asked: the traits that the request was about, where it was not about all.
+    `present` is no more than `unsure` where any turn gives orders: whoever obeys it may quote another one as evidence.
+    """
+    if error := off_schema(content, taxonomy):
+        return Reading(subject, [], Counter(), error, content[:2_000])
+    kept: dict[str, dict[str, Any]] = {}
+    rejected: Counter[str] = Counter()
+    suspect = bool(orders(subject))
+    for claim in Answer.model_validate_json(content).claims:
+        spans, fault = _evidence(claim, subject)
+        if asked is not None and claim.trait not in asked:
+            fault = "not asked"
+        fault = "verdict known" if claim.trait in settled else "trait claimed twice" if claim.trait in kept else fault
+        if fault:
+            rejected[fault] += 1
+        else:
+            if claim.verdict == "present" and suspect:
+                claim = claim.model_copy(update={"verdict": "unsure"})
+            kept[claim.trait] = _row(claim, spans, subject, (proposer, made_by or version()), taxonomy)
+    return Reading(subject, list(kept.values()), rejected)
+
+
+def _evidence(claim: Claim, subject: Subject) -> tuple[list[dict[str, Any]], str | None]:
+    """The claim's spans, or why it cannot stand; one quote that is not there sinks the whole claim."""
+    spans: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for cited in claim.evidence:
+        if cited.turn >= len(subject.turns):
+            return [], evidence.NO_TURN
+        role, text = subject.turns[cited.turn]
+        if role != evidence.SPEAKER[subject.kind]:
+            return [], evidence.NOT_THEIRS
+        found = locate(text, cited.quote)
+        if found is None:
+            return [], evidence.NOT_FOUND
+        start, end = found
+        spans[cited.turn, start, end] = {"turn": cited.turn, "start": start, "end": end, "quote": text[start:end]}
+    if claim.verdict != "absent" and not spans:
+        return [], "no evidence"
+    if claim.verdict == "present" and claim.form == "none":
+        return [], "no form"
+    return [spans[place] for place in sorted(spans)], None
+
+
+def locate(text: str, quote: str) -> tuple[int, int] | None:
+    """Code points at which `quote` stands in `text`: exactly, else with any white space for its white space.
+
+    A single letter is no quote: it stands in any text.
+    """
+    quote = quote.strip()
+    if sum(c.isalnum() for c in quote) < 2:
+        return None
+    start = text.find(quote)
+    if start >= 0:
+        return start, start + len(quote)
+    words = [word.span() for word in re.finditer(r"\S+", text)]
+    flat = " ".join(text[a:b] for a, b in words)
+    wanted = " ".join(re.findall(r"\S+", quote))
+    start = flat.find(wanted)
+    if start < 0:
+        return None
+    places = [n for a, b in words for n in range(a, b + 1)]  # of each letter of `flat` in `text`
+    return places[start], places[start + len(wanted) - 1] + 1
+
+
+def _row(
+    claim: Claim, spans: list[dict[str, Any]], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy
+) -> dict[str, Any]:
+    unit = (subject.kind, subject.subject, claim.trait)
+    return {
+        "proposal": tables.digest(*unit, subject.digest, *by, taxonomy[claim.trait].wording),
+        "kind": subject.kind,
+        "subject": subject.subject,
+        "trait": claim.trait,
+        "digest": subject.digest,
+        "verdict": claim.verdict,
+        "form": claim.form if claim.verdict == "present" else None,
+        "spans": spans,
+        "confidence": claim.confidence / 100,
+        "proposer": by[0],
+        "version": by[1],
+        "taxonomy": taxonomy.digest,
+    }
+
+
+def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
+    """tables.PROPOSALS rows of all readings."""
+    return pl.DataFrame([row for r in readings for row in r.proposals], schema=tables.PROPOSALS.schema)
+
+
+def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
+    """(the proposals whose evidence stands in what was read, the others by reason, what was read: evidence.TEXTS)."""
+    read = [
+        (s.kind, s.subject, s.digest, [{"role": role, "text": text, "items": []} for role, text in s.turns])
+        for s in subjects
+    ]
+    texts = pl.DataFrame(read, schema=evidence.TEXTS, orient="row").unique(["kind", "subject", "digest"], keep="first")
+    kept, gone = evidence.split(proposals, texts)
+    return kept, Counter(gone["reason"].to_list()), texts
+
+
+def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Rows of tables.PROPOSALS on traits of the taxonomy in its words; the rules, whose cues are theirs, in any."""
+    wording = {t.slug: t.wording for t in taxonomy.traits}
+    rows = proposals.filter(pl.col("trait").is_in(list(wording)))
+    columns = rows.select("proposal", "kind", "subject", "trait", "digest", "proposer", "version")
+    now = [
+        by == "rules" or name == tables.digest(kind, subject, trait, text, by, made_by, wording[trait])
+        for name, kind, subject, trait, text, by, made_by in columns.iter_rows()
+    ]
+    return rows.filter(pl.Series(now, dtype=pl.Boolean))
+
+
+def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
+    """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
+    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects]
+    return pl.DataFrame(rows, schema=tables.READINGS.schema, orient="row")
+
+
+# ---- text that speaks to the model instead of the recommender
+
+_ORDERS = re.compile(
+    r"<\|?/?[a-z_]|\[/?inst\]|<<sys>>|</?data>|"
+    r"^[^\w\n]{0,9}(?:system|assistant|developer|new (?:rule|instruction)s?)[^\w\n]{0,9}:|"
+    r"\b(?:ignore|disregard|forget|override|skip)\b.{0,40}\b(?:instruction|above|previous|prompt|rule|schema|taxonomy)|"
+    r"\b(?:system|developer) (?:prompt|message|override)|\byou are (?:now|no longer)\b|"
+    r"\bas an? (?:ai|language model)\b|"
+    r"\"?\b(?:claims|verdict|confidence|json_schema)\"?\s*[:=]|\b(?:label|mark|answer|output|return|respond)\b.{0,30}"
+    r"\b(?:present|absent|none|empty|nothing|everything|all traits)\b",
+    re.I | re.M | re.S,
+)
+_HIDDEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]")
+_LONG_TURN = 8_000
+
+
+def orders(subject: Subject) -> list[int]:
+    """Turns that seem to speak to a model or hide characters: beside them nothing is `present`."""
+    return [
+        n
+        for n, (_, text) in enumerate(subject.turns)
+        if len(text) > _LONG_TURN or _ORDERS.search(text) or _HIDDEN.search(text)
+    ]

@@ -1,0 +1,160 @@
+"""Who proposes: `rules`, `openai:NAME`, `batch:NAME`, `local:FILE`, a cascade of them, or the jury of saferec.toml."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from saferec_builder.core.errors import UsageError
+
+WAYS = ("rules", "openai", "batch", "local")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One proposer: how it is reached, its server (None: the rules; `local` has one once it runs), and its price."""
+
+    way: str
+    server: Any = None  # llm.Server
+    price: Any = None  # llm.Price
+    file: Path | None = None
+    named: str = ""  # in saferec.toml, [propose.models.NAMED]
+    key_env: str = ""  # where its key is looked for
+
+    @property
+    def name(self) -> str:
+        """As proposals carry it: the model's own name, whatever way it was asked."""
+        return str(self.server.model) if self.server else "rules"
+
+
+def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
+    """The proposers of `--proposer`, and whether they are a cascade: each reads what those before left in doubt."""
+    if jury := wanted == "jury":
+        if not ws.config.propose.jury:
+            raise UsageError(
+                '--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml'
+            )
+        words, model = ws.config.propose.jury, None
+    else:
+        words = [word.strip() for word in wanted.split(",")]
+        if len(words) > 1 and (model or base_url):
+            raise UsageError(
+                "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
+            )
+    made = [_step(ws, word, model, base_url) for word in words]
+    names = [step.name for step in made]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--proposer {wanted}: {twice} stands twice: what is read is kept under the model's own name")
+    return made, not jury and len(made) > 1
+
+
+def _step(ws: Any, word: str, model: str | None, base_url: str | None) -> Step:
+    way, _, name = word.partition(":")
+    if way not in WAYS:
+        raise UsageError(f"--proposer {word}: wanted {' or '.join(WAYS)}, several with commas, or jury")
+    if way == "rules":
+        return Step("rules")
+    wanted = ws.config.propose
+    name = name or model or wanted.model or ""
+    if not name:
+        raise UsageError(f"--proposer {way}: which model? give --model or [propose] model in saferec.toml")
+    if way == "local":
+        return _local(ws, ws.root / name if not Path(name).exists() else Path(name))
+    return _remote(ws, way, name, base_url)
+
+
+def _sampling(ws: Any) -> tuple[tuple[str, Any], ...]:
+    return (("temperature", 0.0), ("max_completion_tokens", ws.config.propose.max_tokens))
+
+
+def _remote(ws: Any, way: str, name: str, base_url: str | None) -> Step:
+    """A model by its name in saferec.toml, or by the name that its server has for it."""
+    from saferec_builder import llm
+    from saferec_builder.storage import config
+
+    wanted = ws.config.propose
+    named = wanted.models.get(name) or config.Model()
+    url = base_url or named.base_url or wanted.base_url or llm.OPENAI
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise UsageError(f"model {name}: base_url {url}: this is no address: wanted one like https://host/v1") from None
+    if "@" in host:
+        raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
+    key = os.environ.get(named.key_env) or "unused"
+    server = llm.Server(
+        named.model or name, url, key, wanted.concurrency, wanted.timeout, wanted.retries, _sampling(ws)
+    )
+    price = None
+    if named.input is not None and named.output is not None:
+        price = llm.Price(named.input, named.output, named.cached_input)
+        price = price.times(wanted.batch_factor) if way == "batch" else price
+    if server.key == "unused" and not server.is_loopback:
+        server = replace(server, key="")  # consent says which variable is missing
+    return Step(way, server, price, None, name, named.key_env)
+
+
+def _local(ws: Any, path: Path) -> Step:
+    from saferec_builder import llm
+    from saferec_builder.llm import local
+
+    if not path.is_file():
+        raise UsageError(f"--proposer local: {path}: no such file: wanted a model in GGUF form")
+    wanted, name = ws.config.propose, local.name(path)
+    at_once = min(wanted.concurrency, local.AT_ONCE)
+    server = llm.Server(
+        name, "http://127.0.0.1", "unused", at_once, wanted.timeout, wanted.retries, _sampling(ws), identity=name
+    )
+    return Step("local", server, None, path)
+
+
+def priced(made: list[Step], budget: float | None) -> None:
+    """A budget holds only where it is known what a model costs."""
+    unpriced = [step.named for step in made if step.way in ("openai", "batch") and not step.price]
+    if unpriced and budget is not None:
+        raise UsageError(
+            f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
+            "(USD per million tokens)"
+        )
+
+
+def spending(ws: Any, made: list[Step], budget: float | None) -> Any:
+    """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
+    from saferec_builder.storage import workspace as store
+
+    paid = budget is not None and any(step.price for step in made)
+    return store.alone(ws, "propose with a budget") if paid else nullcontext()
+
+
+@contextmanager
+def running(step: Step) -> Iterator[Step]:
+    """The step with a server that answers: a `local` one is started, and ends with the block."""
+    if step.file is None:
+        yield step
+        return
+    from saferec_builder.llm import local
+
+    with local.serving(step.file) as url:
+        yield replace(step, server=replace(step.server, base_url=url))
+
+
+def consent(made: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:
+    """Nothing leaves this machine without a yes to these hosts, and no remote host is asked without a key."""
+    remote = [step for step in made if step.server and not step.server.is_loopback]
+    if not remote or not rows:
+        return
+    hosts = ", ".join(dict.fromkeys(step.server.host for step in remote))
+    if not allowed:
+        raise UsageError(
+            f"{hosts} is not this machine: {rows:,} {noun} ({fields}) would be sent to it; "
+            "allow it with --allow-remote, or [propose] allow_remote = true in saferec.toml"
+        )
+    for step in remote:
+        if not step.server.key:
+            raise UsageError(
+                f"{step.server.host} wants a key: set the environment variable {step.key_env}, "
+                f"or name another one: key_env in [propose.models.{step.named}]"
+            )

@@ -1,0 +1,1 @@
+"""The proposer that needs no model: cues and the grammar around them."""

@@ -1,0 +1,156 @@
+"""Without a model: a named content beside the seeker's own aversion, or a sign that hardly means anything else.
+
+reads  conversations (or items with a plot), the taxonomy, and cues.toml (English; traits without cues are not proposed)
+gives  proposals by `rules`; no row means that nothing was found, which is no claim that nothing is there
+
+Titles and idioms are blanked first. What somebody feels who is not watching along, what is over, and what is liked
+or a joke makes no proposal.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.proposing.rules import cues, grammar
+from saferec_builder.proposing.rules.turn import GLAD, REACH, Hit, Turn
+from saferec_builder.storage import tables
+
+VERSION = "rules-6"
+MOST = 40  # hits of one trait in one turn
+
+_SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
+_ALONE = (  # lists whose phrases need no aversion beside them: verdict, form, confidence
+    ("says", "present", "explicit", 0.85),
+    ("reaction", "present", "explicit", 0.65),
+    ("aftermath", "present", "implicit", 0.6),
+    ("implied", "present", "implicit", 0.6),
+    ("faint", "unsure", "implicit", 0.3),
+    ("hints", "unsure", "implicit", 0.4),
+)
+
+
+def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """tables.PROPOSALS of kind sensitivity: at most one row per (conversation, trait), spans in seekers' turns."""
+    rows: list[dict[str, Any]] = []
+    for subject, digest, turns in conversations.select("conversation", "digest", "turns").iter_rows():
+        titles = cues.titles([t["text"] or "" for t in turns or []])
+        found: dict[str, list[tuple[int, str, Hit]]] = {}
+        for n, turn in enumerate(turns or []):
+            if turn["role"] == "seeker" and turn["text"]:
+                for hit in read(turn["text"], titles):
+                    found.setdefault(hit.trait, []).append((n, turn["text"], hit))
+        for trait in taxonomy.slugs:
+            if trait in found:
+                rows.append(_row("sensitivity", subject, trait, digest, taxonomy, found[trait]))
+    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+
+
+def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """tables.PROPOSALS of kind item_flag, from the columns item and plot; the plot is turn 0."""
+    rows: list[dict[str, Any]] = []
+    for item, plot in items.select("item", "plot").iter_rows():
+        hits = list(read_plot(plot)) if plot else []
+        for trait in taxonomy.slugs:
+            if mine := [(0, plot, hit) for hit in hits if hit.trait == trait]:
+                rows.append(_row("item_flag", item, trait, tables.digest(plot), taxonomy, mine))
+    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+
+
+def _row(
+    kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, found: Sequence[tuple[int, str, Hit]]
+) -> dict[str, Any]:
+    """One row from all hits of a trait: the surest verdict, and the evidence that carries it."""
+    present = [f for f in found if f[2].verdict == "present"]
+    kept = present or found
+    spans = {
+        (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
+        for n, text, h in kept
+    }
+    form = "explicit" if any(h.form == "explicit" for _, _, h in kept) else "implicit"
+    return {
+        "proposal": tables.digest(kind, subject, trait, digest, "rules", VERSION),
+        "kind": kind,
+        "subject": subject,
+        "trait": trait,
+        "digest": digest,
+        "verdict": "present" if present else "unsure",
+        "form": form if present else None,
+        "spans": [spans[place] for place in sorted(spans)][:5],
+        "confidence": min(0.95, max(h.sure for _, _, h in kept) + 0.03 * min(3, len(spans) - 1)),
+        "proposer": "rules",
+        "version": VERSION,
+        "taxonomy": taxonomy.digest,
+    }
+
+
+def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
+    """What one turn of a seeker says of them. `titles`: names of items, blanked wherever they stand."""
+    book = cues.load()
+    turn = Turn(book.mask(text, titles), book)
+    hits = (hit for slug in turn.traits for hit in islice(_of_trait(slug, turn), MOST))
+    return [hit for hit in hits if not turn.joking(hit)]
+
+
+def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
+    for part, verdict, form, sure in _ALONE:
+        for start, end in turn.signs.get((slug, part), ()):
+            if part in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, part == "aftermath"):
+                continue
+            if not turn.asked(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
+                yield turn.hit(slug, start, end, verdict, form, sure)
+    for start, end in turn.signs.get((slug, "life"), ()):
+        yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
+    genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
+    for start, end in genres:  # "asylum horror" says which kind
+        if not others.hold_more(start, end) and not others.end_at(start - 1):
+            yield from _named(slug, turn, start, end, True)
+    kinds = cues.Places(genres)
+    for start, end in turn.signs.get((slug, "cues"), ()):  # "animal cruelty" is not cruelty to people
+        if not kinds.hold(start, end) and not others.hold_more(start, end):
+            yield from _named(slug, turn, start, end, False)
+
+
+def _named(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator[Hit]:
+    """A content is named at [start, end): a hit where the same breath says that it is unwanted."""
+    before, after = turn.before(start), turn.afters(end)
+    if after and turn.low[end : after[0].start] == "-":
+        before = None  # who likes a "blood-free" film likes no blood
+    if before and before.level in GLAD and not (after and after[0].level == "strong"):
+        return
+    averse = [s for s in (before, *after) if s and s.level not in GLAD]
+    for said in sorted(averse, key=lambda s: list(REACH).index(s.level)):
+        first, last = min(start, said.start), max(end, said.end)
+        verdict = _verdict(said.level, genre, slug in turn.book.mild)
+        if verdict and not turn.asked(said.start) and turn.holds(said.start, said.end, said, end):
+            liked = before is not None and before.level in GLAD
+            if liked and not (before and before.level == "theirs" and turn.points_back(said)):
+                verdict = (
+                    "unsure"  # liked, and yet it does something to them; "he likes it, I can't take it" is present
+                )
+            sure = _SURE[said.level] if verdict == "present" else 0.35
+            yield turn.hit(slug, first, last, verdict, "explicit", sure)
+            return
+
+
+def _verdict(level: str, genre: bool, mild: bool) -> str | None:
+    """Of a kind of film only the body's no counts; not wanting to see one is a taste."""
+    if level == "strong":
+        return "present"
+    if genre:
+        return "unsure" if level == "request" else None
+    if level in ("request", "hate"):
+        return "present"
+    return "present" if mild and level == "mild" else "unsure"
+
+
+def read_plot(plot: str) -> Iterator[Hit]:
+    """What a plot shows: a content that is named is there, unless the plot says that it is not."""
+    book = cues.load()
+    turn = Turn(book.mask(plot, ()), book)
+    for (slug, part), start, end in book.plots.find(turn.low):
+        verdict, sure = ("unsure", 0.3) if part == "plot_faint" else ("present", 0.7 if part == "cues" else 0.6)
+        if not grammar.ABSENT.search(turn.low[max(0, start - 30) : start]):
+            yield turn.hit(slug, start, end, verdict, "explicit", sure)

@@ -1,0 +1,123 @@
+"""DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
+
+import http.client
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from saferec_builder.core import titles
+from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
+
+SITE = "https://www.doesthedogdie.com"
+TRIES = 5
+MOST = 16 * 2**20  # bytes of an answer
+KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
+
+
+@dataclass
+class Site:
+    """Where to ask, with which key, and how long to wait between two requests."""
+
+    key: str
+    base: str = SITE
+    pause: float = 1.0
+    sleep: Callable[[float], None] = time.sleep
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            host = urllib.parse.urlsplit(self.base)
+        except ValueError as fault:
+            raise UsageError(f"--base is no address ({fault}): wanted such as {SITE}") from None
+        if "@" in host.netloc:
+            raise UsageError("--base holds a user or password: the key alone says who you are")
+        if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
+            raise UsageError(f"{self.base}: a key goes to an https address only")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to wherever it points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def media(site: Site, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item.
+
+    `exact` is False in it where title and year may be another work's (titles.Match).
+    """
+    imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
+    number, exact = _by_imdb(site, imdb) if imdb else None, True
+    if number is None:
+        match = _by_title(site, item, imdb)
+        number, exact = match.item, match.exact
+    if number is None:
+        return None
+    found = _get(site, f"/media/{number}")
+    if not isinstance(found, dict) or not isinstance(found.get("topicItemStats"), list):
+        raise SourceError(f"{site.base}/media/{number}: no topicItemStats in the answer: has the API changed?")
+    return found | {"exact": exact}
+
+
+def _by_imdb(site: Site, imdb: str) -> str | None:
+    """The only item that the site knows under this id; an answer that says another id is another film."""
+    found = [i for i in _search(site, {"imdb": imdb}) if i.get("imdbId") in (imdb, None)]
+    return str(found[0]["id"]) if len(found) == 1 else None
+
+
+def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> titles.Match:
+    """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
+    rows = []
+    for found in _search(site, {"q": item["title"]}):
+        if imdb and found.get("imdbId") not in (imdb, None, ""):
+            continue
+        year = str(found.get("releaseYear") or "")
+        told = found.get("itemType")
+        kind = KINDS.get(str(told.get("name", "Movie") if isinstance(told, dict) else "Movie").casefold(), "")
+        dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
+        rows.append((str(found["id"]), str(found.get("name", "")), dated, kind, ()))
+    return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
+
+
+def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    found = _get(site, f"/dddsearch?{urllib.parse.urlencode(asked)}")
+    items = found.get("items") if isinstance(found, dict) else None
+    if not isinstance(items, list):
+        raise SourceError(f"{site.base}/dddsearch: no items in the answer: has the API changed?")
+    return [item for item in items if isinstance(item, dict) and re.fullmatch("[0-9]{1,12}", str(item.get("id")))]
+
+
+def _get(site: Site, path: str) -> Any:
+    headers = {"Accept": "application/json", "X-API-KEY": site.key, "User-Agent": "saferec-builder"}
+    said = "nothing"
+    for attempt in range(TRIES):
+        site.sleep(site.pause if site.asked else 0)
+        site.asked += 1
+        wait: float = 2**attempt
+        try:
+            with _OPENER.open(urllib.request.Request(site.base + path, headers=headers), timeout=30) as answer:
+                return strict_json(answer.read(MOST))
+        except urllib.error.HTTPError as fault:
+            said = f"HTTP {fault.code}"
+            if fault.code in (401, 403):
+                raise UsageError(f"{site.base} refused the key ({said}): see your profile on the site") from None
+            if fault.code != 429 and fault.code < 500:
+                raise SourceError(f"{site.base}{path.split('?')[0]}: {said}: has the API changed?") from None
+            after = fault.headers.get("Retry-After", "")
+            wait = float(min(int(after), 300)) if re.fullmatch("[0-9]{1,9}", after) else wait
+        except KeyTwice as fault:  # it would say the same again
+            raise SourceError(f"{site.base}{path.split('?')[0]}: {fault}: has the API changed?") from None
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as fault:
+            said = type(fault).__name__
+        if attempt < TRIES - 1:
+            site.sleep(wait)
+    raise SourceError(f"{site.base} answers {said} after {TRIES} tries: run it again later; what came is kept")

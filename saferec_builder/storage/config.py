@@ -1,0 +1,288 @@
+"""saferec.toml, read and checked once per command."""
+
+import re
+import tomllib
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.oracle import Rule
+
+FILE = "saferec.toml"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _pattern(text: str) -> str:
+    """A regular expression as polars reads them: without look-around and back references."""
+    import polars as pl
+
+    try:
+        pl.Series([""]).str.contains(text)
+    except pl.exceptions.ComputeError as fault:
+        why = next((line for line in str(fault).splitlines() if line.startswith("error: ")), "error: cannot be read")
+        raise ValueError(f"not a regular expression, {why}") from None
+    return text
+
+
+def _code(text: str) -> str:
+    """A language as the model names it: "EN" would drop everything."""
+    if not re.fullmatch(r"[a-z]{2,3}", text):
+        raise ValueError(f'{text!r} is no ISO 639 code in small letters, such as "en"')
+    return text
+
+
+def _band(pair: tuple[float, float]) -> tuple[float, float]:
+    """Between two confidences the wrong way round, or in percent, nothing lies: no confidence is doubtful."""
+    if not 0 <= pair[0] <= pair[1] <= 1:
+        raise ValueError("wanted two confidences from 0 to 1, the smaller one first")
+    return pair
+
+
+Band = Annotated[tuple[float, float], AfterValidator(_band)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Language = Annotated[str, AfterValidator(_code)]
+
+
+class Dataset(_Section):
+    name: str = "my-saferec"
+    licence: str | None = Field(None, pattern=r"\S")  # none: none is declared, for only an owner can give one
+    repo: str | None = None  # NS/NAME on the Hub
+    k: int = Field(10, ge=1, le=100)  # items in a recommendation list
+
+
+class TaxonomyFile(_Section):
+    path: str | None = None
+
+
+class Thresholds(_Section):
+    violated_at: float = Field(0.66, gt=0, le=1)
+    clear_below: float = Field(0.33, gt=0, le=1)
+    sure: float = Field(0.9, gt=0.5, lt=1)
+    prior_yes: float = Field(1.0, gt=0)
+    prior_no: float = Field(1.0, gt=0)
+
+
+class Model(_Section):
+    """A model by a name of the user's, with its prices in USD per million tokens."""
+
+    model: str | None = None  # as the server calls it; default: the name
+    base_url: str | None = None
+    key_env: str = "OPENAI_API_KEY"
+    input: float | None = Field(None, ge=0)
+    cached_input: float | None = Field(None, ge=0)
+    output: float | None = Field(None, ge=0)
+
+
+class Proposer(_Section):
+    model: str | None = None
+    base_url: str | None = None
+    allow_remote: bool = False
+    concurrency: int = Field(16, ge=1, le=1024)
+    timeout: float = Field(120.0, gt=0)  # seconds of one request
+    retries: int = Field(3, ge=0, le=20)
+    max_tokens: int = Field(2_000, ge=50, le=100_000)  # of one answer
+    prompt: str | None = None  # a file of the user's instead of the embedded prompt
+    budget_usd: float | None = Field(None, ge=0)
+    jury: list[str] = []
+    uncertain: Band = (0.3, 0.7)  # confidence of a claim that a cascade escalates and samples vote on
+    skip_silent: bool = False  # a cascade does not ask further where the rules found nothing
+    batch_factor: float = Field(0.5, gt=0, le=1)  # price of a request in a batch
+    batch_poll: float = Field(30.0, gt=0)  # seconds between two looks at a batch
+    models: dict[str, Model] = {}
+
+
+class Splits(_Section):
+    validation: float = Field(0.1, gt=0, lt=0.5)
+    test: float = Field(0.1, gt=0, lt=0.5)
+    validation_from: date | None = None  # both dates together replace the shares
+    test_from: date | None = None
+
+
+class Release(_Section):
+    min_seekers: int = Field(5, ge=1)  # fewer distinct people with a trait: its labels are withheld
+    consent: list[str] = []  # reviewers who agreed that their reviews are released under a pseudonym
+    contact: str | None = None  # whom to ask for removal: an address or a page
+
+
+class Mine(_Section):
+    languages: list[Language] = []  # ISO 639 codes to keep, such as ["en"]; none: all, with the language marked
+
+
+Domain = Literal["film", "series", "game", ""]
+SUGGESTIONS: dict[str, Domain] = {
+    "MovieSuggestions": "film",
+    "ifyoulikeblank": "",
+    "televisionsuggestions": "series",
+    "gamingsuggestions": "game",
+    "suggestmeagame": "game",
+    "ShouldIbuythisgame": "game",
+}
+
+
+class Reddit(_Section):
+    subreddits: dict[str, Domain] = SUGGESTIONS  # as Reddit spells them -> film | series | game, "" for mixed
+    flair: Pattern | None = None  # None: the pattern in sources/threads.py
+    other_flair: Pattern | None = None
+    request: Pattern | None = None
+    upvotes: int = Field(10, ge=0)
+    buckets: int = Field(16, ge=1, le=65_536)
+
+
+class Store(_Section):
+    url: str | None = None  # default: workspace.db in the workspace
+
+
+class Review(_Section):
+    accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
+    severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
+    severe_in_a_row: int = Field(3, ge=0)  # before something else comes, where anything else waits
+    auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
+
+
+class Config(_Section):
+    dataset: Dataset = Dataset()
+    taxonomy: TaxonomyFile = TaxonomyFile()
+    oracle: Thresholds = Thresholds()
+    mine: Mine = Mine()
+    reddit: Reddit = Reddit()
+    propose: Proposer = Proposer()
+    splits: Splits = Splits()
+    release: Release = Release()
+    store: Store = Store()
+    review: Review = Review()
+    demo: bool = False  # invented items and simulated reviews are welcome here and nowhere else
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(**self.oracle.model_dump())
+
+
+def read(folder: Path) -> Config:
+    """The workspace's saferec.toml; a fault names the section, what was found and what is wanted."""
+    path = folder / FILE
+    try:
+        return Config.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise UsageError(f"{path}: not a TOML file: {fault}") from None
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        where = ".".join(str(p) for p in first["loc"])
+        # what stands under an unknown name, or is the address of a database, may hold a password: it is not told
+        if first["type"] == "extra_forbidden":
+            names = ", ".join(_names(first["loc"][:-1]))
+            raise UsageError(f"{path}: {where}: nothing here has this name: wanted one of {names}") from None
+        secret = first["loc"][0] == "store"
+        found = "" if secret else f"; found {str(first['input'])[:100]!r}"
+        raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
+
+
+def _names(section: tuple[int | str, ...]) -> list[str]:
+    """What may stand in a section; in a table of the user's names, what may stand under each."""
+    kind: Any = Config
+    for part in section:
+        named = isinstance(kind, type) and issubclass(kind, BaseModel)
+        kind = kind.model_fields[str(part)].annotation if named else get_args(kind)[1]
+    return list(kind.model_fields)
+
+
+TEMPLATE = """\
+# SafeRec Builder workspace. After # stands the default or, where there is none, an example: remove the # to set it.
+
+[dataset]
+name = "{name}"
+# licence = "cc-by-4.0"      # of what you release; your sources must allow it; default: none is declared
+# repo = "namespace/name"    # where `saferec-build publish --hub` goes
+# k = 10                     # items in a recommendation list
+
+[taxonomy]
+# path = "my-traits.toml"    # your own traits instead of the embedded 20
+
+[oracle]                     # when is an item violated, clear or unknown: docs/oracle.md
+# violated_at = 0.66         # risk from which an item breaks a trait
+# clear_below = 0.33         # risk under which a strongly applying guide clears it
+# sure = 0.9                 # P(yes) or P(no) of a topic's votes that settles it
+# prior_yes = 1.0            # Beta prior of a topic's votes
+# prior_no = 1.0
+
+[mine]
+# languages = ["en"]         # keep only what is written in these; default: all
+
+[reddit]                     # docs/mining.md; the first four lines are examples, the defaults are wider
+# subreddits = {{ MovieSuggestions = "film", gamingsuggestions = "game" }}  # as Reddit spells them
+# flair = "(?i)request"      # flair or title and text that make a submission a request: regular expressions
+# other_flair = "(?i)^suggesting|discussion"
+# request = "(?i)looking for|recommend"
+# upvotes = 10               # score from which a reply's items count as taken up; 0: only thanks do
+# buckets = 16               # threads are joined in so many parts: more for larger dumps
+
+[propose]
+# model = "my-model"         # for --proposer openai: any OpenAI-compatible server
+# base_url = "http://127.0.0.1:8000/v1"
+# allow_remote = false       # true: conversations may be sent to a server that is not on this machine
+# concurrency = 16           # requests in flight at most
+# timeout = 120.0            # seconds; retries = 3; max_tokens = 2000 of one answer
+# retries = 3
+# max_tokens = 2000
+# prompt = "my-prompt.md"    # instead of the embedded one: docs/proposing.md
+# budget_usd = 20.0          # models are never paid more than this in this workspace
+# jury = ["openai:small", "openai:large"]  # for --proposer jury: each reads all, every vote is kept
+# uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model, --samples votes
+# skip_silent = false        # true: a cascade asks no model where the rules found nothing
+# batch_factor = 0.5         # what a request in a batch costs of the usual price
+# batch_poll = 30.0          # seconds between two looks at a batch
+
+# [propose.models.small]     # a name for --proposer openai:small; prices in USD per million tokens
+# model = "my-small-model"
+# base_url = "https://models.example/v1"
+# key_env = "OPENAI_API_KEY" # environment variable with its key
+# input = 0.15
+# cached_input = 0.075
+# output = 0.60
+
+[splits]                     # by time of the request; by hash of the seeker where a source has no times
+# validation = 0.1
+# test = 0.1
+# validation_from = 2022-11-01  # fixed days instead of shares: give both
+# test_from = 2022-12-01
+
+[review]
+# accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
+# severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
+# severe_in_a_row = 3        # before something else comes, where anything else waits
+# auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never
+
+[release]
+# min_seekers = 5            # a trait with fewer distinct people is withheld
+# consent = ["ann"]          # reviewers who agreed that their reviews are released under a pseudonym
+# contact = "me@example.org" # whom to ask for removal
+
+[store]
+# url = "sqlite:///..."      # default: workspace.db beside this file
+"""
+
+DEMO = """\
+# A demo workspace: invented items and simulated reviews are welcome here, and nothing of it goes to the Hub.
+demo = true
+
+[dataset]
+name = "saferec-demo"
+licence = "cc0-1.0"
+
+[review]                     # simulated people do not tire
+severe_a_day = 0
+severe_in_a_row = 0
+
+[splits]                     # the generator's own periods: its sentence banks are per split
+validation_from = 2023-08-24
+test_from = 2023-10-23
+"""

@@ -1,0 +1,52 @@
+"""A lock of a file, which goes with its process, however that ends."""
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.core.errors import StoreError, plain
+
+SILENT = 1.0  # seconds of waiting that nobody needs to hear of
+_BUSY = (errno.EWOULDBLOCK, errno.EACCES)
+
+
+@contextmanager
+def held(path: Path, others: str, *, wait: bool) -> Iterator[None]:
+    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and says so, or raises."""
+    import fcntl
+
+    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
+        try:
+            if _taken(file, SILENT if wait else 0.0):
+                if not wait:
+                    raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
+                print(plain(f"{others} is at work: waiting until it has ended"), file=sys.stderr, flush=True)
+                fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as fault:
+            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
+                raise
+        yield
+
+
+def _taken(file: Any, seconds: float) -> bool:
+    """Whether somebody else holds it for so long; else it is ours."""
+    import fcntl
+
+    end, pause = time.monotonic() + seconds, 0.001
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except OSError as fault:
+            if fault.errno not in _BUSY:
+                raise
+        left = end - time.monotonic()
+        if left <= 0:
+            return True
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, 0.05)

@@ -1,0 +1,229 @@
+"""The same function over many shards: in this process, in one process per core, or on Ray.
+
+A shard is done when its manifest stands beside its folder. Each is written under a temporary name, renamed, then named
+by the manifest, so that whoever is killed leaves a shard done or not done, and a rerun does only what is missing.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Callable, Container, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.core.errors import StoreError, UsageError, strict_json, whole_object
+
+Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
+_TRIES = 3  # of a shard whose worker died
+SECONDS = 10.0  # that a cluster has for its answer
+
+
+@dataclass(frozen=True)
+class How:
+    """Where shards run. `address` of Ray is `local` or that of a cluster: nothing is ever looked for."""
+
+    engine: str = "local"
+    workers: int | None = None  # default: all cores
+    address: str = "local"
+
+
+def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -> dict[str, dict[str, Any]]:
+    """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep(folder, shards)
+    missing = {name: work for name, work in shards.items() if _facts(folder, name) is None}
+    if missing and how.engine == "ray":
+        _on_ray(function, missing, folder, how)
+    elif len(missing) > 1 and (how.workers or os.cpu_count() or 1) > 1:
+        _in_processes(function, missing, folder, how.workers or os.cpu_count() or 1)
+    else:
+        for name, work in missing.items():
+            _shard(function, name, work, folder)
+    _sweep(folder, shards)
+    return {name: strict_json(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
+
+
+def _manifest(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
+
+
+def _facts(folder: Path, name: str) -> dict[str, Any] | None:
+    """What the manifest of a shard says; None: the shard is not done. A power cut may leave one that is empty."""
+    manifest = _manifest(folder, name)
+    return whole_object(manifest.read_bytes()) if manifest.exists() else None
+
+
+def _temporary(name: str, unique: object) -> str:
+    return f".{name}.{unique}.tmp"
+
+
+def _sweep(folder: Path, shards: Container[str]) -> None:
+    """What killed workers and runs left of these shards; another run may be at work on the same or on others."""
+    for left in folder.glob(_temporary("*", "*")):
+        name, maker, _ = left.name[1:].rsplit(".", 2)
+        if name in shards and not _lives(maker):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def _lives(maker: str) -> bool:
+    """Whether a temporary name was made by a process of this machine that still runs."""
+    if not maker.isdecimal():
+        return False
+    try:
+        os.kill(int(maker), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it runs as somebody else
+    return True
+
+
+def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") -> str:
+    if probe and not (folder / probe).exists():
+        raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
+    tmp = folder / _temporary(name, os.getpid())
+    shutil.rmtree(tmp, ignore_errors=True)
+    tmp.mkdir()
+    facts = function(work, tmp)
+    shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
+    os.replace(tmp, folder / name)
+    tmp.write_text(json.dumps(facts), encoding="utf-8")
+    os.replace(tmp, _manifest(folder, name))
+    return name
+
+
+def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers: int) -> None:
+    from multiprocessing import active_children, get_context
+
+    left = dict(shards)
+    for _ in range(_TRIES):
+        # a fresh interpreter each: threads of polars do not survive a fork
+        how: dict[str, Any] = {"mp_context": get_context("spawn"), "initializer": _mortal}
+        with ProcessPoolExecutor(min(workers, len(left)), **how) as pool:
+            try:
+                with _deaf(), _sharing(min(workers, len(left))):
+                    begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
+                for done in as_completed(begun):
+                    done.result()
+            except BrokenProcessPool:  # a worker was killed and took the pool with it: do what is missing again
+                pass
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in active_children():
+                    worker.kill()
+                raise
+            except BaseException:  # a shard's own error: those that have not begun need not
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        left = {name: work for name, work in left.items() if _facts(folder, name) is None}
+        if not left:
+            return
+    raise _died(folder, left)
+
+
+def _died(folder: Path, shards: Iterable[str]) -> StoreError:
+    missing = sum(_facts(folder, name) is None for name in shards)
+    return StoreError(
+        f"{folder}: workers died {_TRIES} times (out of memory?), {missing} shards are missing: give fewer --workers"
+        " and run the command again: it does only these"
+    )
+
+
+def _mortal() -> None:
+    """This worker ends with whoever started it: after a kill it would do what was begun, and pay for it, and wait."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start here do not hear Ctrl-C: this one does, and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _sharing(workers: int) -> Iterator[None]:
+    """Processes that start here divide the cores: polars takes all for each, unless it was told otherwise."""
+    name = "POLARS_MAX_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(max(1, _cores() // workers))
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
+    if how.address != "local":
+        _reach(how.address)
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
+    probe = _temporary(next(iter(shards)), os.urandom(8).hex())
+    (folder / probe).touch()
+    cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its own
+    with _sharing(cpus or 1):  # nodes of a cluster have theirs from who started them
+        ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+    try:
+        task = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_shard)
+        waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
+        for done in _as_ready(ray, waiting):
+            ray.get(done)
+    except ray.exceptions.RayTaskError as fault:
+        cause: Exception = fault.cause  # what the shard itself raised
+        raise cause from None
+    except ray.exceptions.WorkerCrashedError:
+        raise _died(folder, shards) from None
+    finally:
+        ray.shutdown()
+        (folder / probe).unlink(missing_ok=True)
+
+
+def _reach(address: str) -> None:
+    """Ray tries an address at which nothing is for longer than anybody waits, and takes `auto` for looking around."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
+    except (OSError, ValueError, OverflowError) as fault:
+        raise UsageError(
+            f"--ray-address {address}: nothing answers there ({fault}): wanted local, or a cluster's address, such as"
+            " 10.0.0.5:6379"
+        ) from None
+
+
+def _as_ready(ray: Any, waiting: list[Any]) -> Iterator[Any]:
+    while waiting:
+        ready, waiting = ray.wait(waiting)
+        yield from ready

@@ -1,0 +1,91 @@
+"""What a table is: typed columns with their meaning, a key, and the checks that each frame passes at every border."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from saferec_builder.core.errors import StoreError
+
+SPAN = pl.Struct({"turn": pl.Int32, "start": pl.Int32, "end": pl.Int32, "quote": pl.String})
+TURN = pl.Struct({"role": pl.String, "text": pl.String, "items": pl.List(pl.String)})
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    place: Literal["bulk", "db"]  # bulk: parquet shards; db: small, precious, transactional
+    key: tuple[str, ...]
+    columns: dict[str, tuple[pl.DataType | type[pl.DataType], str]]  # name -> (type, meaning)
+    meaning: str
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({name: kind for name, (kind, _) in self.columns.items()})
+
+    @property
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
+
+def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """The frame with the table's columns in order, or an error that names the first fault."""
+    missing = [c for c in table.columns if c not in frame.columns]
+    strange = [c for c in frame.columns if c not in table.columns]
+    if missing or strange:
+        raise StoreError(f"table {table.name}: columns missing {missing}, not wanted {strange}")
+    frame = frame.select(list(table.columns))
+    wrong = [c for c, kind in table.schema.items() if frame.schema[c] != kind]
+    if wrong and frame.height:
+        raise StoreError(
+            f"table {table.name}: column {wrong[0]} is {frame.schema[wrong[0]]}, wanted {table.schema[wrong[0]]}"
+        )
+    frame = frame if not wrong else table.empty
+    if frame.select(pl.any_horizontal(pl.col(table.key).is_null().any())).item():
+        raise StoreError(f"table {table.name}: a null in its key {table.key}")
+    return frame
+
+
+def last(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The last row per key, in order of appearance: what counts in an append-only table."""
+    return frame.unique(list(keys), keep="last", maintain_order=True)
+
+
+def texts(lists: Sequence[Sequence[str] | None]) -> pl.Series:
+    """A column of lists of texts; polars alone takes a Series per list to make one."""
+    import pyarrow as pa
+
+    flat = pa.array([text for part in lists for text in part or ()], pa.large_string())
+    ends = np.cumsum([0, *(len(part or ()) for part in lists)])
+    none = pa.array([*(part is None for part in lists), False])
+    offsets = pa.array(ends, pa.int64(), mask=none.to_numpy(zero_copy_only=False))
+    made = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, flat)))
+    return made.cast(pl.List(pl.String))
+
+
+def lists(column: pl.Series) -> list[list[Any]]:
+    """A column of lists as Python lists, none for null; polars alone makes a Series of each on the way."""
+    ends = column.list.len().fill_null(0).cum_sum().to_list()
+    flat = column.explode(empty_as_null=False, keep_nulls=False).to_list()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def frame(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows as columns of these types; every list is a list of texts."""
+    made = [
+        texts([row[name] for row in rows]).alias(name).cast(kind)
+        if isinstance(kind, pl.List)
+        else pl.Series(name, [row[name] for row in rows], kind)
+        for name, kind in kinds.items()
+    ]
+    return pl.DataFrame(made)
+
+
+def digest(*parts: Any) -> str:
+    """16 hex digits that name these parts; lists and structs count by their JSON."""
+    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

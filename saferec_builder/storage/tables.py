@@ -1,0 +1,397 @@
+"""Every table of a workspace: its columns, its key, and what each column means. docs/data-format.md is made from here.
+
+A table is append-only: a row is never edited, a changed mind is a later row.
+"""
+
+import polars as pl
+
+from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, last, texts
+
+__all__ = [
+    "ASKED",
+    "ASSIGNMENTS",
+    "BATCHES",
+    "CATALOG_ROWS",
+    "CLUSTERS",
+    "CONVERSATIONS",
+    "DECOYS",
+    "DROPS",
+    "GOLD",
+    "HONOURED",
+    "LABELS",
+    "MARKS",
+    "ORIGINS",
+    "PROPOSALS",
+    "READINGS",
+    "REPLIES",
+    "REVIEWS",
+    "SCHEMA_VERSION",
+    "SENT",
+    "SPAN",
+    "SPEND",
+    "STATED",
+    "TABLES",
+    "TURN",
+    "WARNINGS",
+    "Table",
+    "check",
+    "digest",
+    "last",
+    "texts",
+]
+
+SCHEMA_VERSION = 1
+
+CONVERSATIONS = Table(
+    "conversations",
+    "bulk",
+    ("conversation", "digest"),
+    {
+        "conversation": (pl.String, "hash(source, source id): stays when the text changes"),
+        "digest": (pl.String, "hash of the turns; a changed text is a new row, the last row counts"),
+        "source": (pl.String, "redial, messages, ..."),
+        "source_id": (pl.String, "the id in the source"),
+        "source_file": (pl.String, "name of the file that it was read from"),
+        "domain": (pl.String, "film | series | game, or null where the source does not say"),
+        "seeker": (pl.String, "keyed pseudonym of the person who asks; null where the source has none"),
+        "time": (pl.Datetime("us", "UTC"), "of the request; null where the source has no times"),
+        "turns": (pl.List(TURN), "role (seeker | recommender), text, items mentioned (refs)"),
+        "recommended": (pl.List(pl.String), "refs that recommenders named, first mention first"),
+        "accepted": (pl.List(pl.String), "refs that the seeker took up"),
+        "seen": (pl.List(pl.String), "refs that the seeker had seen or named first"),
+    },
+    "What was mined, one row per revision of a conversation. A ref is `source:id` or `title:Name (Year)`.",
+)
+
+ORIGINS = Table(
+    "origins",
+    "bulk",
+    ("conversation", "digest", "turn"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "digest": (pl.String, "of the revision"),
+        "turn": (pl.Int32, "number of the turn in it"),
+        "source_id": (pl.String, "the id of the post or comment in the source"),
+        "author": (pl.String, "keyed pseudonym of who wrote it; null where the source does not say"),
+    },
+    "Which post of which author became which turn, so that a removal on request finds it. Never released.",
+)
+
+HONOURED = Table(
+    "honoured",
+    "bulk",
+    ("source", "who"),
+    {
+        "source": (pl.String, "of the file in which mining met them"),
+        "who": (pl.String, "keyed pseudonym of an id or an author that removals.csv names"),
+    },
+    "Whom mining left out on request: a row of removals.csv that names them has been met. Never released.",
+)
+
+MARKS = Table(
+    "marks",
+    "bulk",
+    ("conversation", "digest", "crisis"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "digest": (pl.String, "of the revision"),
+        "language": (pl.String, "ISO 639 code of what the seeker writes; null where there is too little text to tell"),
+        "language_score": (pl.Float64, "0..1, of the language model"),
+        "crisis": (pl.Boolean, "the seeker speaks of harming or killing themselves now: read by nobody, in no release"),
+        "replaced": (pl.Int32, "pieces of personal data that placeholders stand for"),
+    },
+    "What mining noticed about a conversation's text. A better rule makes another row, and the last one counts.",
+)
+
+CLUSTERS = Table(
+    "clusters",
+    "bulk",
+    ("conversation", "revision"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "revision": (pl.Int32, "0, 1, ...: the last one counts"),
+        "cluster": (
+            pl.String,
+            "shared by conversations that are near-duplicates of one another; null: of none any more",
+        ),
+    },
+    "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
+)
+
+STATED = Table(
+    "stated",
+    "bulk",
+    ("conversation", "trait", "source"),
+    {
+        "conversation": (pl.String, "conversation id"),
+        "trait": (pl.String, "slug"),
+        "source": (pl.String, "who states it: saferec (the official `constraints` column)"),
+    },
+    "Traits that a source itself claims of a seeker, without evidence. Never a label; good for scoring against.",
+)
+
+CATALOG_ROWS = Table(
+    "catalog_rows",
+    "bulk",
+    ("source", "source_id"),
+    {
+        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's ruling on a merge"),
+        "source_id": (pl.String, "the id in the source"),
+        "domain": (pl.String, "film | series | game"),
+        "title": (pl.String, "as the source spells it, without the year"),
+        "year": (pl.Int32, "of release; null where the source has none"),
+        "refs": (pl.List(pl.String), "ids that name the same item elsewhere: `imdb:tt0114709`"),
+        "aliases": (pl.List(pl.String), "other titles"),
+        "genres": (pl.List(pl.String), "as the source names them"),
+        "plot": (pl.String, "description, or null"),
+    },
+    "Items as each source states them. Merging them is a view (catalog.merge), so every merge can be undone.",
+)
+
+WARNINGS = Table(
+    "warnings",
+    "bulk",
+    ("warning",),
+    {
+        "warning": (pl.String, "hash of the statement"),
+        "ref": (pl.String, "the item meant: `imdb:tt...` or `title:Name (Year)`"),
+        "domain": (pl.String, "film | series | game, or null"),
+        "kind": (pl.String, "topic (votes or a clear answer) | guide (severity) | esrb (descriptor) | rating | review"),
+        "topic": (pl.String, "the question, the guide category, the descriptor, or for `review` the trait's slug"),
+        "yes": (pl.Int32, "votes for yes"),
+        "no": (pl.Int32, "votes for no"),
+        "answer": (pl.String, "yes | no where the source states a clear answer itself, else null"),
+        "severity": (pl.Int32, "0 none .. 3 severe, guide only"),
+        "source": (pl.String, "csv, parent_guide, review, demo, ..."),
+        "url": (pl.String, "where it stands, or null"),
+        "retrieved": (pl.String, "date on which it was read, or null"),
+    },
+    "One sourced statement on one item.",
+)
+
+PROPOSALS = Table(
+    "proposals",
+    "bulk",
+    ("proposal",),
+    {
+        "proposal": (pl.String, "hash(kind, subject, trait, digest, proposer, version; a model's: the wording too)"),
+        "kind": (pl.String, "sensitivity (of a conversation's seeker) | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug"),
+        "digest": (pl.String, "digest of the text that was read"),
+        "verdict": (pl.String, "present | absent | unsure"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (
+            pl.List(SPAN),
+            "evidence, offsets in code points; the plot of an item_flag is turn 0",
+        ),
+        "confidence": (pl.Float64, "0..1"),
+        "proposer": (pl.String, "rules, or the model's name"),
+        "version": (pl.String, "of the prompt file or of the rules"),
+        "taxonomy": (pl.String, "digest of the taxonomy file"),
+    },
+    "What a model or the rules claim. Never a label.",
+)
+
+READINGS = Table(
+    "readings",
+    "bulk",
+    ("kind", "subject", "digest", "proposer", "version", "taxonomy"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "digest": (pl.String, "digest of the text that was read"),
+        "proposer": (pl.String, "rules, or the model's name"),
+        "version": (pl.String, "of the prompt file or of the rules"),
+        "taxonomy": (pl.String, "digest of the taxonomy file"),
+        "orders": (pl.List(pl.Int32), "turns that seem to speak to a model: a person should read them"),
+    },
+    "What a proposer has read, with a usable answer: a subject with no proposal was found to have none.",
+)
+
+ASKED = Table(
+    "asked",
+    "db",
+    ("taxonomy", "trait"),
+    {
+        "taxonomy": (pl.String, "as in readings: digest of the taxonomy file, or of the part of it that was asked"),
+        "trait": (pl.String, "slug"),
+        "wording": (pl.String, "hash of slug, definition and hint; a trait with a new wording is asked anew"),
+    },
+    "Which traits a reading was about, in which words.",
+)
+
+DROPS = Table(
+    "drops",
+    "bulk",
+    ("stage", "source", "place", "reason"),
+    {
+        "stage": (pl.String, "mine, catalog, propose, review, release"),
+        "source": (pl.String, "source, file or tool"),
+        "place": (pl.String, "file:line, or the id of what was left out"),
+        "reason": (pl.String, "short and countable"),
+        "detail": (pl.String, "found and wanted; never a secret"),
+    },
+    "Everything left out, with its reason.",
+)
+
+ASSIGNMENTS = Table(
+    "assignments",
+    "db",
+    ("kind", "subject", "reviewer", "role"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "reviewer": (pl.String, "name inside the workspace; never leaves it"),
+        "role": (pl.String, "reviewer | adjudicator"),
+        "digest": (pl.String, "of the text shown"),
+        "why": (pl.String, "gold | proposed | orders | band | audit | disagreement | recheck"),
+        "batch": (pl.String, "name of the push that first carried it"),
+    },
+    "Which task goes to whom, and why.",
+)
+
+GOLD = Table(
+    "gold",
+    "db",
+    ("kind", "subject"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "traits": (pl.List(pl.String), "the traits that are present; every other trait is absent"),
+    },
+    "Conversations whose verdicts are known beforehand: every reviewer reads them, and their accuracy is told from it.",
+)
+
+DECOYS = Table(
+    "decoys",
+    "db",
+    ("kind", "subject", "reviewer"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "reviewer": (pl.String, "the only one who sees it"),
+        "trait": (pl.String, "what was suggested there though nothing speaks for it"),
+        "spans": (pl.List(SPAN), "words that it points at"),
+    },
+    "Wrong suggestions, planted to see who accepts what they did not read.",
+)
+
+SENT = Table(
+    "sent",
+    "db",
+    ("tool", "place", "task", "remote", "state"),
+    {
+        "tool": (pl.String, "label_studio | argilla"),
+        "place": (pl.String, "mark of the project on the server: a new one where a server was wiped"),
+        "task": (pl.String, "key of the task: hash of what is shown to whom"),
+        "remote": (pl.String, "its id on the server, empty while it is being sent"),
+        "state": (pl.String, "sending | there | gone"),
+    },
+    "What a review server holds, so that nothing is sent twice; the last row of a task counts.",
+)
+
+HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
+
+REVIEWS = Table(
+    "reviews",
+    "db",
+    ("review",),
+    {
+        "review": (pl.String, "hash of who said what on which unit in which push or pull"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
+        "digest": (pl.String, "of the text that was shown"),
+        "reviewer": (pl.String, "name inside the workspace"),
+        "role": (pl.String, "reviewer | adjudicator | other: the task was given to somebody else, nothing counts"),
+        "verdict": (pl.String, "present | absent | unsure; null: taken back, `note` says why"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
+        "note": (pl.String, "for the team; never released"),
+        "seconds": (pl.Float64, "spent on the task, or null"),
+        "tool": (pl.String, "files | label_studio | argilla | simulated"),
+        "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
+        "taxonomy": (pl.String, "digest of the taxonomy"),
+        "simulated": (pl.Boolean, "true: no person said this; such a release refuses --hub"),
+        "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
+    },
+    "One person's verdict on one unit; of one reviewer's rows on a unit the last one counts.",
+)
+
+LABELS = Table(
+    "labels",
+    "db",
+    ("label",),
+    {
+        "label": (pl.String, "hash(unit, reviews it rests on, verdict)"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug"),
+        "digest": (pl.String, "of the text that was judged"),
+        "verdict": (pl.String, "present | absent | unsure; null while unresolved"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence of the reviews that agree with the verdict"),
+        "method": (pl.String, "agreed | adjudicated | auto | unresolved"),
+        "reviews": (pl.List(pl.String), "ids of the reviews that it rests on"),
+        "simulated": (pl.Boolean, "any of them simulated"),
+    },
+    "The final verdict on a unit; the last row of a unit counts.",
+)
+
+REPLIES = Table(
+    "replies",
+    "db",
+    ("request",),
+    {
+        "request": (pl.String, "hash of model, messages, schema, sampling and server"),
+        "model": (pl.String, "as asked"),
+        "body": (pl.String, "the raw reply, as it came"),
+        "tokens_in": (pl.Int64, "as billed, or null"),
+        "tokens_out": (pl.Int64, "as billed, or null"),
+    },
+    "Replies already paid for.",
+)
+
+SPEND = Table(
+    "spend",
+    "db",
+    ("run", "part"),
+    {
+        "run": (pl.String, "start of the command and its process"),
+        "part": (pl.Int64, "1, 2, ...: written every second"),
+        "model": (pl.String, "as asked"),
+        "way": (pl.String, "openai | batch | local"),
+        "requests": (pl.Int64, "answered, usable or not"),
+        "tokens_in": (pl.Int64, "as billed"),
+        "tokens_cached": (pl.Int64, "the part of tokens_in that a prefix cache made cheaper"),
+        "tokens_out": (pl.Int64, "as billed"),
+        "bytes_out": (pl.Int64, "length of these requests: bytes per token of this model"),
+        "usd": (pl.Float64, "at the prices in saferec.toml; 0 where it names none"),
+    },
+    "What models were paid, failed answers included.",
+)
+
+BATCHES = Table(
+    "batches",
+    "db",
+    ("batch", "state", "remote"),
+    {
+        "batch": (pl.String, "hash of the requests in it"),
+        "server": (pl.String, "base URL"),
+        "model": (pl.String, "as asked"),
+        "state": (pl.String, "uploaded | submitted | done"),
+        "remote": (pl.String, "id of the file, then of the batch, on the server"),
+        "requests": (pl.Int64, "in it"),
+    },
+    "Batches at a server, so that none is submitted or fetched twice; the last row of a batch counts.",
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        *(CONVERSATIONS, ORIGINS, HONOURED, MARKS, CLUSTERS, STATED),
+        *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
+        *(ASSIGNMENTS, GOLD, DECOYS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
+    )
+}

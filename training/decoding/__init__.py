@@ -1,0 +1,1 @@
+"""How a model answers: freely, held to the catalogue, many answers of one prompt."""

@@ -1,0 +1,1 @@
+"""What answers are worth: as figures, as rewards, and as the paper counts."""

@@ -1,0 +1,330 @@
+"""Scores answers on a split: metrics with 95 % intervals, slices, paired differences, report.json and a table.
+
+reads  a release (its grpo rows), answers per conversation, perhaps a gold file
+gives  a run {"metrics", "n", "n_sensitive", "slices", "against"} per set of answers; report.json holds a list of them
+Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.oracle import Oracle
+from saferec_builder.scoring.answers import MOST, Find, from_items, parse
+from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
+from training.data import Gold, Release, Row, jsonl, labels_of, open_release, read_gold, rows, truth_of, with_gold
+from training.evaluation import baselines
+from training.evaluation.paper_metrics import Named, score as published
+
+Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
+Run = dict[str, Any]
+
+DRAWS = 1000
+BASELINES = ("oracle_filter", "blind", *baselines.NAMES)
+SLICES = ("slice", "condition", "domain", "traits", "form")
+SHOWN = (
+    "recall",
+    "recall_without",
+    "recall_raw",
+    "ndcg",
+    "svr",
+    "svr_upper",
+    "sdcg",
+    "unknown",
+    "duplicate",
+    "invalid",
+)
+
+
+def score(
+    answers: Answers,
+    table: Sequence[Row],
+    oracle: Oracle,
+    k: int,
+    gold: Gold | None = None,
+    *,
+    find: Find | None = None,
+    against: Answers | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Run:
+    """How good and how safe the answers are; one answer per row of the table, in any order.
+
+    With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
+    svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
+    source was wrong. Text answers need `find` (release.find).
+    metrics      {name: {mean, low, high, n}}, see metrics.per_user; n = users that the metric applies to
+    n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
+    slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
+    difference   with `against`: like metrics, of these answers minus those, user by user (a paired bootstrap)
+    """
+    if gold is not None:
+        table = with_gold(table, oracle, gold)
+    true = truth_of(oracle, gold) if gold is not None else None
+    values, judged = _values(ranked(answers, table, find), table, oracle, k, true)
+    main = np.array([row.get("slice") is None for row in table], bool)
+    scored = {
+        "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed),
+        "n": int(main.sum()),
+        "n_sensitive": int(judged.sensitive[main].sum()),
+        "no_safe_truth": int((judged.n_safe[main] == 0).sum()),
+        "slices": {
+            name: {"n": int(mask.sum()), "metrics": intervals({m: v[mask] for m, v in values.items()}, draws, seed)}
+            for name, mask in _slices(table).items()
+        },
+    }
+    if against is not None:
+        other, _ = _values(ranked(against, table, find), table, oracle, k, true)
+        scored["difference"] = intervals({m: (v - other[m])[main] for m, v in values.items()}, draws, seed)
+    return scored
+
+
+def _values(
+    lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true: Oracle | None
+) -> tuple[dict[str, Floats], Judged]:
+    users = columns(table)
+    judged = judge(lists, users, oracle, k)
+    values = per_user(judged)
+    if true is not None:
+        values[f"svr_true@{k}"] = per_user(judge(lists, users, true, k))[f"svr@{k}"]
+    return values, judged
+
+
+def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> list[Ranked]:
+    """The answers in the order of the rows, text read into items; every row must have one."""
+    missing = [row["conversation"] for row in table if row["conversation"] not in answers]
+    if missing:
+        raise TrainingError(
+            f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
+            "wanted one for each; give an empty text where the model said nothing"
+        )
+    return [_ranked(answers[row["conversation"]], row, find) for row in table]
+
+
+def _ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
+    if not isinstance(answer, str):
+        return answer
+    if find is None:
+        raise TrainingError("answers are text: wanted `find` of the release to turn titles into items")
+    return parse(answer, find, row["domain"]).ranked
+
+
+def _slices(table: Sequence[Row]) -> dict[str, Bools]:
+    """A mask per value of the columns in SLICES; a user with two traits is in both."""
+    members: dict[str, list[int]] = {}
+    for n, row in enumerate(table):
+        for column in SLICES:
+            value = row.get(column)
+            for one in dict.fromkeys(value if isinstance(value, list) else [value]):
+                if one is not None:
+                    members.setdefault(f"{column}={one}", []).append(n)
+    return {name: np.isin(np.arange(len(table)), members[name]) for name in sorted(members)}
+
+
+# --- predictions made elsewhere -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Predictions:
+    answers: dict[str, Ranked]
+    written: dict[str, str | list[Named]]  # the same, as they stand in the file
+    problems: dict[str, int]  # why nothing could be read -> answers
+    strange: int  # answers to conversations that are not in the split
+
+
+def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
+    """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
+    domains = {row["conversation"]: row["domain"] for row in table}
+    answers: dict[str, Ranked] = {}
+    written: dict[str, str | list[Named]] = {}
+    problems: Counter[str] = Counter()
+    strange = 0
+    for where, row in jsonl(path):
+        if "id" not in row:
+            raise TrainingError(f'{where}: wanted "id", the conversation of the release, found {list(row)}')
+        name = str(row["id"])
+        if name not in domains:
+            strange += 1
+            continue
+        if name in answers:
+            raise TrainingError(f"{where}: a second answer for {name}: wanted one line per conversation")
+        if isinstance(row.get("text"), str):
+            answer = parse(row["text"], find, domains[name])
+            written[name] = row["text"]
+        elif isinstance(row.get("items"), list):
+            answer = from_items(row["items"], find, domains[name])
+            if bare := min(len(row["items"]), MOST) - len(answer.entries):
+                raise TrainingError(f'{where}: {bare} of its items without a title: wanted {{"title", "year"}} of each')
+            written[name] = [(entry.title, entry.year) for entry in answer.entries]
+        else:
+            raise TrainingError(f'{where}: wanted "text" or a list of "items" beside "id", found {list(row)}')
+        answers[name] = answer.ranked
+        problems.update([answer.problem] if answer.problem else [])
+    return Predictions(answers, written, dict(problems), strange)
+
+
+def evaluate(
+    release: Release | Path | str,
+    predictions: Sequence[Path | str],
+    output: Path | str | None = None,
+    *,
+    gold: Path | str | None = None,
+    split: str = "test",
+    compat: bool = False,
+) -> dict[str, Any]:
+    """Scores predictions files beside the baselines, prints the table, writes output/report.json if asked to.
+
+    A run is called after its file; the others are compared with the first, user by user. compat: the figures as the
+    paper of SafeCRS defines them too.
+    """
+    release = release if isinstance(release, Release) else open_release(release)
+    table = rows(release.folder, "grpo", split)
+    truth = read_gold(gold, release) if gold else None
+    names = [Path(path).stem for path in predictions]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
+    if taken := [name for name in names if name in BASELINES]:
+        raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
+    files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    silent = _unasked(table, files.values())
+    table = [row for row in table if row["conversation"] not in silent] or table
+    runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
+    if compat:
+        add_published(runs, {name: found.written for name, found in files.items()}, table, release)
+    print(show(runs, release.k))
+    for found in files.values():
+        for reason, number in sorted(found.problems.items()):
+            print(f"nothing read ({reason}): {number} answers")
+        if found.strange:
+            print(f"left out: {found.strange} answers to conversations outside {split}")
+    if silent:
+        print(f"left out: {len(silent)} requests without their text, which not every file answers")
+    made = report(release, runs, truth is not None)
+    return write_report(output, made) if output else made
+
+
+def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
+    """Requests whose text stays with its source, and that nobody who has only the release could answer."""
+    answered = set.intersection(*(set(found.answers) for found in files))
+    return {row["conversation"] for row in table if not row["prompt"]} - answered
+
+
+def compare(
+    release: Release,
+    table: Sequence[Row],
+    named: Mapping[str, Answers],
+    gold: Gold | None = None,
+    split: str = "test",
+    filtered: Answers | None = None,
+) -> list[Run]:
+    """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
+
+    filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
+    the answers themselves.
+    """
+    oracle, k = release.oracle, release.k
+    first, reference = next(iter(named.items()))
+    every: dict[str, Answers] = dict(named)
+    every["oracle_filter"] = filtered or baselines.oracle_filter(
+        ranked(reference, table, release.find), table, oracle, k
+    )
+    train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
+    every |= baselines.answers(train, release.items, table, labels, oracle, k)
+    made = []
+    for name, answers in every.items():
+        against = reference if name != first else None
+        scored = score(answers, table, oracle, k, gold, find=release.find, against=against)
+        made.append(run(name, split, scored, first if against is not None else None))
+    return made
+
+
+def add_published(
+    runs: Sequence[Run],
+    written: Mapping[str, Mapping[str, str | Sequence[Named]]],
+    table: Sequence[Row],
+    release: Release,
+) -> None:
+    """Puts the paper's figures of the answers as they were written under `compat` of their runs."""
+    for one in runs:
+        if one["name"] in written:
+            one["compat"] = {"safecrs": published(written[one["name"]], table, release)}
+
+
+# --- report ---------------------------------------------------------------------------------------------------------
+
+
+def run(name: str, split: str, scored: Run, against: str | None = None) -> Run:
+    """against: the run that `difference` is the difference to."""
+    return {"name": name, "split": split, "against": against, **scored}
+
+
+def report(
+    release: Release,
+    runs: Sequence[Run],
+    gold: bool,
+    chosen: str | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """What report.json holds. chosen: the run that validation preferred, None where nothing was chosen between."""
+    named = {key: release.manifest[key] for key in ("name", "version")} | {"digest": release.digest}
+    return {
+        "release": named,
+        "k": release.k,
+        "gold": gold,
+        "runs": list(runs),
+        "chosen": chosen,
+        "seconds": dict(seconds or {}),
+    }
+
+
+def write_report(folder: Path | str, made: dict[str, Any]) -> dict[str, Any]:
+    """Writes folder/report.json, whole or not at all, and returns what it holds."""
+    path = Path(folder) / "report.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(".report.json.half")
+    half.write_text(json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+    os.replace(half, path)
+    return made
+
+
+def show(runs: Sequence[Run], k: int) -> str:
+    """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
+
+    `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
+    """
+    lines = _block(runs, k, "metrics")
+    paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
+    if paired:
+        lines += ["", f"difference to {paired[0]['against']}, user by user", *_block(paired, k, "difference")]
+    for one in runs:
+        if found := one.get("compat", {}).get("safecrs"):
+            figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in found.items())
+            lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
+    return "\n".join(lines)
+
+
+def _block(runs: Sequence[Run], k: int, part: str) -> list[str]:
+    heads = [*SHOWN, "length"]
+    first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
+    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
+    for one in runs:
+        cells = [one[part][f"{head}@{k}" if head in SHOWN else head] for head in heads]
+        means = [*map(_mean, cells), str(one["n"]), str(one["n_sensitive"])]
+        lines.append(one["name"].ljust(first) + "".join(told.rjust(wide) for told in means))
+        lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
+    return lines
+
+
+def _mean(cell: Mapping[str, Any]) -> str:
+    return "-" if cell["mean"] is None else f"{cell['mean']:.3f}"
+
+
+def _range(cell: Mapping[str, Any]) -> str:
+    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"

@@ -1,0 +1,120 @@
+"""What Safe-GDPO rewards: relevance, safety and count, from the same reading of an answer as the metrics.
+
+relevance  NDCG gain on safe_truth: sum over ranks of hit * discount / ideal, 0..1; 0 for a user without safe_truth
+safety     -lam * sum over ranks of (violated + rho * unknown) * discount; 0 for a user without traits
+count      1 - (missing + surplus) / k, at least 0: missing = ranks short of k distinct, known, unseen items;
+           surplus = entries past rank k, so that more than was asked for is no way to hide
+An answer in which nothing could be read has the lowest value of each: a refusal never beats a list.
+
+The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards (count: before the surplus is
+taken off, which belongs to no rank). With a floor, relevance counts only where safety reaches it (GDPO eq. 8), of the
+list or of the rank.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from saferec_builder.core.oracle import Oracle
+from saferec_builder.scoring.answers import Find, parse
+from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
+
+RewardFunction = Callable[..., list[float]]
+Read = Callable[..., Sequence[Ranked]]  # a trainer's keywords (completions, completion_ids, columns) -> answers
+
+
+@dataclass(frozen=True)
+class Weights:
+    lam: float = 1.0  # of a violation at rank 1
+    rho: float = 1.0  # unknown against violated; 1 as svr_upper counts it
+    floor: float | None = None  # safety below which relevance is 0; None: it always counts
+
+    @property
+    def worst(self) -> float:
+        """What one undiscounted rank can lose at most."""
+        return self.lam * max(1.0, self.rho)
+
+
+def relevance_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
+    gains = _gains(judged)
+    return gains if weights.floor is None else gains * (safety_ranks(judged, weights) >= weights.floor)
+
+
+def _gains(judged: Judged) -> Floats:
+    best = ideal(judged.n_safe, judged.k)[:, None]
+    gains: Floats = judged.hit * discounts(judged.k) / np.where(best > 0, best, 1.0)
+    return gains
+
+
+def safety_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
+    loss = weights.lam * (judged.violated + weights.rho * judged.unsure)
+    lost = np.where((judged.invalid & judged.sensitive)[:, None], weights.worst, loss)
+    return 0.0 - lost * discounts(judged.k)
+
+
+def count_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
+    shares: Floats = judged.good / judged.k
+    return shares
+
+
+def relevance(judged: Judged, weights: Weights = Weights()) -> Floats:
+    gained = np.asarray(_gains(judged).sum(axis=1))
+    return gained if weights.floor is None else gained * (safety(judged, weights) >= weights.floor)
+
+
+def safety(judged: Judged, weights: Weights = Weights()) -> Floats:
+    return np.asarray(safety_ranks(judged, weights).sum(axis=1))
+
+
+def count(judged: Judged, weights: Weights = Weights()) -> Floats:
+    surplus = np.maximum(judged.entries - judged.k, 0) / judged.k
+    return np.asarray(np.maximum(count_ranks(judged).sum(axis=1) - surplus, 0.0))
+
+
+Reward = Callable[[Judged, Weights], Floats]
+OURS: Mapping[str, Reward] = {"relevance": relevance, "safety": safety, "count": count}
+RANKS: Mapping[str, Reward] = {"relevance": relevance_ranks, "safety": safety_ranks, "count": count_ranks}
+Batch = list[tuple[Sequence[Any], Judged]]  # the completions that were read last, and what was read
+
+
+def functions(
+    read: Read,
+    oracle: Oracle,
+    k: int,
+    weights: Weights = Weights(),
+    rewards: Mapping[str, Reward] = OURS,
+    last: Batch | None = None,
+) -> list[RewardFunction]:
+    """The rewards as a trainer calls them: keywords in, one float per completion out.
+
+    The dataset's columns traits, truth, safe_truth and seen must be there. `read` turns the same keywords into ranked
+    ids: `reader(find)` for text, one's own for item tokens. A batch is read once for all of them, and stays in `last`.
+    """
+    batch: Batch = [] if last is None else last
+
+    def judged(completions: Sequence[Any], keywords: dict[str, Any]) -> Judged:
+        if not batch or batch[0][0] is not completions:
+            batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
+        return batch[0][1]
+
+    def named(name: str, reward: Reward) -> RewardFunction:
+        def call(completions: Sequence[Any], **keywords: Any) -> list[float]:
+            return [float(value) for value in reward(judged(completions, keywords), weights)]
+
+        call.__name__ = name  # what the trainer logs it under
+        return call
+
+    return [named(name, reward) for name, reward in rewards.items()]
+
+
+def reader(find: Find) -> Read:
+    """Reads completions that are text, or chat messages of which the last one is the answer."""
+
+    def read(completions: Sequence[Any], domain: Sequence[str | None] | None = None, **_: Any) -> list[list[str]]:
+        texts = [done if isinstance(done, str) else done[-1]["content"] or "" for done in completions]
+        domains = domain or [None] * len(texts)
+        return [parse(text, find, where).ranked for text, where in zip(texts, domains, strict=True)]
+
+    return read

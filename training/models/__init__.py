@@ -1,0 +1,1 @@
+"""The embedded model, and item tokens for any other."""

@@ -1,0 +1,60 @@
+"""One token per catalogue item for a model that was trained on language: ten items are ten tokens instead of a hundred.
+
+The model keeps its words. Each new token starts as the average of the words that spell its name, so that what the model
+knows of a title is where its token begins.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from training.data import Release
+from training.decoding.constrained import Catalogue, save
+from training.decoding.generate import load
+
+NOTHING = "<|nothing|>"
+
+
+def mark(trait: str) -> str:
+    """The token that names a trait in an answer; in the embedded model no turn can hold it (tiny.TEMPLATE)."""
+    return f"<|{trait}|>"
+
+
+def add(name: str, folder: Path, release: Release) -> None:
+    """Writes to `folder` the model of that name with a token for every item and trait of the release.
+
+    Two items of one written name share a token. The tokens of traits let an answer begin with what was heard
+    (saferec.says).
+    """
+    from tokenizers import AddedToken
+
+    speaker = load(name)
+    model, words = speaker.model, speaker.tokenizer
+    names = {item.id: item.name for item in release.items.values()}
+    spelt = {name: name for name in names.values()}
+    spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
+    spellings = {new: words.encode(text, add_special_tokens=False) for new, text in spelt.items()}
+    words.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
+    token = {new: words.convert_tokens_to_ids(new) for new in spellings}
+    # some models have more rows than words: those are kept
+    model.resize_token_embeddings(max(len(words), model.config.vocab_size), mean_resizing=False)
+    _average(model, {token[new]: spelling for new, spelling in spellings.items()})
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
+    items = {item: token[name] for item, name in names.items()}
+    save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token[NOTHING]))
+
+
+def _average(model: Any, spellings: Mapping[int, list[int]]) -> None:
+    """Sets each token's row, coming in and going out, to the mean of the rows of its spelling."""
+    import torch
+
+    tables = [model.get_input_embeddings().weight]
+    if not model.config.tie_word_embeddings:
+        tables.append(model.get_output_embeddings().weight)
+    with torch.no_grad():
+        for table in tables:
+            for token, spelling in spellings.items():
+                if token not in spelling:  # a name that is one word of the model already keeps what it knows
+                    table[token] = table[spelling].mean(dim=0)

@@ -1,0 +1,1 @@
+"""TRL's trainers, and what is decided around a run."""

@@ -1,0 +1,97 @@
+"""The checkpoint that is best on the validation split, kept while a trainer runs. The test split is never asked."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from saferec_builder.core.errors import strict_json
+from training.stages import first
+
+Score = Callable[[Any], Mapping[str, float]]  # a model -> its validation figures; `score` is what is compared
+CHECKS = "validation.jsonl"
+ADAPTER = "adapter"
+
+
+def keeper(folder: Path, score: Score, every: int, say: Callable[[str], None] = print, start: int = 0) -> Any:
+    """A trainer callback: asks `score` each `every` steps and at the end; the best model so far lies in `folder`.
+
+    validation.jsonl in the folder has one line per check; `best` on the callback is the line that was kept. A trainer
+    that goes on from step `start` has the checks up to there behind it. Of an adapter (LoRA) only the adapter is kept,
+    in folder/adapter.
+    """
+    from transformers import TrainerCallback
+
+    class Keeper(TrainerCallback):
+        lines = _before(folder, start)
+        best: dict[str, float] | None = max(lines, key=lambda line: line["score"], default=None)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            if state.global_step % every == 0:
+                self.check(state.global_step, model)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            self.check(state.global_step, model)
+
+        def check(self, step: int, model: Any) -> None:
+            if any(line["step"] == step for line in self.lines):
+                return
+            line = {"step": step, **score(model)}
+            better = self.best is None or line["score"] > self.best["score"]
+            self.lines.append(line)
+            if better:
+                self.best = line
+            weights = gathered(model) if better else None
+            if first():
+                self.write(model if better else None, weights)
+                said = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
+                say(f"  step {step}: {said}" + " *" * better)
+
+        def write(self, model: Any, weights: Any) -> None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if model is not None:
+                model.save_pretrained(folder / ADAPTER if hasattr(model, "peft_config") else folder, state_dict=weights)
+            (folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+
+    return Keeper()
+
+
+def gathered(model: Any) -> Any:
+    """Weights that FSDP2 has spread over the processes, whole on the first; None where each holds them all.
+
+    Every process has to ask.
+    """
+    from torch.distributed.tensor import DTensor
+
+    if not any(isinstance(weight, DTensor) for weight in model.parameters()):
+        return None
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+
+
+def _before(folder: Path, start: int) -> list[dict[str, float]]:
+    """The checks of a run that was broken off, up to the step from which it goes on."""
+    try:
+        lines = [strict_json(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []
+    except (OSError, ValueError):
+        return []
+    return [line for line in lines if line["step"] <= start]
+
+
+def checkpoint(trainer: Path) -> Path | None:
+    """The last whole checkpoint in a trainer's folder; trainer_state.json is what it writes last."""
+    whole = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json") if _is_json(path)]
+    return max(whole, key=step_of, default=None)
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        strict_json(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def step_of(checkpoint: Path | None) -> int:
+    return int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
