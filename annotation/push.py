@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from annotation import outbox, pull as incoming
 from saferec_builder.cli import reviewers as people
 from saferec_builder.cli.adjudicate import Desk, known_gold, queue
-from saferec_builder.cli.output import Counts
+from saferec_builder.core.counts import Counts
 
 if TYPE_CHECKING:
     import polars as pl

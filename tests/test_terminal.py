@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from exports import card
-from saferec_builder.cli.output import Counts, line, say
+from saferec_builder.cli.output import line, say
+from saferec_builder.core.counts import Counts
 from saferec_builder.storage import config, workspace as store
 from tests import release_world as world
 

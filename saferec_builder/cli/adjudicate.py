@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from saferec_builder.cli.output import Counts, Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.core.counts import Counts
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.output import Counts, Folder, Json, line, say
+from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core.counts import Counts
 
 SEVERITIES = ("none", "mild", "moderate", "severe")
 

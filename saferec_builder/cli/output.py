@@ -1,36 +1,16 @@
 """What every command says at its end: in = out + dropped, out = added + skipped."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import plain
 
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What went in, what came out of it, what was left out and why, and the command's own figures."""
-
-    command: str
-    added: int = 0
-    skipped: int = 0  # already there: nothing was done again
-    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
-    figures: dict[str, Any] = field(default_factory=dict)
-    such: dict[str, str] = field(default_factory=dict)  # reason -> one dropped row: its place, and what was found there
-
-    @property
-    def out(self) -> int:
-        return self.added + self.skipped
-
-    @property
-    def came(self) -> int:
-        return self.out + sum(self.dropped.values())
 
 
 def line(text: str) -> str:

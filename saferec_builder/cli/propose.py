@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.output import Counts, Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.cli.output import Counts, Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.core.counts import Counts
 
 
 def publish(

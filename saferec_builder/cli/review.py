@@ -8,7 +8,8 @@ import typer
 from annotation import pull as incoming, push as handing
 from saferec_builder.cli import review_status as standing, reviewers as people
 from saferec_builder.cli.adjudicate import gather
-from saferec_builder.cli.output import Counts, Folder, Json, line, say
+from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core.counts import Counts
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saferec_builder.cli.output import Counts, Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.core.counts import Counts
 
 if TYPE_CHECKING:
     from saferec_builder.storage.workspace import Workspace

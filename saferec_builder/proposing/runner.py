@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Literal
 
-from saferec_builder.cli.output import Counts
+from saferec_builder.core.counts import Counts
 from saferec_builder.proposing.proposers import Step, running
 
 CHUNK = 1_000

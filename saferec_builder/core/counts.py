@@ -1,0 +1,24 @@
+"""What a run did: in = out + dropped, out = added + skipped."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What went in, what came out of it, what was left out and why, and the command's own figures."""
+
+    command: str
+    added: int = 0
+    skipped: int = 0  # already there: nothing was done again
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
+    figures: dict[str, Any] = field(default_factory=dict)
+    such: dict[str, str] = field(default_factory=dict)  # reason -> one dropped row: its place, and what was found there
+
+    @property
+    def out(self) -> int:
+        return self.added + self.skipped
+
+    @property
+    def came(self) -> int:
+        return self.out + sum(self.dropped.values())
