@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+    from annotation.desk import Desk
     from annotation.tools.answers import Task
-    from saferec_builder.cli.adjudicate import Desk
     from saferec_builder.storage.workspace import Workspace
 
 TASK = ["kind", "subject", "reviewer", "role", "digest"]  # names a task as it was shown
@@ -152,7 +152,7 @@ def sent(ws: "Workspace", send: Callable[[], dict[str, Any]], new: "pl.DataFrame
 
 def adopted(desk: "Desk", seen: Iterable[str] = (), files: Iterable[Path] = ()) -> "Desk":
     """The desk with what has arrived of a push that broke off."""
-    from saferec_builder.cli.adjudicate import gather
+    from annotation.desk import gather
 
     return gather(desk.ws.root) if adopt(desk.ws, seen, files) else desk
 

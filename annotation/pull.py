@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saferec_builder.cli.adjudicate import Desk
+from annotation.desk import Desk
 
 if TYPE_CHECKING:
     import polars as pl

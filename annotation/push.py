@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation import outbox, pull as incoming
+from annotation.desk import Desk, known_gold, queue
 from saferec_builder.cli import reviewers as people
-from saferec_builder.cli.adjudicate import Desk, known_gold, queue
 from saferec_builder.core.counts import Counts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import typer
 
 from annotation import outbox, pull as incoming
-from saferec_builder.cli.adjudicate import Desk
+from annotation.desk import Desk
 
 if TYPE_CHECKING:
     import polars as pl

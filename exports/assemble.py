@@ -193,15 +193,14 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
 
 def _missed(ws: Workspace, base: Base, withheld: list[str]) -> dict[str, dict[str, Any]]:
     """trait -> what its labels still miss at most, by blind audits; stops where a label claims more than they carry."""
-    from annotation import recall_bounds as bounds
+    from annotation import desk, recall_bounds as bounds
     from exports import checks
-    from saferec_builder.cli import adjudicate
 
     told = {}
     if not base.reviews.is_empty():  # by the labels that are released: of what was pulled since there are none yet
         labels = base.known.with_columns(kind=pl.lit("sensitivity"))
         unread = frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows())
-        told = adjudicate.told_bounds(replace(adjudicate.gather(ws.root), judged=labels, auto=unread)).traits
+        told = desk.told_bounds(replace(desk.gather(ws.root), judged=labels, auto=unread)).traits
     checks.check_certificates(base.known, [slug for slug, bound in told.items() if bound.certified])
     return {
         slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}

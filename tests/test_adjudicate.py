@@ -5,8 +5,8 @@ import dataclasses
 import polars as pl
 import pytest
 
+from annotation import desk as command
 from annotation.aggregation import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
-from saferec_builder.cli import adjudicate as command
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests import review_world as world

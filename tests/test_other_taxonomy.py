@@ -37,7 +37,7 @@ def nothing(subject: str, asked: list[str]) -> review_world.Verdict:
 
 def open_for(ws: store.Workspace, name: str) -> int:
     """How many `*` of this person do not count for the list as it is."""
-    from saferec_builder.cli.adjudicate import gather
+    from annotation.desk import gather
 
     mine = gather(ws.root).standing.filter(reviewer=name, trait="*")
     return mine["out"].count()

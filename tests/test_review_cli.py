@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import GUIDELINES, push as handing
+from annotation import GUIDELINES, desk, push as handing
 from saferec_builder.cli import adjudicate as adjudicating
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError
@@ -232,7 +232,7 @@ def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
     def gather(folder):
         with pytest.raises(StoreError, match="at work"), store.alone(ws, "review push"):
             pass
-        return adjudicating.gather(folder)
+        return desk.gather(folder)
 
     monkeypatch.setattr("saferec_builder.cli.review.gather", gather)
     assert review("push", *TWO, "--audit", 0)["added"] == 4

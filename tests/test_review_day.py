@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from annotation import push as handing, servers
+from annotation.desk import gather
 from annotation.routing import Plan, route, texts, told, void
 from annotation.tools.task_sheet import READ, Said
-from saferec_builder.cli.adjudicate import gather
 from saferec_builder.storage import tables, workspace as store
 from tests import review_world
 from tests.test_other_taxonomy import Memory

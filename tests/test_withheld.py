@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder.cli.adjudicate import gather, told_bounds
+from annotation.desk import gather, told_bounds
 from saferec_builder.storage import tables, workspace as store
 from tests import release_world as world
 from tests.reddit_dump import submission

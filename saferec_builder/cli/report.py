@@ -49,11 +49,16 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     """Everything that the page shows but for the runs: plain values, the same for the same rows."""
     import polars as pl
 
-    from annotation import aggregation as adjudicate, agreement, precision_bounds as precision, recall_bounds as bounds
+    from annotation import (
+        aggregation as adjudicate,
+        agreement,
+        desk as desk_of,
+        precision_bounds as precision,
+        recall_bounds as bounds,
+    )
     from exports import build_rows as stage
     from exports.report import examples, figures, workload
     from saferec_builder import __version__, catalog
-    from saferec_builder.cli import adjudicate as desk_of
     from saferec_builder.mining import withheld
     from saferec_builder.storage import tables
     from saferec_builder.storage.workspace import read

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from annotation import pull as incoming, push as handing
+from annotation.desk import gather
 from saferec_builder.cli import review_status as standing, reviewers as people
-from saferec_builder.cli.adjudicate import gather
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from saferec_builder.cli.adjudicate import Desk, gather, queue, told_bounds
+from annotation.desk import Desk, gather, queue, told_bounds
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
 
