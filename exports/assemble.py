@@ -126,8 +126,8 @@ def _places(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None) -> Base:
     from exports import build_rows as release, checks, folder as write, manifest_facts as telling
+    from exports.withdraw import reasons
     from saferec_builder import catalog
-    from saferec_builder.cli.withdraw import reasons
     from saferec_builder.mining import splits
 
     conversations, reviews, past = _conversations(ws, taxonomy)

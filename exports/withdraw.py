@@ -5,10 +5,13 @@ others hold cannot be called back.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
 from saferec_builder.core.errors import HubError, whole_object
+
+FILE = "withdrawn.json"
 
 CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
@@ -121,3 +124,26 @@ def _orphans(api: Any, repo: str) -> list[Any]:
         tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
         needed |= {f.lfs.sha256 for f in tree if getattr(f, "lfs", None)}
     return [file for file in api.list_lfs_files(repo, repo_type=KIND) if file.file_oid not in needed]
+
+
+def reasons(releases: Path) -> dict[str, str]:
+    """version -> why it was withdrawn, as this workspace knows."""
+    from saferec_builder.core.errors import StoreError, whole_object
+
+    path = releases / FILE
+    found = whole_object(path.read_bytes()) if path.exists() else {}
+    if found is None:
+        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again")
+    return {str(version): str(reason) for version, reason in found.items()}
+
+
+def mark(releases: Path, version: str, reason: str) -> bool:
+    from saferec_builder.storage.workspace import replacing
+
+    known = reasons(releases)
+    if known.get(version) == reason:
+        return False
+    releases.mkdir(exist_ok=True)
+    with replacing(releases / FILE) as tmp:
+        tmp.write_text(json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return True

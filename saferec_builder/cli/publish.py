@@ -24,7 +24,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Copy a release to a folder, or send it to the Hugging Face Hub."""
-    from saferec_builder.cli.withdraw import reasons
+    from exports.withdraw import reasons
     from saferec_builder.core.errors import ReleaseError
     from saferec_builder.storage import workspace as store
 
@@ -47,7 +47,7 @@ def _refuse_removed(ws: Any, home: Path) -> None:
     """Stops where somebody in it has asked to be removed since, and says which version is without them."""
     from exports import folder as write, versioning as versions
     from exports.checks import check_version
-    from saferec_builder.cli.withdraw import reasons
+    from exports.withdraw import reasons
     from saferec_builder.core.errors import ReleaseError
     from saferec_builder.mining import withheld
 

@@ -1,15 +1,13 @@
 """withdraw: a version is taken back: marked here and on the Hub, or erased from the Hub's history."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from exports.withdraw import mark
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
-
-FILE = "withdrawn.json"
 
 
 def withdraw(
@@ -46,28 +44,5 @@ def withdraw(
 
         figures["hub"] = on_hub(name, version, reason, erase=erase)
     with store.alone(ws, "withdraw", wait=True):
-        new = _mark(ws.releases, version, reason)
+        new = mark(ws.releases, version, reason)
     say(Counts("withdraw", int(new), int(not new), figures=figures), as_json, "marks")
-
-
-def reasons(releases: Path) -> dict[str, str]:
-    """version -> why it was withdrawn, as this workspace knows."""
-    from saferec_builder.core.errors import StoreError, whole_object
-
-    path = releases / FILE
-    found = whole_object(path.read_bytes()) if path.exists() else {}
-    if found is None:
-        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again")
-    return {str(version): str(reason) for version, reason in found.items()}
-
-
-def _mark(releases: Path, version: str, reason: str) -> bool:
-    from saferec_builder.storage.workspace import replacing
-
-    known = reasons(releases)
-    if known.get(version) == reason:
-        return False
-    releases.mkdir(exist_ok=True)
-    with replacing(releases / FILE) as tmp:
-        tmp.write_text(json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return True
