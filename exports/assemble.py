@@ -258,8 +258,8 @@ def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozen
 
     from exports import checks
     from saferec_builder import catalog
-    from saferec_builder.cli.mine import AT_SIGN
     from saferec_builder.mining import privacy
+    from saferec_builder.mining.handles import AT_SIGN
 
     checks.check_removed(filled, out)
     checks.check_leaks(filled)

@@ -10,6 +10,7 @@ import typer
 
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
+from saferec_builder.mining.handles import AT_SIGN
 
 
 class Source(StrEnum):
@@ -34,8 +35,6 @@ SUFFIXES = {  # of the files that a folder stands for
     Source.saferec: (".json", ".jsonl", ".parquet"),
 }
 EXPECTED = {"same id", "removed on request"}  # of which a file may consist: it was read, and nothing is missing
-# ReDial and INSPIRED workers write @ before a film
-AT_SIGN = {Source.redial: {"handle"}, Source.inspired: {"handle"}}
 
 
 def mine(
