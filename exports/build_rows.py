@@ -19,8 +19,6 @@ NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
 UNREVIEWED = "reviewed by nobody"
 WITHHELD = "has a withheld trait"
-REMOVED = "removed on request"
-CRISIS = "crisis"
 
 _IDS = pl.List(pl.String)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import polars as pl
 
-from exports import build_rows as release
 from saferec_builder.mining import conversations as mine
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
+
+REMOVED = "removed on request"
+CRISIS = "crisis"
 
 MANY = 5  # removals that a line tells one by one
 
@@ -20,11 +22,11 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     newest = tables.last(conversations, "conversation")
     marks = tables.last(store.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
     crisis = newest.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
-    out = dict.fromkeys(crisis, release.CRISIS)
+    out = dict.fromkeys(crisis, CRISIS)
     asked = ws.root / "removals.csv"
     if asked.exists():
         gone = mine.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
-        out |= dict.fromkeys(gone, release.REMOVED)
+        out |= dict.fromkeys(gone, REMOVED)
     return out
 
 
