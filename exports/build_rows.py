@@ -76,14 +76,6 @@ class Reading:
     mentions: Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item
 
 
-def refs(conversations: pl.DataFrame) -> list[str]:
-    """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
-    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
-    frames = [conversations.select(ref=in_turns.list.explode(empty_as_null=True))]
-    frames += [conversations.select(ref=pl.col(c).list.explode()) for c in ("recommended", "accepted", "seen")]
-    return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()
-
-
 def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(what is in the release, in order of time, then id, with its `place`; what is left out, with its `reason`).
 

@@ -17,7 +17,7 @@ from saferec_builder import catalog
 from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.mining import splits
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import spool, tables, workspace as store
 from tests import release_world as world
 from tests.release_world import conversation, conversations, film, item, label, labels
 
@@ -36,7 +36,7 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     index = catalog.index(items)
     oracle, _ = catalog.risks(items, links, world.warnings(), TAXONOMY)
     parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
-    found = catalog.link(release.refs(frame), links, index)
+    found = catalog.link(spool.refs_in(frame), links, index)
     known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
     kept, left_out = release.ordered(parts, terms.out)
     reading = release.Reading(lambda places: kept[places], found, lambda text: catalog.mentions(text, index))

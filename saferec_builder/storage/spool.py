@@ -9,7 +9,6 @@ from typing import IO
 
 import polars as pl
 
-from exports import build_rows as release
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
@@ -83,5 +82,13 @@ def spill(ws: Workspace, kept: pl.DataFrame) -> tuple[Spilled, list[str]]:
     for part in store.parts(ws, tables.CONVERSATIONS, *SAID):
         chosen = part.join(kept.select("conversation", "digest", "place"), on=["conversation", "digest"])
         spilled.add(chosen.select("place", *SAID))
-        refs.update(release.refs(chosen))
+        refs.update(refs_in(chosen))
     return spilled, sorted(refs)
+
+
+def refs_in(conversations: pl.DataFrame) -> list[str]:
+    """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
+    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
+    frames = [conversations.select(ref=in_turns.list.explode(empty_as_null=True))]
+    frames += [conversations.select(ref=pl.col(c).list.explode()) for c in ("recommended", "accepted", "seen")]
+    return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()
