@@ -25,7 +25,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing.ground_truth import half
+from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
 

@@ -1,9 +1,9 @@
 """What is known of a unit: what people decided in this workspace, or what the demo's authors know of their world."""
 
-import hashlib
 from typing import Any
 
 from saferec_builder.core.errors import UsageError
+from saferec_builder.demo.truth import of_conversations, of_items
 
 
 def known(world: Any, gold: str, *, by_rules: bool) -> Any:
@@ -11,7 +11,7 @@ def known(world: Any, gold: str, *, by_rules: bool) -> Any:
         return _labels(world)
     if gold != "demo":
         raise UsageError(f"--gold {gold}: wanted labels or demo")
-    return _demo_items(world) if world.kind == "item_flag" else _demo(world, by_rules)
+    return of_items(world) if world.kind == "item_flag" else of_conversations(world, by_rules)
 
 
 def _labels(world: Any) -> Any:
@@ -27,51 +27,3 @@ def _labels(world: Any) -> Any:
     spans = {u: [(s["turn"], s["start"], s["end"]) for s in r["spans"]] for u, r in present.items() if r["spans"]}
     absent = {(r["subject"], r["trait"]) for r in rows if r["verdict"] == "absent"}
     return Truth({u: r["form"] for u, r in present.items()}, absent, (), spans)
-
-
-def half(name: str) -> str:
-    """Half of the hand-written conversations by their id: the rules were tuned on `tune` and are scored on `report`."""
-    return ("tune", "report")[int(hashlib.blake2b(name.encode(), digest_size=8).hexdigest(), 16) % 2]
-
-
-def _demo(world: Any, by_rules: bool) -> Any:
-    """The hand-written conversations; of the rules only the half on which they were not tuned."""
-    from saferec_builder.demo import inputs
-    from saferec_builder.proposing.calibration import Truth
-
-    texts = {s.subject: s.turns for s in world.subjects}
-    present: dict[tuple[str, str], str | None] = {}
-    spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    whole: set[str] = set()
-    for made in inputs.written():
-        subject = inputs.name_of(made)
-        if subject not in texts or (by_rules and half(made.row["id"]) == "tune"):
-            continue
-        whole.add(subject)
-        for g in made.gold["gold"]:
-            present[subject, g["trait"]] = g["form"]
-            start = texts[subject][g["turn"]][1].find(g["quote"])
-            if start >= 0:
-                spans.setdefault((subject, g["trait"]), []).append((g["turn"], start, start + len(g["quote"])))
-    return Truth(present, (), whole, spans)
-
-
-def _demo_items(world: Any) -> Any:
-    """What the demo's authors know of each invented item, where no warning (but a reviewer's own) tells."""
-    from saferec_builder.demo import world as demo
-    from saferec_builder.proposing.calibration import Truth
-    from saferec_builder.proposing.runner import unknown
-
-    open_ = unknown(world.ws, world.taxonomy, reviews=False)[1]
-    names = {(row["title"], row["year"]): row["item"] for row in world.frame.select("item", "title", "year").to_dicts()}
-    present: dict[tuple[str, str], str | None] = {}
-    absent: set[tuple[str, str]] = set()
-    for item in demo.items():
-        breaks = item.breaks(world.taxonomy)
-        subject: str = names.get((item.title, item.year), "")
-        for slug in open_.get(subject, frozenset()) & set(demo.TRAITS):
-            if slug in breaks:
-                present[subject, slug] = None
-            else:
-                absent.add((subject, slug))
-    return Truth(present, absent)
