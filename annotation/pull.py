@@ -1,5 +1,7 @@
 """review pull: what came back, as rows of reviews."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from annotation.tools.answers import Pulled
+    from saferec_builder.storage.workspace import Workspace
 
 
 def leave_out(desk: Desk, pulled: "Pulled") -> None:
@@ -56,3 +59,15 @@ def new(desk: Desk, pulled: "Pulled") -> "pl.DataFrame":
     # in a demo workspace nobody real answers, whatever the tool
     answers = answers.with_columns(simulated=pl.lit(desk.ws.config.demo))
     return adjudicate.record(answers, desk.reviews, desk.taxonomy.digest)
+
+
+@contextmanager
+def ordered(ws: "Workspace") -> Iterator[None]:
+    """Who adds reviews has read all that are there: the last row on a unit counts, so none may be older than it looks.
+
+    A pull that began before its reviewer was set aside, and ended after it, would let that work count again.
+    """
+    from saferec_builder.storage import workspace as store
+
+    with store.alone(ws, "review pull", wait=True):
+        yield

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotation import outbox, pull as incoming
+from annotation import opt_outs, outbox, pull as incoming
 from annotation.desk import Desk, known_gold, queue
-from saferec_builder.cli import reviewers as people
 from saferec_builder.core.counts import Counts
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
         band=wish.band,
         gold=known_gold(desk),
         orders=desk.orders,
-        avoid=people.avoided(desk.ws),
+        avoid=opt_outs.avoided(desk.ws),
         known=frozenset(_told(desk).iter_rows()),
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
         severe_a_day=caps.severe_a_day,

@@ -161,11 +161,11 @@ def test_a_file_that_a_command_rests_on_is_refused(tmp_path, what) -> None:
 
 def test_who_opted_out_is_not_guessed(cli, workspace) -> None:
     """Of two lists for one name the last would count: somebody would be shown what they cannot bear."""
-    from saferec_builder.cli import reviewers as people
+    from annotation import opt_outs
 
     written(workspace.root / ".opt-outs.json", '{"ann": ["gore"], "ann": []}')
     with pytest.raises(StoreError, match="damaged"):
-        people.avoided(workspace)
+        opt_outs.avoided(workspace)
 
 
 def server(kind: type, **client: Any) -> Any:

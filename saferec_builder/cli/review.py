@@ -95,7 +95,7 @@ def pull(
 
     _check_tool(tool, url, str(paths[0]) if paths else "")
     files = _files(paths or []) if tool == "files" else []
-    with people.ordered(store.open_workspace(folder)):
+    with incoming.ordered(store.open_workspace(folder)):
         desk = gather(folder)
         if tool == "files":
             desk = outbox.adopted(desk, files=files)

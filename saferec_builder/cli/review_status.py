@@ -68,10 +68,15 @@ def _people(desk: Desk) -> dict[str, dict[str, Any]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
     import polars as pl
 
-    from annotation import aggregation as adjudicate, push as handing, quality_checks as probes, reliability as ranking
-    from saferec_builder.cli import reviewers as people
+    from annotation import (
+        aggregation as adjudicate,
+        opt_outs,
+        push as handing,
+        quality_checks as probes,
+        reliability as ranking,
+    )
 
-    units = handing.still_open(desk, desk.assignments, queue(desk), people.avoided(desk.ws))
+    units = handing.still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())

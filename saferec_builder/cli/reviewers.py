@@ -1,19 +1,15 @@
 """What reviewers asked for, and what became of their work: opt-outs that only routing reads, work set aside."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from annotation.opt_outs import read, write
+from annotation.pull import ordered
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
-
-if TYPE_CHECKING:
-    from saferec_builder.storage.workspace import Workspace
 
 Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace.")]
 
@@ -32,60 +28,18 @@ def opt_out(
     ws = store.open_workspace(folder)
     path = ws.config.taxonomy.path
     taxonomy = traits.load(ws.root / path if path else None)
-    held = set(_read(ws).get(name, []))  # a wish outlives its trait, and can be forgotten
+    held = set(read(ws).get(name, []))  # a wish outlives its trait, and can be forgotten
     wanted = {slug if remove and slug in held else taxonomy[slug].slug for slug in trait}
     with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
-        known = _read(ws)
+        known = read(ws)
         mine = set(known.get(name, []))
         new = mine - wanted if remove else mine | wanted
-        _write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
+        write(ws, {**known, name: sorted(new)} if new else {k: v for k, v in known.items() if k != name})
     changed = len(mine ^ new)
     told = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
     if name not in set(store.read(ws, tables.ASSIGNMENTS)["reviewer"]):
         told["note"] = f"{name} has no tasks here yet: it holds for exactly this name"
     say(Counts("review opt-out", changed, len(wanted) - changed, figures=told), as_json, "traits")
-
-
-def avoided(ws: "Workspace") -> frozenset[tuple[str, str]]:
-    """(reviewer, trait) pairs; nobody but the routing of `review push` asks."""
-    return frozenset((name, slug) for name, slugs in _read(ws).items() for slug in slugs)
-
-
-def _place(ws: "Workspace") -> Path:
-    return ws.root / ".opt-outs.json"
-
-
-def _read(ws: "Workspace") -> dict[str, list[str]]:
-    from saferec_builder.core.errors import StoreError, whole_object
-
-    path = _place(ws)
-    found = whole_object(path.read_bytes()) if path.exists() else {}
-    if found is None or not all(isinstance(s, list) and all(isinstance(t, str) for t in s) for s in found.values()):
-        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again")
-    return found
-
-
-def _write(ws: "Workspace", known: dict[str, list[str]]) -> None:
-    """Readable by its owner only; an empty one leaves no file."""
-    from saferec_builder.storage import workspace as store
-
-    path = _place(ws)
-    if not known:
-        path.unlink(missing_ok=True)
-        return
-    store.write_private(path, json.dumps(known).encode())
-
-
-@contextmanager
-def ordered(ws: "Workspace") -> Iterator[None]:
-    """Who adds reviews has read all that are there: the last row on a unit counts, so none may be older than it looks.
-
-    A pull that began before its reviewer was set aside, and ended after it, would let that work count again.
-    """
-    from saferec_builder.storage import workspace as store
-
-    with store.alone(ws, "review pull", wait=True):
-        yield
 
 
 def hand_back(name: Name, folder: Folder = Path("."), as_json: Json = False) -> None:
