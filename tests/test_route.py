@@ -5,8 +5,8 @@ from collections import Counter
 import polars as pl
 import pytest
 
+from annotation.progress import progress
 from annotation.routing import Plan, drawn, route, short, texts, units
-from saferec_builder.cli.review_status import progress
 from saferec_builder.storage import tables
 
 NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})

@@ -1,16 +1,14 @@
 """review status: where the queue stands, per trait and per person, and what the labels still miss at most."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from annotation.desk import Desk, gather, queue, told_bounds
+from annotation.desk import gather, told_bounds
+from annotation.progress import people, progress
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
@@ -26,7 +24,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     told = told_bounds(desk)
     if not as_json:
         _table(rows, alphas, told)
-    figures: dict[str, Any] = {"reviewers": _people(desk), "left_out": desk.left_out}
+    figures: dict[str, Any] = {"reviewers": people(desk), "left_out": desk.left_out}
     if as_json:
         figures |= {"traits": rows, "missed": {slug: bound.__dict__ for slug, bound in told.traits.items()}}
         figures |= {"missed_of_all": told.pooled.__dict__, "together": told.together}
@@ -37,60 +35,6 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     size = bounds.band(desk.proposals, told.pooled)
     figures |= {"worth_reading_by_score": f"{size:,} conversations: `review push --band {size}`"} if size else {}
     say(Counts("review status", skipped=desk.judged.height, figures=figures), as_json, "units reviewed")
-
-
-def progress(
-    proposals: "pl.DataFrame", assignments: "pl.DataFrame", votes: "pl.DataFrame", disputed: "pl.DataFrame"
-) -> "pl.DataFrame":
-    """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
-
-    `votes` are those of reviewers; `twice` counts two or more.
-    """
-    import polars as pl
-
-    from annotation import dealing
-
-    proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
-    assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
-    voters = votes.group_by(dealing.UNIT).agg(pl.col("reviewer").n_unique())
-    parts = {
-        "proposed": proposed,
-        "assigned": assigned,
-        "once": voters.filter(pl.col("reviewer") == 1),
-        "twice": voters.filter(pl.col("reviewer") > 1),
-        "disputed": disputed,
-    }
-    counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())
-    return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
-
-
-def _people(desk: Desk) -> dict[str, dict[str, Any]]:
-    """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
-    import polars as pl
-
-    from annotation import (
-        aggregation as adjudicate,
-        opt_outs,
-        push as handing,
-        quality_checks as probes,
-        reliability as ranking,
-    )
-
-    units = handing.still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
-    had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
-    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
-    counted = desk.standing.filter(pl.col("out").is_null())
-    speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
-    probed = probes.results(desk.votes, desk.gold, desk.decoys)
-    ranked = ranking.rank(adjudicate.by_reviewers(desk.votes))
-    skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
-    return {
-        name: {"tasks": n, "open": still.get(name, 0)}
-        | ({"seconds": speed[name]} if speed.get(name) is not None else {})
-        | skill.get(name, {})
-        | probed.get(name, {})
-        for name, n in had.items()
-    }
 
 
 def _table(rows: dict[str, dict[str, int]], alphas: dict[str, dict[str, Any]], told: Any) -> None:
