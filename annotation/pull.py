@@ -27,8 +27,9 @@ def leave_out(desk: Desk, pulled: "Pulled") -> None:
 def of_files(desk: Desk, paths: list[Path]) -> "Pulled":
     import polars as pl
 
-    from annotation import guideline, locate
     from annotation.tools import files
+    from annotation.tools.guidelines import guideline
+    from annotation.tools.quotes import locate
 
     # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
     who = ["kind", "subject", "reviewer", "role"]

@@ -276,8 +276,8 @@ def _paths(desk: Desk, who: People, place: Place) -> dict[str, Path]:
 
 def _to_files(desk: Desk, who: People, place: Place) -> Send:
     """One CSV for everybody named, and the guidelines beside it."""
-    from annotation import GUIDELINES, guideline
     from annotation.tools import files
+    from annotation.tools.guidelines import GUIDELINES, guideline
     from saferec_builder.core.errors import ReviewError
     from saferec_builder.storage import workspace as store
 

@@ -64,8 +64,8 @@ def push(
 
     Says per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
-    from annotation import guideline
     from annotation.tools import answers, sync, task_sheet as sheets
+    from annotation.tools.guidelines import guideline
 
     _check_accounts(desk, _known(desk.ws, server), names)
     accounts = _accounts(desk.ws, server, names)
@@ -197,9 +197,9 @@ def sources(desk: Desk) -> dict[str, list[str]]:
 
 def pull(desk: Desk, server: Any) -> "Pulled":
     """Everything that was said on the server, as answers of the workspace's reviewers."""
-    from annotation import guideline
     from annotation.tools import task_sheet as sheets
     from annotation.tools.answers import Pulled, base_id
+    from annotation.tools.guidelines import guideline
     from saferec_builder.core.errors import ReviewError
 
     projects = server.projects(_mark(desk.ws))

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from annotation import guideline, locate
 from annotation.routing import UNITS, texts
 from annotation.tools.files import COLUMNS, bare, guarded, lines, pull, push
+from annotation.tools.guidelines import guideline
+from annotation.tools.quotes import locate
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import example, given, strategies as st
 
-from annotation import guideline
 from annotation.routing import UNITS
 from annotation.tools import files
 from annotation.tools.answers import SAID_AGAIN
+from annotation.tools.guidelines import guideline
 from exports import folder as write
 from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from annotation import guideline
 from annotation.tools import label_studio, task_sheet as sheets
 from annotation.tools.answers import Pulled, Task
+from annotation.tools.guidelines import guideline
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import evidence, tables, workspace as store
 from saferec_builder.storage.tables import REVIEWS

@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import GUIDELINES, desk, push as handing
+from annotation import desk, push as handing
+from annotation.tools.guidelines import GUIDELINES
 from saferec_builder.cli import adjudicate as adjudicating
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError

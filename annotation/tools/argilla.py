@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from annotation import on_a_server
 from annotation.tools import server_errors as failures, sync
+from annotation.tools.guidelines import on_a_server
 from annotation.tools.task_sheet import (
     RATHER_NOT,
     READ,

@@ -13,8 +13,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotation import on_a_server
 from annotation.tools import server_errors as failures, sync
+from annotation.tools.guidelines import on_a_server
 from annotation.tools.task_sheet import Ours, Said, Sheet, Span, Turns, list_of, points, text_of, theirs, units16, whole
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy

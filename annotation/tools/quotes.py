@@ -1,0 +1,55 @@
+"""Where a quote stands in a conversation, also where a spreadsheet has changed its characters."""
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from saferec_builder.storage.evidence import SPEAKER
+
+_PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")
+_PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
+
+
+def locate(quote: str, turns: list[dict[str, Any]], hints: Sequence[int] = ()) -> dict[str, Any] | None:
+    """The quote's first place, in code points: hinted turns first, then those that hold evidence, then the others.
+
+    Exactly, else with spaces, quotation marks, dashes and composed letters made alike, as spreadsheets change them;
+    the span holds the text's own characters.
+    """
+    theirs = [n for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
+    wanted = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
+    for order in ([n for n in hints if 0 <= n < len(turns)], theirs, range(len(turns))):
+        for words, find, n in product(filter(None, wanted), (_exact, _alike), order):
+            if place := find(turns[n]["text"], words):
+                start, end = place
+                return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
+    return None
+
+
+def _exact(text: str, quote: str) -> tuple[int, int] | None:
+    start = text.find(quote)
+    return (start, start + len(quote)) if start >= 0 else None
+
+
+def _alike(text: str, quote: str) -> tuple[int, int] | None:
+    (plain, at), (wanted, _) = _plain(text), _plain(quote)
+    start = plain.find(wanted) if wanted else -1
+    while start >= 0:
+        end = start + len(wanted)
+        whole = (start == 0 or at[start - 1] != at[start]) and (end == len(at) or at[end] != at[end - 1])
+        if whole:  # never half of a composed letter
+            return at[start], at[end - 1] + 1
+        start = plain.find(wanted, start + 1)
+    return None
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """(the text made alike, for each of its characters the index in `text` that it comes from)."""
+    pairs: list[tuple[str, int]] = []
+    for n, char in enumerate(text):
+        for c in unicodedata.normalize("NFD", _PLAIN.get(char, char)):
+            c = " " if c.isspace() else c
+            if c != " " or (pairs and pairs[-1][0] != " "):
+                pairs.append((c, n))
+    return "".join(c for c, _ in pairs), [n for _, n in pairs]
