@@ -261,7 +261,8 @@ def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path)
 def started(folder):
     """A run in a session of its own, of which one shard is done and two workers are busy for ever."""
     code = (
-        "import sys; from pathlib import Path; from saferec_builder.storage import parallel as engine; from tests import test_engine as t\n"
+        "import sys; from pathlib import Path; from tests import test_engine as t\n"
+        "from saferec_builder.storage import parallel as engine\n"
         "if __name__ == '__main__':\n"
         "    try: engine.map_shards(t.lasts, {'a': 0, 'b': 1, 'c': 1}, Path(sys.argv[1]), t.TWO)\n"
         "    except KeyboardInterrupt: sys.exit(130)\n"

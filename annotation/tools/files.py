@@ -215,7 +215,7 @@ def pull(
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
 
-    `guideline` is stamped where a file does not name its own; `locate` (annotation.tools.quotes.locate) finds a quote in turns.
+    `guideline` is stamped where a file does not name its own; `locate` (quotes.py) finds a quote in turns.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.

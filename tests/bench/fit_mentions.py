@@ -22,7 +22,7 @@ RARE = 40  # a sign seen less often than this gets no weight
 BARE = 0.15  # people leave articles away
 RIDGE = 3.0
 HEAD = """\
-# Weights of what speaks for a title in free text (saferec_builder/catalog/mention_finder.py): log odds, the sum decides.
+# Weights of what speaks for a title in free text (catalog/mention_finder.py): log odds, the sum decides.
 # Made by `python -m tests.bench.fit_mentions`; do not edit by hand.
 
 [weights]

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer with our way of drawing answers: a prompt is read once for its group, under masks if there are any.
 
-Where a model is held to the catalogue (decoding/constrained.py, decoding/trie.py), answers and their log-probabilities go
-through the same masks: training on probabilities of tokens that could not be drawn drifts away.
+Where a model is held to the catalogue (constrained.py, trie.py), answers and their log-probabilities go through the
+same masks: training on probabilities of tokens that could not be drawn drifts away.
 """
 
 from collections.abc import Callable, Sequence
