@@ -11,9 +11,8 @@ import pytest
 
 from saferec_builder.cli import propose_score
 from saferec_builder.demo import inputs
-from saferec_builder.proposing import calibration, prompting as propose, runner as reading
+from saferec_builder.proposing import calibration, ground_truth, prompting as propose, runner as reading
 from saferec_builder.proposing.calibration import Truth
-from saferec_builder.proposing.ground_truth import known
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, running
@@ -85,7 +84,7 @@ def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Wo
         for name, text, method in (("c0", "no blood", "agreed"), ("c1", "blood?", "auto"))
     ]
     store.append(workspace, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
-    truth = known(reading.world(workspace, False), "labels", by_rules=False)
+    truth = ground_truth.labels(reading.world(workspace, False))
     assert (truth.of(("c0", "gore")), truth.of(("c1", "gore"))) == (True, None)
 
 

@@ -148,10 +148,9 @@ def _calibrated(world: Any, rows: Any) -> Any:
     """Confidence as people's labels bear it out, for each proposer and trait with enough of them."""
     import polars as pl
 
-    from saferec_builder.proposing import calibration
-    from saferec_builder.proposing.ground_truth import known
+    from saferec_builder.proposing import calibration, ground_truth
 
-    truth = known(world, "labels", by_rules=False)
+    truth = ground_truth.labels(world)
     if len(truth.present) + len(truth.absent) < calibration.ENOUGH:
         return rows
     parts = []

@@ -32,7 +32,6 @@ def propose_score(
     import json
 
     from saferec_builder.proposing import calibration, proposers, runner as reading
-    from saferec_builder.proposing.ground_truth import known
     from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
@@ -42,7 +41,7 @@ def propose_score(
         raise UsageError(f"--proposer {proposer}: one is scored at a time: {step.name}, then {others[0].name}")
     if deletion:
         proposers.priced([step], ws.config.propose.budget_usd)
-    truth = known(world, gold, by_rules=step.server is None)
+    truth = _truth(world, gold, by_rules=step.server is None)
     claims, read = _claims(world, step, truth)
     if not read:
         raise UsageError(
@@ -73,6 +72,15 @@ def propose_score(
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
     typer.echo("\n".join(_told(found)))
+
+
+def _truth(world: Any, gold: str, *, by_rules: bool) -> Any:
+    from saferec_builder.demo import truth
+    from saferec_builder.proposing import ground_truth
+
+    if gold not in ("labels", "demo"):
+        raise UsageError(f"--gold {gold}: wanted labels or demo")
+    return ground_truth.labels(world) if gold == "labels" else truth.known(world, by_rules=by_rules)
 
 
 def _all_items(world: Any) -> Any:

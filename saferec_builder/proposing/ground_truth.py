@@ -1,20 +1,9 @@
-"""What is known of a unit: what people decided in this workspace, or what the demo's authors know of their world."""
+"""What is known of a unit: what people decided in this workspace."""
 
 from typing import Any
 
-from saferec_builder.core.errors import UsageError
-from saferec_builder.demo.truth import of_conversations, of_items
 
-
-def known(world: Any, gold: str, *, by_rules: bool) -> Any:
-    if gold == "labels":
-        return _labels(world)
-    if gold != "demo":
-        raise UsageError(f"--gold {gold}: wanted labels or demo")
-    return of_items(world) if world.kind == "item_flag" else of_conversations(world, by_rules)
-
-
-def _labels(world: Any) -> Any:
+def labels(world: Any) -> Any:
     """Labels that people gave: one that is `auto` is a proposer's own claim, and would bear out whoever made it."""
     from saferec_builder.proposing.calibration import Truth
     from saferec_builder.storage import tables, workspace as store
