@@ -1,7 +1,7 @@
 """Titles in free text: every place where a title of the catalog could stand, kept where enough speaks for it.
 
-The evidence of a place (see evidence) is weighed by a logistic regression (text.toml), fitted on one half of real
-turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title decides.
+The evidence of a place (see evidence) is weighed by a logistic regression (mention_finder.toml), fitted on one half of
+real turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title decides.
 """
 
 import re
@@ -156,5 +156,5 @@ def _found(finder: Finder, read: Text, words: list[str], owners: Mapping[int, st
 
 @lru_cache(maxsize=1)
 def weights() -> dict[str, float]:
-    table = tomllib.loads((_HERE / "text.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((_HERE / "mention_finder.toml").read_text(encoding="utf-8"))
     return {str(name): float(weight) for name, weight in table["weights"].items()}

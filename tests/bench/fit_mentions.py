@@ -1,6 +1,6 @@
 """python -m tests.bench.fit_mentions: fits the weights of the mention finder on the halves that are tuned on.
 
-Writes saferec_builder/catalog/text.toml. Places that overlap a gold title without being it teach nothing. The
+Writes catalog/mention_finder.toml. Places that overlap a gold title without being it teach nothing. The
 other halves are not read.
 """
 
@@ -17,7 +17,7 @@ from saferec_builder.catalog.title_evidence import evidence
 from saferec_builder.core import titles
 from tests.bench import linking_gold as gold
 
-TARGET = Path(mentions.__file__).with_name("text.toml")
+TARGET = Path(mentions.__file__).with_name("mention_finder.toml")
 RARE = 40  # a sign seen less often than this gets no weight
 BARE = 0.15  # people leave articles away
 RIDGE = 3.0
