@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import typer
-
 from annotation import outbox, pull as incoming
 from annotation.desk import Desk
 
@@ -273,10 +271,10 @@ def _pushed(desk: Desk) -> dict[str, "Task"]:
     return {task_id(*row): Task(*row) for row in rows}
 
 
-def up(ws: "Workspace") -> tuple[dict[str, Any], bool]:
+def up(ws: "Workspace", say: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
     from annotation.tools import managed_server as managed
 
-    return managed.up(home(ws), lambda line: typer.echo(line, err=True))
+    return managed.up(home(ws), say)
 
 
 def down(ws: "Workspace") -> bool:

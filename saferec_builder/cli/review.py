@@ -134,7 +134,7 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
     from saferec_builder.storage import workspace as store
 
     ws = store.open_workspace(folder)
-    facts, new = servers.up(ws)
+    facts, new = servers.up(ws, lambda line: typer.echo(line, err=True))
     path = servers.home(ws) / "server.json"
     accounts = {name: made["email"] for name, made in facts["accounts"].items()}
     told = {"url": facts["url"], "login": facts["email"], "passwords": str(path), "reviewers": accounts}
