@@ -1,16 +1,25 @@
 """What was not read yet is read by one proposer, in chunks that a kill leaves whole or absent."""
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Literal
 
+import polars as pl
+
+from saferec_builder import catalog, llm
+from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import StoreError
+from saferec_builder.proposing import batch_ledger as batches, cascade as votes, prompting as stage
 from saferec_builder.proposing.proposers import Step, running
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.storage import tables, workspace as store
 
 CHUNK = 1_000
 
@@ -30,10 +39,7 @@ class World:
 
 
 def world(ws: Any, items: bool) -> World:
-    from saferec_builder.core import taxonomy as traits
     from saferec_builder.mining import withheld
-    from saferec_builder.proposing import prompting as stage
-    from saferec_builder.storage import tables, workspace as store
 
     path, prompt = ws.config.taxonomy.path, ws.config.propose.prompt
     taxonomy = traits.load(ws.root / path if path else None)
@@ -57,11 +63,6 @@ def _unknown_items(ws: Any, taxonomy: Any) -> tuple[Any, dict[str, frozenset[str
 
 def unknown(ws: Any, taxonomy: Any, *, reviews: bool = True) -> tuple[Any, dict[str, frozenset[str]]]:
     """All items, and for each the traits without a verdict; `reviews`: what reviewers said of items counts too."""
-    import polars as pl
-
-    from saferec_builder import catalog
-    from saferec_builder.core import oracle as violations
-    from saferec_builder.storage import tables
     from saferec_builder.storage.workspace import read
 
     items, links = catalog.merge(read(ws, tables.CATALOG_ROWS))
@@ -112,9 +113,7 @@ def job(
     world: World, step: Step, purse: Any, *, only: set[str] | None = None, limit: int | None = None, samples: int = 0
 ) -> Job:
     """What this proposer has not read yet, of all subjects or of `only` these."""
-    from saferec_builder.proposing import pending as asked, prompting as stage
-    from saferec_builder.proposing.rules import matcher as rules
-    from saferec_builder.storage import tables, workspace as store
+    from saferec_builder.proposing import pending as asked
 
     name = f"{step.name} x{samples}" if samples else step.name
     made = Job(world, step, purse, name, world.prompt.version if step.server else rules.VERSION, samples=samples)
@@ -140,7 +139,6 @@ def job(
 def read(work: Job, bar: Callable[[int], AbstractContextManager[Any]], how: Any = None) -> Counts:
     """Reads, saves and counts all of a job; `how` (shards.How): in several processes, or on Ray."""
     from saferec_builder.proposing import pending as asked
-    from saferec_builder.storage import tables, workspace as store
 
     _drop(work, work.unread)
     for part in {part.digest: part for _, _, part in work.todo}.values():
@@ -167,8 +165,6 @@ def read_here(work: Job, step: Callable[[int], Any]) -> None:
 
 
 def _by_rules(work: Job, step: Callable[[int], Any]) -> None:
-    from saferec_builder.proposing.rules import matcher as rules
-
     work.figures = Counter(proposals=0)
     items = work.world.kind == "item_flag"
     read = rules.flag_items if items else rules.propose
@@ -188,9 +184,6 @@ def _by_rules(work: Job, step: Callable[[int], Any]) -> None:
 
 
 def _by_model(work: Job, step: Callable[[int], Any]) -> None:
-    from saferec_builder import llm
-    from saferec_builder.storage import tables, workspace as store
-
     work.figures = Counter(requests=0, already_paid=0, proposals=0, tokens_in=0, tokens_out=0, turns_giving_orders=0)
     with store.keyed(work.ws, tables.REPLIES) as paid, _bills(work) as settle:
         llm.run(_ask(work, paid, settle, step))
@@ -199,10 +192,6 @@ def _by_model(work: Job, step: Callable[[int], Any]) -> None:
 @contextmanager
 def _bills(work: Job) -> Iterator[Callable[[], None]]:
     """A call writes what was spent since the last one; the last call is at the end, however it comes."""
-    import polars as pl
-
-    from saferec_builder.storage import tables, workspace as store
-
     run, parts = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}", count(1)
 
     def settle() -> None:
@@ -220,11 +209,6 @@ def _bills(work: Job) -> Iterator[Callable[[], None]]:
 
 async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[[int], Any]) -> None:
     """Asks for all, and saves a chunk as soon as its last answer is there."""
-    import asyncio
-    from contextlib import aclosing, suppress
-
-    from saferec_builder.core.errors import StoreError
-    from saferec_builder.proposing import prompting as stage
 
     async def settling() -> None:
         while True:
@@ -259,10 +243,6 @@ async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[
 
 def answers(work: Job) -> dict[int, Any]:
     """Place in the job -> its reading, of those with a usable answer: asked and paid for, nothing else is saved."""
-    from saferec_builder import llm
-    from saferec_builder.proposing import prompting as stage
-    from saferec_builder.storage import tables, workspace as store
-
     found: dict[int, Any] = {}
 
     async def ask(paid: Any) -> None:
@@ -294,8 +274,6 @@ def _cache(paid: Any) -> dict[str, Any]:
 
 def bodies(work: Job) -> Iterator[dict[str, Any]]:
     """The requests of a job in its order; of samples, each `samples` times with seeds of their own."""
-    from saferec_builder.proposing import prompting as stage
-
     for _, subject, part in work.todo:
         body = stage.build_request(subject, part, work.world.prompt)
         if not work.samples:
@@ -305,18 +283,13 @@ def bodies(work: Job) -> Iterator[dict[str, Any]]:
 
 
 def _asker(work: Job) -> Any:
-    from saferec_builder import llm
-
     if work.step.way != "batch":
         return llm.replies
-    from saferec_builder.proposing import batch_ledger as batches
 
     return batches.asker(work.ws)
 
 
 def _save_replies(work: Job, chunk: list[tuple[tuple[int, Any, Any], list[Any]]]) -> None:
-    from saferec_builder.proposing import prompting as stage
-
     readings, faults = [], []
     for (_, subject, part), told in chunk:
         work.figures["turns_giving_orders"] += len(stage.orders(subject))
@@ -343,8 +316,6 @@ def _save_replies(work: Job, chunk: list[tuple[tuple[int, Any, Any], list[Any]]]
 
 
 def _reading(work: Job, subject: Any, part: Any, content: str) -> Any:
-    from saferec_builder.proposing import prompting as stage
-
     unknown = work.world.unknown
     taxonomy = work.world.taxonomy
     settled = frozenset(taxonomy.slugs) - unknown[subject.subject] if unknown else frozenset()
@@ -352,8 +323,6 @@ def _reading(work: Job, subject: Any, part: Any, content: str) -> Any:
 
 
 def _voted(readings: list[Any]) -> Any:
-    from saferec_builder.proposing import cascade as votes, prompting as stage
-
     rejected = sum((reading.rejected for reading in readings), Counter[str]())
     return stage.Reading(readings[0].subject, votes.tally([r.proposals for r in readings]), rejected)
 
@@ -363,11 +332,6 @@ def _voted(readings: list[Any]) -> Any:
 
 def _save(work: Job, proposals: Any, read: list[tuple[Any, Any]]) -> None:
     """Proposals first: a kill before the readings only means that the same chunk is read again."""
-    import polars as pl
-
-    from saferec_builder.proposing import prompting as stage
-    from saferec_builder.storage import tables
-
     proposals, gone, texts = stage.founded(proposals, [subject for subject, _ in read])
     work.rejected += gone
     work.figures["proposals"] += _append(work, tables.PROPOSALS, proposals, texts=texts)
@@ -381,10 +345,6 @@ def _save(work: Job, proposals: Any, read: list[tuple[Any, Any]]) -> None:
 
 def _drop(work: Job, faults: Iterable[tuple[str, str, str]]) -> None:
     """(subject, error, raw reply) of what has no usable answer: counted, kept in tables.DROPS, asked again next run."""
-    import polars as pl
-
-    from saferec_builder.storage import tables
-
     last = {place: (error, raw) for place, error, raw in faults}
     rows = [
         ("propose", work.name, place, error.split(":")[0], f"{error}; {raw[:2_000]}" if raw else error)
@@ -395,8 +355,6 @@ def _drop(work: Job, faults: Iterable[tuple[str, str, str]]) -> None:
 
 
 def _append(work: Job, table: Any, frame: Any, **held: Any) -> int:
-    from saferec_builder.storage import workspace as store
-
     if work.kept is None:
         return store.append(work.ws, table, frame, **held)
     work.kept.setdefault(table.name, []).append(frame)
