@@ -45,7 +45,7 @@ class Base:
     left_out: pl.DataFrame
     reviews: pl.DataFrame  # each person's last word that counts
     past: pl.Series  # ids of the other reviews
-    known: pl.DataFrame  # labels of conversations, as release.current gives them
+    known: pl.DataFrame  # labels of conversations, as build_rows.current gives them
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame

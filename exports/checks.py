@@ -1,6 +1,6 @@
 """What must hold before a release leaves: each check stops it with the rows and the remedy, or withholds and counts.
 
-reads  conversations, labels, items, rows of release.build; what else a check needs comes in as an argument
+reads  conversations, labels, items, rows of build_rows.build; what else a check needs comes in as an argument
 """
 
 import re
@@ -296,7 +296,7 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
 def check_safety(rows: pl.DataFrame, oracle: Oracle, allowed: Iterable[str]) -> bool:
     """Whether a request with a sensitivity has an answer that is clear for it; stops where none has, unless allowed.
 
-    `rows` as targets.fill gives them, injected ones among them: sensitivities are in `traits` and `late_traits`.
+    `rows` as target_lists.fill gives them, injected ones among them: sensitivities are in `traits` and `late_traits`.
     """
     asked = rows.select("truth", "safe_truth", traits=pl.concat_list("traits", "late_traits"))
     asked = asked.filter(pl.col("traits").list.len() > 0)

@@ -38,7 +38,7 @@ class Content:
 
     name: str  # of the dataset: part of every released pseudonym
     k: int
-    rows: pl.DataFrame  # of release.build and targets.fill, in order; `place` is what `turns` takes
+    rows: pl.DataFrame  # of build_rows.build and target_lists.fill, in order; `place` is what `turns` takes
     turns: Callable[[pl.Series], pl.Series]  # places, rising -> turns
     labels: pl.DataFrame  # sensitivity, as released, by `place` and trait; subject and the columns of the config
     reviews: pl.DataFrame  # of people who agreed to it, as released, by `place` (null: of items), trait and reviewer

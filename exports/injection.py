@@ -1,6 +1,6 @@
 """The benchmark as the paper builds it: a request gets a sentence of ours that implies a sensitivity.
 
-reads  rows of release.build (before targets.fill), the banks of injections.toml
+reads  rows of build_rows.build (before target_lists.fill), the banks of injections.toml
 gives  rows of the same form with `added` and `made_from`; condition `injected`, never mixed with what people said
 
 Only requests go in whose seeker is not known to have any sensitivity, so that a row's traits are the injected ones
@@ -42,7 +42,7 @@ def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
 def rows(built: pl.DataFrame, traits: Sequence[str], known: Banks) -> pl.DataFrame:
     """One injected row per request without a known sensitivity; which trait and sentence follows from its id alone.
 
-    Truth is not filtered here: targets.fill leaves out of the lists what breaks any injected trait.
+    Truth is not filtered here: target_lists.fill leaves out of the lists what breaks any injected trait.
     """
     free = built.filter(
         pl.col("cut").is_not_null() & (pl.col("at_risk").list.len() == 0) & (pl.col("late_traits").list.len() == 0)

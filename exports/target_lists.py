@@ -1,6 +1,6 @@
 """A list is filled with what goes with the answer, and for a sensitive seeker only with what is clear for them.
 
-reads  rows of release.build, items (item, domain), violations.Oracle
+reads  rows of build_rows.build, items (item, domain), oracle.Oracle
 gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
 """
 

@@ -54,7 +54,7 @@ def test_a_card_for_pcie_has_a_peak_of_its_own() -> None:
 
 
 def test_weights_that_are_trained_themselves_are_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    # as in the commands (line.py); the bench took bf16 for both
+    # as in the commands (pipeline.py); the bench took bf16 for both
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert (bench_gpu.dtype(16), bench_gpu.dtype(0)) == (torch.bfloat16, torch.float32)
 

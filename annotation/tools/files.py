@@ -1,6 +1,6 @@
 """Review without a server: one CSV per reviewer, to be opened in any spreadsheet, and read back however it was saved.
 
-push   open units (route.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
+push   open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
 pull   those files -> answers; what cannot be read is a drop that names its row, to be corrected and pulled again
 
 A task's id is the hash of conversation or item, text, reviewer and role: nothing in a file says whose it is but the id.

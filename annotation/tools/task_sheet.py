@@ -1,6 +1,6 @@
 """A task as a server shows it, and a person's answer to it as reviews; shared by the tools that are servers.
 
-push   open units (route.units) -> sheets, one per task
+push   open units (routing.units) -> sheets, one per task
 pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and what could not be taken
 """
 

@@ -1,6 +1,6 @@
 """A few conversations to look at: evidence marked, severe traits left out, drawn the same way every time.
 
-reads  conversations (current revision), labels (as release.current gives them), proposals
+reads  conversations (current revision), labels (as build_rows.current gives them), proposals
 gives  plain rows {conversation, traits: [{name, form}], turns: [{role, parts: [{text, traits}]}]}
 """
 

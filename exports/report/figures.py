@@ -37,7 +37,7 @@ def funnel(
 ) -> list[Row]:
     """Steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = the step before - lost + joined.
 
-    `released` is config -> conversations, None without a release; labels as release.current gives them. `withheld`
+    `released` is config -> conversations, None without a release; labels as build_rows.current gives them. `withheld`
     are further conversations that were mined, and why nobody is given them: no other table here holds them.
     """
     now = conversations.select(subject="conversation", digest="digest")

@@ -1,4 +1,4 @@
-"""catalog: items and warnings into the workspace; what the oracle says of them is in cli/oracle.py."""
+"""catalog: items and warnings into the workspace; what the oracle says of them is in cli/catalog_check.py."""
 
 from dataclasses import replace
 from enum import StrEnum

@@ -9,4 +9,4 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        sys.exit(130)  # as ending.INTERRUPTED, which may not be loaded yet
+        sys.exit(130)  # as interrupts.INTERRUPTED, which may not be loaded yet

@@ -77,7 +77,7 @@ def judge(
     """(risk, verdict code) of every item for one trait.
 
     p         items x topics, P(yes) per topic, NaN where nobody answered; columns named by `topics`
-    severity  items x 5 in the order of traits.GUIDE, NaN where not rated
+    severity  items x 5 in the order of taxonomy.GUIDE, NaN where not rated
     esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
     reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
     """

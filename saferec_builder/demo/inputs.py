@@ -19,7 +19,7 @@ from saferec_builder.demo import flags, generate, people, world
 from saferec_builder.storage.tables import digest
 
 NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
-Replacing = Any  # store.replacing: a path that appears whole or not at all
+Replacing = Any  # workspace.replacing: a path that appears whole or not at all
 
 
 def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:

@@ -51,7 +51,7 @@ async def replies(
     note: Note,
     poll: float = 30.0,
 ) -> AsyncGenerator[tuple[int, Reply]]:
-    """As `ask.replies`, by way of batches: waits until every batch is over, asking every `poll` seconds."""
+    """As `client.replies`, by way of batches: waits until every batch is over, asking every `poll` seconds."""
     todo = list(bodies)
     names = [server.name(body) for body in todo]
     asked = dict(zip(names, todo, strict=True))

@@ -137,7 +137,7 @@ def job(
 
 
 def read(work: Job, bar: Callable[[int], AbstractContextManager[Any]], how: Any = None) -> Counts:
-    """Reads, saves and counts all of a job; `how` (shards.How): in several processes, or on Ray."""
+    """Reads, saves and counts all of a job; `how` (workers.How): in several processes, or on Ray."""
     from saferec_builder.proposing import pending as asked
 
     _drop(work, work.unread)

@@ -20,7 +20,7 @@ TOGETHER = 50  # shards saved at once: each table grows by a file, and all its f
 
 @dataclass(frozen=True)
 class How:
-    engine: Any  # engine.How
+    engine: Any  # parallel.How
     shard: int = SHARD  # texts of one
 
 

@@ -54,7 +54,7 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
 
 
 def _heard(words: Any, table: Sequence[Row], items: set[int], traits: list[str]) -> Any:
-    """hearing.weights of the prompts' words; the items that they name tell a taste and not a trait."""
+    """tiny_init.weights of the prompts' words; the items that they name tell a taste and not a trait."""
     apart = items | set(words.convert_tokens_to_ids(MARKS))
     texts = [[token for token in text if token not in apart] for text in prompt_tokens(words, table)]
     return hearing.weights(texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits))

@@ -1,6 +1,6 @@
 """Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
 
-credit.py says how rewards become advantages, and whose; rollouts.py how answers are drawn.
+advantages.py says how rewards become advantages, and whose; rollouts.py how answers are drawn.
 """
 
 from collections.abc import Sequence
