@@ -129,7 +129,7 @@ def sent(ws: "Workspace", send: Callable[[], dict[str, Any]], new: "pl.DataFrame
     """Sends, and assigns what has arrived: all of it, or what came through before somebody refused or died."""
     import polars as pl
 
-    from saferec_builder.cli import interrupts as ending
+    from saferec_builder.core import refusals
     from saferec_builder.core.errors import ReviewError, SafeRecError, UsageError
     from saferec_builder.storage import tables, workspace as store
 
@@ -139,7 +139,7 @@ def sent(ws: "Workspace", send: Callable[[], dict[str, Any]], new: "pl.DataFrame
         adopt(ws)
         given = store.read(ws, tables.ASSIGNMENTS)
         _write(ws, pl.concat([_read(ws).filter("new").join(given, on=TASK, how="semi"), in_doubt(ws)]))
-        told = ending.line(fault) if isinstance(fault, OSError) else str(fault)
+        told = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
         if told is None or new.is_empty() or isinstance(fault, UsageError):
             raise
         came = new.join(given, on=TASK, how="semi").height

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.cli import interrupts as ending, start
+from saferec_builder.core import refusals
 from saferec_builder.core.errors import UsageError
 
 
@@ -30,7 +31,7 @@ from saferec_builder.core.errors import UsageError
     ],
 )
 def test_a_refusal_says_what_to_do(fault: Exception, told: str) -> None:
-    said = ending.line(fault)
+    said = refusals.line(fault)
     assert said and told in said and len(said) < 200
 
 
@@ -46,14 +47,14 @@ def test_no_room_is_told_wherever_in_a_shard_it_ends(tmp_path: Path) -> None:
                 wide.write_parquet(tmp_path / "cut.parquet")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
-        assert "run " in str(ending.line(fault.value)), (room, fault.value)
+        assert "run " in str(refusals.line(fault.value)), (room, fault.value)
 
 
 @pytest.mark.parametrize(
     "fault", [FileNotFoundError(errno.ENOENT, "No such file", "a"), ValueError("28"), KeyError(28)]
 )
 def test_a_bug_is_no_refusal(fault: Exception) -> None:
-    assert ending.line(fault) is None
+    assert refusals.line(fault) is None
 
 
 def test_ctrl_c_that_a_library_turned_into_something_else_is_remembered() -> None:

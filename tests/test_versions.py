@@ -88,21 +88,22 @@ def test_a_list_of_words_may_be_set_out_anew(tmp_path, monkeypatch) -> None:
 
 def told(search: str, folder: Path = ROOT, **machine: str) -> list[str]:
     """The two versions as another process names them, of the code in this folder."""
-    code = f"from saferec_builder import ; from saferec_builder.mining import language{search}; print({search}.rules(), language.rules(), language.__file__)"
+    code = f"from saferec_builder.mining import language; import {search} as search"
+    code += "; print(search.rules(), language.rules(), language.__file__)"
     words, where = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": str(folder)} | machine
     ran = subprocess.run(words, capture_output=True, text=True, env=where, cwd=folder)
-    assert ran.stdout.endswith(f"{folder / 'saferec_builder' / 'language.py'}\n"), ran.stderr
+    assert ran.stdout.endswith(f"{folder / 'saferec_builder' / 'mining' / 'language.py'}\n"), ran.stderr
     return ran.stdout.split()[:2]
 
 
 def test_a_folder_that_moved_and_a_comment_in_each_file_change_no_version(tmp_path) -> None:
     shutil.copytree(ROOT / "saferec_builder", tmp_path / "saferec_builder", ignore=shutil.ignore_patterns("*.pyc"))
-    (tmp_path / "saferec_builder" / "privacy").rename(tmp_path / "saferec_builder" / "search")
+    (tmp_path / "saferec_builder" / "mining" / "privacy").rename(tmp_path / "saferec_builder" / "search")
     for path in (tmp_path / "saferec_builder").rglob("*"):
         if path.suffix in (".py", ".txt"):
             text = path.read_text(encoding="utf-8").replace("saferec_builder.mining.privacy", "saferec_builder.search")
             path.write_text(f"{text}# more to say\n", encoding="utf-8")
-    assert told("search", tmp_path) == [privacy.rules(), language.rules()]
+    assert told("saferec_builder.search", tmp_path) == [privacy.rules(), language.rules()]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_folder_that_moved_and_a_comment_in_each_file_change_no_version(tmp_pa
 )
 def test_the_version_is_that_of_every_machine(machine) -> None:
     """Two machines may mine the same files: the order of a set and the letters of the locale differ."""
-    assert told("privacy", **machine) == [privacy.rules(), language.rules()]
+    assert told(privacy.__name__, **machine) == [privacy.rules(), language.rules()]
 
 
 # ---- what changes it

@@ -23,6 +23,7 @@ from saferec_builder.cli import (
     withdraw,
     workspace,
 )
+from saferec_builder.core import refusals
 from saferec_builder.core.errors import SafeRecError, plain
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -66,7 +67,7 @@ def main() -> None:
         except Exception as fault:
             if pressed():  # what Ctrl-C made of a library is nobody's fault
                 sys.exit(ending.INTERRUPTED)
-            told = str(fault) if isinstance(fault, SafeRecError) else ending.line(fault)
+            told = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
             if told is None:
                 raise
             typer.echo(f"error: {plain(' '.join(told.split()))}", err=True)

@@ -45,18 +45,17 @@ def publish(
 
 def _refuse_removed(ws: Any, home: Path) -> None:
     """Stops where somebody in it has asked to be removed since, and says which version is without them."""
-    from exports import folder as write, versioning as versions
+    from exports import folder as write, removed, versioning as versions
     from exports.checks import check_version
     from exports.withdraw import reasons
     from saferec_builder.core.errors import ReleaseError
-    from saferec_builder.mining import withheld
 
-    held = withheld.released(ws, home)
+    held = removed.still_in(ws, home)
     if not held:
         return
     there = sorted(write.versions(ws.releases), key=check_version, reverse=True)
     later = [v for v in there if check_version(v) > check_version(home.name) and v not in reasons(ws.releases)]
-    clean = next((v for v in later if not withheld.released(ws, ws.releases / v)), None)
+    clean = next((v for v in later if not removed.still_in(ws, ws.releases / v)), None)
     wanted = versions.above(there[0], "major")  # rows are gone
     what = f"publish {clean}" if clean else f"make {wanted} (`saferec-build release {wanted}`) and publish that"
     raise ReleaseError(

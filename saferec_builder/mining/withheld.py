@@ -1,7 +1,5 @@
 """Conversations that nobody is given: no release holds them, no reviewer and no model reads them."""
 
-from pathlib import Path
-
 import polars as pl
 
 from saferec_builder.mining import conversations as mine
@@ -69,28 +67,6 @@ def _unmet(wish: mine.Wish, ids: pl.DataFrame) -> str:
     here = ids["name"].filter([wish.source in ("", s.lower(), s.lower().partition(":")[0]) for s in ids["source"]])
     near = mine.nearest(wish, here) or mine.nearest(wish, ids["name"])
     return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
-
-
-def released(ws: Workspace, home: Path) -> list[str]:
-    """Conversations in the release at `home` that removals.csv names as it stands now.
-
-    By what was mined, and by the release's own ids and pseudonyms, as its conversations may have gone from the tables.
-    """
-    from exports import folder as write, formats as rows, versioning as versions
-
-    asked = ws.root / "removals.csv"
-    if not asked.exists():
-        return []
-    removals, manifest = mine.read_removals(asked), write.read_manifest(home).model_dump()
-    there = versions.table((home, manifest), "conversations", ["conversation", "digest", "source", "seeker"])
-    held = there.join(erased(ws), on=["conversation", "digest"], how="semi")["conversation"].to_list()
-    for source in there["source"].unique():
-        ids = [tables.digest(source, name) for name in removals.of(removals.ids, source)]
-        people = [mine.pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
-        people = [rows.pseudonym(manifest["name"], who) for who in people]
-        named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
-        held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
-    return sorted(set(held))
 
 
 def without(rows: pl.DataFrame, withheld: dict[str, str]) -> pl.DataFrame:
