@@ -170,17 +170,18 @@ def _files(ws: Any) -> Iterator[Finding]:
 
 
 def _database(ws: Any) -> Finding:
-    from saferec_builder.storage import tables, workspace as store
+    from saferec_builder.storage import migrations, tables, workspace as store
 
     what = "database"
     if not (ws.config.store.url or (ws.root / "workspace.db").exists()):
         return Finding(what, OK, "workspace.db, made by the first command that needs it")
     try:
-        rows = store.read(ws, tables.REVIEWS).height
+        rows, older = store.read(ws, tables.REVIEWS).height, min(store.schemas(ws), default=migrations.newest())
     except SafeRecError as fault:
         found = " ".join(str(fault).split())
         return Finding(what, MISSING, found[:200], "start the server, or correct [store] url")
-    return Finding(what, OK, f"{rows:,} reviews")
+    newest, old = migrations.newest(), f", shards from schema {older} on, brought up to date as they are read"
+    return Finding(what, OK, f"{rows:,} reviews, schema {newest}{old if older < newest else ''}")
 
 
 def _models(ws: Any) -> Iterator[Finding]:

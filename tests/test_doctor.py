@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import polars as pl
 import pytest
 
 from saferec_builder import diagnostics as health
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import migrations, tables, workspace as store
 from tests.conftest import Ran
 
 Cli = Callable[..., Ran]
@@ -163,3 +164,13 @@ def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: pyt
 def test_the_words_of_a_finding_are_one_json_object_per_check(workspace: store.Workspace, cli: Cli) -> None:
     found = json.loads(cli("doctor", "-C", workspace.root, "--json").out)
     assert all(set(one) == {"what", "state", "found", "remedy"} for one in found["checks"])
+
+
+def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
+    ws = store.open_workspace(workspace.root)
+    store.append(ws, tables.DROPS, pl.DataFrame([("mine", "s", "f:1", "empty", "")], tables.DROPS.schema, orient="row"))
+    store.read(ws, tables.REVIEWS)
+    assert checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"] == "0 reviews, schema 1"
+    monkeypatch.setattr(migrations, "STEPS", [migrations.Step("nothing")])
+    found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"]
+    assert found == "0 reviews, schema 2, shards from schema 1 on, brought up to date as they are read"

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from saferec_builder.cli.workspace import make
 from saferec_builder.core.errors import StoreError, UsageError
-from saferec_builder.storage import config, tables, workspace as store
+from saferec_builder.storage import config, shards, tables, workspace as store
 from saferec_builder.storage.locks import held
 
 SAMPLE = {
@@ -175,21 +175,21 @@ def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Call
     places = rng.sample(range(len(whole)), 300)
     for place in places:
         shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
-        store._summed.cache_clear()  # files written within one tick of the disk's clock look alike
+        shards._summed.cache_clear()  # files written within one tick of the disk's clock look alike
         with pytest.raises(StoreError, match=r"not the bytes that were written: delete \S+\.json there, then"):
             store.read(workspace, tables.DROPS)
     shard.write_bytes(whole)
-    store._summed.cache_clear()
+    shards._summed.cache_clear()
     assert store.read(workspace, tables.DROPS).height == 50
     injected("bits turned in a shard", len(places))
 
 
 def test_a_shard_is_summed_up_once_in_a_process_and_again_when_it_changes(workspace: store.Workspace) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
-    store._summed.cache_clear()
+    shards._summed.cache_clear()
     for _ in range(3):
         store.read(workspace, tables.DROPS)
-    assert store._summed.cache_info().misses == 1
+    assert shards._summed.cache_info().misses == 1
     (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
     whole = shard.read_bytes()
     shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])

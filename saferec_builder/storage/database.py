@@ -1,0 +1,222 @@
+"""The database of a workspace: one column per column, lists and structs as JSON text. The only SQL is here and in
+migrations.
+
+SQLite in workspace.db beside the tables, or whatever `[store] url` names (PostgreSQL). Every call commits once.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import migrations, tables
+from saferec_builder.storage.whole_files import replacing
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it is: the folder of the workspace, and the address that saferec.toml names, if any."""
+
+    root: Path
+    url: str | None
+
+
+@contextmanager
+def _connection(place: Place) -> Iterator[Any]:
+    import sqlalchemy as sa
+
+    # not as text: of a folder called `what?` the address would end before the ?, and hold what others have there
+    beside = sa.URL.create("sqlite", database=str(place.root / "workspace.db"))
+    try:
+        url = sa.make_url(place.url or beside)
+        # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
+        engine = sa.create_engine(url, connect_args={"timeout": 60} if url.drivername.startswith("sqlite") else {})
+    except ModuleNotFoundError as missing:
+        named = sa.make_url(url)
+        raise StoreError(
+            f"store.url ({named.drivername} on {named.host}): the driver {missing.name} is not installed: "
+            f"pip install '{missing.name}'"
+        ) from None
+    except sa.exc.ArgumentError:
+        raise StoreError(
+            "store.url is no database address: wanted for example postgresql+psycopg://host/name"
+        ) from None
+    try:
+        if engine.dialect.name == "sqlite":
+            _write_ahead(engine)
+        migrations.bring_up(engine, lambda schema: replacing(place.root / f"workspace.db.schema-{schema}.bak"))
+        with engine.begin() as db:
+            yield db
+    except sa.exc.DBAPIError as fault:
+        shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
+        raise StoreError(f"{shown}: {fault.orig}{_remedy(str(fault.orig))}") from None
+    finally:
+        engine.dispose()
+
+
+_REMEDIES = {  # words of SQLite's or the server's -> what to do
+    "disk is full": "make room and run the command again: what it had not saved yet, it does then",
+    "disk I/O": "the disk is full, or it fails: make room and run the command again, or copy the workspace elsewhere",
+    "readonly": "let yourself write to the workspace, or copy it to where you may",
+    "unable to open": "let yourself write to the workspace, or copy it to where you may",
+    "is locked": "another command is writing: run this one again when it has ended",
+    "malformed": "put your copy of workspace.db back (docs/how-to/bad-day.md)",
+    "not a database": "put your copy of workspace.db back (docs/how-to/bad-day.md)",
+    "connection": "is the server up, and is [store] url in saferec.toml its address?",
+}
+
+
+def _remedy(fault: str) -> str:
+    return next((f": {what}" for words, what in _REMEDIES.items() if words in fault), "")
+
+
+def _write_ahead(engine: Any) -> None:
+    """Puts a SQLite file into WAL mode; who finds another process at that is told `locked` at once, and tries again."""
+    import sqlalchemy as sa
+
+    for left in reversed(range(200)):
+        try:
+            with engine.connect() as db:
+                db.execute(sa.text("PRAGMA journal_mode=WAL"))
+            return
+        except sa.exc.OperationalError as fault:
+            if "locked" not in str(fault.orig) or not left:
+                raise
+        time.sleep(0.05)
+
+
+def _sql_table(table: tables.Table) -> Any:
+    import sqlalchemy as sa
+
+    kinds = {pl.Int64: sa.BigInteger, pl.Float64: sa.Float, pl.Boolean: sa.Boolean}
+    columns = [sa.Column("row_", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True)]
+    columns += [sa.Column(name, kinds.get(kind.base_type(), sa.Text)()) for name, kind in table.schema.items()]
+    return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
+
+
+def _make(db: Any, sql: Any) -> None:
+    """The table, unless it is there; the database decides, as two processes may both find it missing."""
+    import sqlalchemy as sa
+
+    if db.dialect.name == "postgresql":  # there IF NOT EXISTS alone can fail when two make the table at once
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sql.name))))
+    db.execute(sa.schema.CreateTable(sql, if_not_exists=True))
+
+
+def read(place: Place, table: tables.Table) -> pl.DataFrame:
+    import sqlalchemy as sa
+
+    sql = _sql_table(table)
+    with _connection(place) as db:
+        _make(db, sql)
+        wanted = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
+        found = db.execute(wanted.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
+        return pl.concat([table.empty, *(_typed(part, table) for part in found.partitions())])
+
+
+def _typed(rows: Sequence[Any], table: tables.Table) -> pl.DataFrame:
+    nested, times = _as_text(table)
+    stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
+    try:
+        frame = pl.DataFrame([tuple(row) for row in rows], schema=stored, orient="row")
+        return frame.with_columns(
+            *(pl.col(c).str.json_decode(kind) for c, kind in nested.items()),
+            *(pl.col(c).str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_zone="UTC") for c in times),
+        )
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as fault:
+        what = str(fault).splitlines()[0][:200]
+        raise StoreError(
+            f"table {table.name} of the database holds what was never written there ({what}){_remedy('malformed')}"
+        ) from None
+
+
+def append(place: Place, table: tables.Table, frame: pl.DataFrame) -> int:
+    """Adds the rows whose key is not there yet, in one transaction, and says how many that were."""
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    sql = _sql_table(table)
+    nested, times = _as_text(table)
+    rows = [_as_sql(row, nested, times) for row in frame.iter_rows(named=True)]
+    with _connection(place) as db:
+        _make(db, sql)
+        insert = (sqlite if db.dialect.name == "sqlite" else postgresql).insert(sql).on_conflict_do_nothing()
+        insert = insert.execution_options(preserve_rowcount=True)  # ours alone, whoever else appends meanwhile
+        return sum(db.execute(insert, rows[n : n + 5_000]).rowcount for n in range(0, len(rows), 5_000))
+
+
+@dataclass
+class Keyed:
+    """A table of the database, held open for one row at a time."""
+
+    db: Any
+    sql: Any
+    nested: dict[str, pl.DataType]
+    times: dict[str, pl.DataType]
+
+    def get(self, key: str) -> Any:
+        """The row with this value in the table's one key column, or None."""
+        return self.db.execute(self._select, {"key": key}).first()
+
+    @cached_property
+    def _select(self) -> Any:
+        import sqlalchemy as sa
+
+        first = next(c for c in self.sql.constraints if isinstance(c, sa.UniqueConstraint)).columns[0]
+        return sa.select(self.sql).where(first == sa.bindparam("key"))
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds the row unless its key is there; on disk when this returns, also for whoever is killed then."""
+        self.db.execute(self._insert, _as_sql(row, self.nested, self.times))
+
+    @cached_property
+    def _insert(self) -> Any:
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        dialect = sqlite if self.db.dialect.name == "sqlite" else postgresql
+        return dialect.insert(self.sql).on_conflict_do_nothing()
+
+
+@contextmanager
+def keyed(place: Place, table: tables.Table) -> Iterator[Keyed]:
+    """The table held open: thousands of single rows a second, each its own transaction."""
+    import sqlalchemy as sa
+
+    with _connection(place) as db:
+        sql = _sql_table(table)
+        _make(db, sql)
+        engine = db.engine
+        db.commit()
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as single:
+            if engine.dialect.name == "sqlite":
+                single.execute(sa.text("PRAGMA synchronous=NORMAL"))  # with WAL: whole after a kill of the process
+            yield Keyed(single, sql, *_as_text(table))
+
+
+def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.DataType]]:
+    """The columns that the database holds as text: lists and structs as JSON, times in ISO form."""
+    schema = table.schema
+    nested = {c: kind for c, kind in schema.items() if kind.is_nested()}
+    return nested, {c: kind for c, kind in schema.items() if isinstance(kind, pl.Datetime)}
+
+
+def _as_sql(row: dict[str, Any], nested: Iterable[str], times: Iterable[str]) -> dict[str, Any]:
+    for column in nested:
+        if row[column] is not None:
+            row[column] = json.dumps(row[column], ensure_ascii=False)
+    for column in times:
+        if row[column] is not None:
+            row[column] = row[column].isoformat(timespec="microseconds")
+    return row
+
+
+def schema(place: Place) -> int | None:
+    """The schema that the database has, brought up to date; None where it holds no table yet."""
+    with _connection(place) as db:
+        return migrations.schema_of(db)

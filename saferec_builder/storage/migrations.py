@@ -1,0 +1,147 @@
+"""What changed in the tables of a workspace since its first schema, step by step: an old one opens in a new program.
+
+A new table needs no step: it is made where it is missing. A new column, or a new meaning, is one Step at the end of
+STEPS; its number is the schema's that it leads to. The database is brought up to date by the first command that opens
+it, in one transaction (whoever is killed leaves the old one), after a copy of it was made; a shard of a bulk table as
+it is read. Workspaces of a newer schema than this program's are refused.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.core.errors import StoreError
+
+FIRST = 1
+MARK = "schema_"  # the database's table of the steps that it was taken through; one of the first schema has none
+Bulk = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`database` gets the connection inside the transaction; `bulk`: table -> its rows with the new columns."""
+
+    what: str  # for people, in a few words
+    database: Callable[[Any], None] | None = None
+    bulk: Mapping[str, Bulk] = field(default_factory=dict)
+
+
+STEPS: list[Step] = []
+
+
+def newest() -> int:
+    """The schema that this program writes."""
+    return FIRST + len(STEPS)
+
+
+def check(where: str, schema: int) -> None:
+    """Refuses what a newer program wrote."""
+    if not isinstance(schema, int) or not FIRST <= schema <= newest():
+        raise StoreError(
+            f"{where}: schema {schema}, this program reads {FIRST} to {newest()}: update it "
+            "(pip install --upgrade saferec-builder)"
+        )
+
+
+def bulk(table: str, schema: int) -> list[Bulk]:
+    """What takes rows of a bulk table from this schema to the newest one, in order."""
+    return [step.bulk[table] for step in STEPS[schema - FIRST :] if table in step.bulk]
+
+
+def add_column(db: Any, table: str, column: str, kind: str, value: Any) -> None:
+    """A column of SQL type `kind` with one value in all rows so far; nothing where the table is not made yet."""
+    import sqlalchemy as sa
+
+    found = sa.inspect(db)
+    if not found.has_table(table) or column in {one["name"] for one in found.get_columns(table)}:
+        return
+    name = sa.sql.quoted_name(table, quote=True)
+    db.execute(sa.text(f'ALTER TABLE "{name}" ADD COLUMN "{column}" {kind}'))
+    db.execute(sa.text(f'UPDATE "{name}" SET "{column}" = :value'), {"value": value})
+
+
+# ---- the database
+
+
+def schema_of(db: Any) -> int | None:
+    """The schema of an open database; None of one without tables."""
+    import sqlalchemy as sa
+
+    found = sa.inspect(db)
+    if found.has_table(MARK):
+        return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar())
+    return FIRST if found.get_table_names() else None
+
+
+def bring_up(engine: Any, copy: Callable[[int], AbstractContextManager[Path]]) -> None:
+    """Takes the database to the newest schema, once, whoever else opens it at the same time.
+
+    `copy(schema)` gives the place of SQLite's copy as it was; on PostgreSQL each table is copied to NAME_schema_N.
+    """
+    if newest() == FIRST:
+        with engine.connect() as db:
+            _known(engine, db)
+        return
+    with engine.connect() as db:
+        if _known(engine, db) == newest():
+            return
+    with engine.connect() as db:
+        _begin(db)
+        found = _known(engine, db)  # another process may have been first
+        if found is not None and found < newest():
+            _save(engine, db, found, copy)
+            for step in STEPS[found - FIRST :]:
+                if step.database:
+                    step.database(db)
+        if found != newest():
+            _stamp(db)
+        db.commit()
+
+
+def _known(engine: Any, db: Any) -> int | None:
+    found = schema_of(db)
+    if found is not None:
+        check(engine.url.set(query={}).render_as_string(hide_password=True), found)
+    return found
+
+
+def _begin(db: Any) -> None:
+    """One process at a time; SQLite's driver alone would begin with the first row that is written."""
+    import sqlalchemy as sa
+
+    if db.dialect.name == "sqlite":
+        db.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(MARK))))
+
+
+def _save(engine: Any, db: Any, schema: int, copy: Callable[[int], AbstractContextManager[Path]]) -> None:
+    import sqlalchemy as sa
+
+    if db.dialect.name == "sqlite":
+        with (
+            copy(schema) as place,
+            closing(sqlite3.connect(engine.url.database)) as source,
+            closing(sqlite3.connect(place)) as target,
+        ):
+            source.backup(target)
+        return
+    for name in sa.inspect(db).get_table_names():
+        if "_schema_" not in name and name != MARK:
+            db.execute(sa.text(f'CREATE TABLE IF NOT EXISTS "{name}_schema_{schema}" AS TABLE "{name}"'))
+
+
+def _stamp(db: Any) -> None:
+    import sqlalchemy as sa
+
+    db.execute(sa.text(f"CREATE TABLE IF NOT EXISTS {MARK} (number BIGINT PRIMARY KEY, what TEXT)"))
+    done = {number for (number,) in db.execute(sa.text(f"SELECT number FROM {MARK}"))}
+    for number, step in enumerate(STEPS, FIRST + 1):
+        if number not in done:
+            row = {"number": number, "what": step.what}
+            db.execute(sa.text(f"INSERT INTO {MARK} VALUES (:number, :what)"), row)
