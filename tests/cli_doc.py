@@ -24,11 +24,11 @@ def commands() -> Iterator[tuple[str, Any]]:
     from saferec_builder.cli.app import app
 
     def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-        parts = getattr(command, "commands", None)
-        if parts is None:
+        words = command.list_commands(None) if hasattr(command, "list_commands") else []
+        if not words:
             yield name, command
-        for word, part in (parts or {}).items():
-            yield from below(f"{name} {word}".strip(), part)
+        for word in words:
+            yield from below(f"{name} {word}".strip(), command.get_command(None, word))
 
     return below("", typer.main.get_command(app))
 

@@ -1,32 +1,82 @@
-"""The command tree, and the one place where an error becomes a line and an exit code."""
+"""The command tree, and the one place where an error becomes a line and an exit code.
+
+The file of a command is imported when the command is called, so that `--help` is quick whatever the others need.
+"""
 
 import sys
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from saferec_builder import __version__
-from saferec_builder.cli import (
-    adjudicate,
-    catalog,
-    demo,
-    diff,
-    doctor,
-    interrupts as ending,
-    mine,
-    propose,
-    propose_score,
-    publish,
-    rebuild,
-    release,
-    report,
-    review,
-    withdraw,
-    workspace,
-)
+from saferec_builder.cli import interrupts
+from saferec_builder.cli.output import PLAIN
 from saferec_builder.core import refusals
 from saferec_builder.core.errors import SafeRecError, plain
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+class Where(NamedTuple):
+    """The file of a command and the function in it (None: a group of commands, which the file calls `app`)."""
+
+    module: str
+    function: str | None
+    help: str  # a line of `saferec-build --help`, of 60 characters at most: nothing of it is cut at 80 columns
+
+
+COMMANDS = {  # in the order of the data
+    "init": Where("workspace", "init", "Make a workspace with a commented saferec.toml."),
+    "catalog": Where("catalog", None, "Items, their warnings and the oracle's verdicts."),
+    "mine": Where("mine", "mine", "Read conversations; pseudonyms and placeholders come in."),
+    "propose": Where("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
+    "propose-score": Where("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),
+    "review": Where("review", None, "Send tasks to reviewers and bring their reviews back."),
+    "adjudicate": Where("adjudicate", "adjudicate", "Make labels of reviews, and say what they may miss."),
+    "release": Where("release", "release", "Freeze the labels as releases/VERSION."),
+    "publish": Where("publish", "publish", "Copy a release to a folder, or send it to the Hub."),
+    "verify": Where("publish", "verify", "Check every file, row and column of a release."),
+    "rebuild": Where("rebuild", "rebuild", "Put texts that a source keeps back into a release."),
+    "diff": Where("diff", "diff", "Compare two releases: rows, labels, agreement, alarms."),
+    "withdraw": Where("withdraw", "withdraw", "Take a version back, here and on the Hub."),
+    "report": Where("report", "report", "Write report.html, one page that needs no network."),
+    "status": Where("workspace", "status", "Rows in each table of the workspace, and its releases."),
+    "doctor": Where("doctor", "doctor", "What this machine and saferec.toml lack, with remedies."),
+    "demo": Where("demo", "demo", "The whole line on invented data, reviewers simulated."),
+}
+
+
+class _Commands(TyperGroup):
+    """COMMANDS, each imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _loaded(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, where.help) for name, where in COMMANDS.items()])
+
+
+@cache
+def _loaded(name: str) -> Any:
+    where = COMMANDS[name]
+    module = import_module(f"saferec_builder.cli.{where.module}")
+    if where.function is None:
+        one = module.app
+    else:
+        one = typer.Typer(**PLAIN)
+        one.command(name)(getattr(module, where.function))
+    made = get_command(one)
+    made.name = name
+    return made
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, **PLAIN)
 
 
 @app.callback(invoke_without_command=True)
@@ -40,33 +90,14 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-app.command("init")(workspace.init)
-app.command("mine")(mine.mine)
-app.add_typer(catalog.app, name="catalog", help="Items, their warnings and the oracle's verdicts.")
-app.command("propose")(propose.propose)
-app.command("propose-score")(propose_score.propose_score)
-app.add_typer(review.app, name="review", help="Send tasks to reviewers and bring their reviews back.")
-app.command("adjudicate")(adjudicate.adjudicate)
-app.command("release")(release.release)
-app.command("publish")(publish.publish)
-app.command("verify")(publish.verify)
-app.command("rebuild")(rebuild.rebuild)
-app.command("diff")(diff.diff)
-app.command("withdraw")(withdraw.withdraw)
-app.command("report")(report.report)
-app.command("status")(workspace.status)
-app.command("doctor")(doctor.doctor)
-app.command("demo")(demo.demo)
-
-
 def main() -> None:
     """Exit 0 done, 1 a mistake or a machine that refuses (one line), 2 usage, 130 Ctrl-C; a bug keeps its traceback."""
-    with ending.listening() as pressed:
+    with interrupts.listening() as pressed:
         try:
             app()
         except Exception as fault:
             if pressed():  # what Ctrl-C made of a library is nobody's fault
-                sys.exit(ending.INTERRUPTED)
+                sys.exit(interrupts.INTERRUPTED)
             told = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
             if told is None:
                 raise

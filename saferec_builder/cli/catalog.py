@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from saferec_builder.cli import catalog_check as oracle
-from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.output import PLAIN, Folder, Json, say
 from saferec_builder.core.counts import Counts
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, **PLAIN)
 KEY = "DDD_API_KEY"
 
 

@@ -9,6 +9,7 @@ import typer
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import plain
 
+PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
 

@@ -8,10 +8,10 @@ import typer
 from annotation import pull as incoming, push as handing
 from annotation.desk import gather
 from saferec_builder.cli import review_status as standing, reviewers as people
-from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, **PLAIN)
 
 TOOLS = ("label-studio", "argilla", "files")
 Tool = Annotated[
