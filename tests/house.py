@@ -1,0 +1,103 @@
+"""What the building is like, in numbers: `python -m tests.house [--json]`.
+
+backward_imports           imports of a package that stands behind the importing one (the order: tests/layers.py)
+root_files                 modules at the root of saferec_builder/
+cli_lines                  lines of saferec_builder/cli/
+any_share_worst            the package with the largest share of annotations with `Any`, training apart
+function_import_share_worst  the package with the largest share of imports that stand inside functions
+product_lines, test_lines  lines of Python
+"""
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.layers import PACKAGES, ROOT, allowed, files, imports, name_of, room
+
+
+def main() -> None:
+    found = figures()
+    if "--json" in sys.argv[1:]:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:<32}{value:>10.3f}" if isinstance(value, float) else f"{name:<32}{value:>10,}")
+    for package in packages():
+        print(
+            f"  {package:<28} Any {any_share(package):.3f}   imports in functions {function_import_share(package):.3f}"
+        )
+
+
+def figures() -> dict[str, int | float]:
+    of_data = [package for package in packages() if package != "training"]
+    return {
+        "backward_imports": sum(1 for _ in backward()),
+        "root_files": len(list((ROOT / "saferec_builder").glob("*.py"))),
+        "cli_lines": lines(inside("cli")),
+        "any_share_worst": max(map(any_share, of_data)),
+        "any_share_training": any_share("training"),
+        "function_import_share_worst": max(map(function_import_share, packages())),
+        "product_lines": lines(files()),
+        "test_lines": lines(sorted((ROOT / "tests").rglob("*.py"))),
+    }
+
+
+def backward() -> Iterator[tuple[str, str]]:
+    """(importing module, imported name) that the order forbids."""
+    for path in files():
+        me = name_of(path)
+        ours = {t for t in imports(path) if t.split(".")[0] in PACKAGES}
+        for target in sorted(ours - {"saferec_builder", "saferec_builder.__version__"}):
+            if me != "saferec_builder" and not allowed(me, target):
+                yield me, target
+
+
+def packages() -> list[str]:
+    """Rooms with more than one module: a share of a few annotations says little."""
+    rooms = [room(name_of(path)) for path in files()]
+    return sorted({one for one in rooms if rooms.count(one) > 1})
+
+
+def inside(package: str) -> list[Path]:
+    return [path for path in files() if room(name_of(path)) == package]
+
+
+def lines(paths: list[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def any_share(package: str) -> float:
+    """Of all annotations (arguments, results, variables) those in which `Any` stands."""
+    told = [one for path in inside(package) for one in annotations(ast.parse(path.read_text(encoding="utf-8")))]
+    loose = sum("Any" in {n.id for n in ast.walk(one) if isinstance(n, ast.Name)} for one in told)
+    return loose / len(told) if told else 0.0
+
+
+def annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+            yield node.annotation
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+            yield node.returns
+
+
+def function_import_share(package: str) -> float:
+    every = within = 0
+    for path in inside(package):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        of_functions = {
+            id(node)
+            for one in ast.walk(tree)
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(one)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        every, within = every + len(found), within + sum(id(node) in of_functions for node in found)
+    return within / every if every else 0.0
+
+
+if __name__ == "__main__":
+    main()
