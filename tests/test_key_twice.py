@@ -215,7 +215,7 @@ def test_nothing_else_parses_json() -> None:
         "saferec_builder/core/errors.py: json.loads",
         "saferec_builder/sources/reddit.py: ndjson(",  # Reddit's dumps
         "saferec_builder/sources/reddit.py: json.loads",
-        "saferec_builder/storage/workspace.py: json_decode",  # columns of our own database, as this program wrote them
+        "saferec_builder/storage/database.py: json_decode",  # columns of our own database, as this program wrote them
         "annotation/tools/task_sheet.py: json.loads",  # of what was parsed just before
         "exports/report/page.py: model_validate_json",
         "saferec_builder/llm/server.py: model_validate_json",

@@ -15,7 +15,7 @@ from annotation import servers
 from annotation.tools import sync, task_sheet as sheets
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import database, tables, workspace as store
 from tests import review_world
 from tests.review_world import CLAIMS, TEXTS, Verdict
 from tests.test_review_cli import edit, rows_of, yes
@@ -130,7 +130,7 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
         return run
 
     monkeypatch.setattr(os, "replace", dying("replace", os.replace))
-    monkeypatch.setattr(store, "_append_db", dying("append", store._append_db))
+    monkeypatch.setattr(database, "append", dying("append", database.append))
     return lambda: count[0] >= at
 
 
