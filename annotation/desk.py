@@ -53,13 +53,11 @@ def gather(folder: Path) -> Desk:
     import polars as pl
 
     from annotation import aggregation as stage, precision_bounds as precision, routing as route
-    from saferec_builder.core import taxonomy as traits
     from saferec_builder.mining import withheld
     from saferec_builder.storage import spool as spilled, tables, workspace as store
 
-    ws = store.open_workspace(folder)
-    path = ws.config.taxonomy.path
-    taxonomy = traits.load(ws.root / path if path else None)
+    ws = store.Workspace.open(folder)
+    taxonomy = ws.taxonomy
     proposals, assignments, reviews, labels = (
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )

@@ -67,8 +67,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     )
     from saferec_builder.core import taxonomy as traits
 
-    path = ws.config.taxonomy.path
-    taxonomy = traits.load(ws.root / path if path else None)
+    taxonomy = ws.taxonomy
     parent = _parent(ws, wanted.version)
     base = _base(ws, wanted, taxonomy, parent)
     withheld = checks.small_groups(base.known, base.kept, taxonomy.slugs, ws.config.release.min_seekers)
@@ -113,7 +112,7 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
     facts["unreviewed"] = filled.join(read, on="conversation", how="anti").height
     facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
     facts |= {"agreement": agreement, "missed": missed, "withheld": withheld, "no_safety": not safety}
-    text = (ws.root / path if path else traits.EMBEDDED).read_bytes()
+    text = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
     return Made(content, drops, facts, parent, base.provenance, text)
 
 

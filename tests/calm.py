@@ -57,7 +57,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     home = tmp_path_factory.mktemp("calm")
     folder = home / "ws"
     truth = line.prepare(folder, GENERATED)
-    _ = store.open_workspace(folder).secret  # the same pseudonyms in every copy
+    _ = store.Workspace.open(folder).secret  # the same pseudonyms in every copy
     made = []
     for number, step in enumerate(line.steps(folder)):
         shutil.copytree(folder, home / f"{number:02d}")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 
 from saferec_builder.cli.app import main
-from saferec_builder.cli.workspace import make
 from saferec_builder.storage import workspace as store
+from saferec_builder.storage.workspace import make
 
 # "ci": the same examples in every run; `make soak` searches for new ones
 settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")
@@ -52,7 +52,7 @@ def demo_workspace(tmp_path: Path) -> store.Workspace:
 
 def _workspace(folder: Path, *, demo: bool) -> store.Workspace:
     make(folder, demo=demo)
-    return store.open_workspace(folder)
+    return store.Workspace.open(folder)
 
 
 @pytest.fixture

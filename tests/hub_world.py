@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from exports import assemble as content
-from saferec_builder.cli.workspace import make
 from saferec_builder.storage import workspace as store
+from saferec_builder.storage.workspace import make
 from tests import release_world as world
 from tests.servers.hub import Hub
 from tests.servers.hub_repo import Repo
@@ -18,7 +18,7 @@ def two_releases(root: Path) -> tuple[Path, Path]:
     """1.0.0, and 1.1.0 with one more conversation."""
     make(root, demo=False)
     rows, said = world.requests()
-    ws = world.fill(store.open_workspace(root), rows[:-1], said[:-1])
+    ws = world.fill(store.Workspace.open(root), rows[:-1], said[:-1])
     for version in ("1.0.0", "1.1.0"):
         content.build(ws, content.gather(ws, content.Wanted(version)))
         world.fill(ws, rows, said)

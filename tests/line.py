@@ -19,7 +19,7 @@ Step = list[str] | tuple[str, ...]  # a command, or names of simulated people wh
 
 def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
     """A demo workspace with its input files; gives the truth for the simulated reviewers."""
-    from saferec_builder.cli.workspace import make
+    from saferec_builder.storage.workspace import make
 
     make(folder, demo=True)
     return inputs.write(folder / "input", traits.load(), store.replacing, generated)
@@ -57,7 +57,7 @@ def run(folder: Path, words: list[str]) -> str:
 
 def contents(folder: Path) -> dict[str, pl.DataFrame]:
     """Every table, its rows in the order of its key: what two runs must agree on."""
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     return {name: store.read(ws, table).sort(table.key) for name, table in tables.TABLES.items()}
 
 

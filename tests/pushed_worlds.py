@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from annotation import push as handing, recall_bounds as bounds, routing as route
 from annotation.routing import Plan
 from saferec_builder.cli.app import app
-from saferec_builder.cli.workspace import make
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 
 UNITS = 900
 RECALL = 0.97
@@ -167,7 +167,7 @@ def run(*words: object) -> dict[str, Any]:
 
 def _filled(made: World, root: Path) -> store.Workspace:
     make(root, demo=False)
-    ws = store.open_workspace(root)
+    ws = store.Workspace.open(root)
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": name, "digest": f"d-{name}", "source": "messages", "source_id": name}

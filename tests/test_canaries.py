@@ -182,7 +182,7 @@ def test_no_canary_sings(home: Path, parrot: str, cli: Cli) -> None:
         ran = train(home, words) if words[0] == "train" else cli(*words, *([] if words[0] in ALONE else ["-C", home]))
         assert code in (None, ran.code), f"{words}: {ran.code}\n{ran.out}{ran.err}"
         assert "Traceback" not in ran.err
-        assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.open_workspace(home).secret.hex())), words
+        assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
     secret = (home / ".secret").read_bytes()
     files = [path for path in home.rglob("*") if path.is_file() and path.name not in ("saferec.toml", ".secret")]
     assert len(files) > 30

@@ -167,7 +167,7 @@ def test_the_words_of_a_finding_are_one_json_object_per_check(workspace: store.W
 
 
 def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
-    ws = store.open_workspace(workspace.root)
+    ws = store.Workspace.open(workspace.root)
     store.append(ws, tables.DROPS, pl.DataFrame([("mine", "s", "f:1", "empty", "")], tables.DROPS.schema, orient="row"))
     store.read(ws, tables.REVIEWS)
     assert checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"] == "0 reviews, schema 1"

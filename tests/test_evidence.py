@@ -167,7 +167,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     store.append(workspace, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
-    return store.open_workspace(workspace.root)
+    return store.Workspace.open(workspace.root)
 
 
 def released(ws: store.Workspace, config: str, version: str = "1.0.0") -> pl.DataFrame:

@@ -124,7 +124,6 @@ WORDED = {
 def test_a_taxonomy_is_whole_or_refused_in_a_line(tmp_path: Path, wording: dict[str, Any]) -> None:
     path = tmp_path / "traits.toml"
     path.write_text(toml(wording), encoding="utf-8")
-    traits.load.cache_clear()
     try:
         found = traits.load(path)
     except UsageError as fault:
@@ -142,7 +141,6 @@ def test_a_taxonomy_is_whole_or_refused_in_a_line(tmp_path: Path, wording: dict[
 def test_no_bytes_of_a_taxonomy_are_a_traceback(tmp_path: Path, junk: bytes) -> None:
     path = tmp_path / "traits.toml"
     path.write_bytes(junk)
-    traits.load.cache_clear()
     with pytest.raises(UsageError):  # nothing this short is a taxonomy
         traits.load(path)
 

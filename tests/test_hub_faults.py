@@ -150,11 +150,11 @@ def test_a_large_release_goes_through_lfs_in_parts(hub, tmp_path):
     for row in rows[:8]:
         row["turns"][2]["text"] = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=2_600_000))
     from exports import assemble as content
-    from saferec_builder.cli.workspace import make
     from saferec_builder.storage import workspace as store
+    from saferec_builder.storage.workspace import make
 
     make(tmp_path / "big", demo=False)
-    ws = world.fill(store.open_workspace(tmp_path / "big"), rows, said)
+    ws = world.fill(store.Workspace.open(tmp_path / "big"), rows, said)
     content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
     home = ws.releases / "1.0.0"
     assert max(p.stat().st_size for p in home.rglob("*.parquet")) > 10_000_000

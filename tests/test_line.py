@@ -27,7 +27,7 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
     assert again.code == 0, again.err
     for name, frame in line.contents(folder).items():
         assert frame.equals(before[name]), name
-    labels = store.read(store.open_workspace(folder), tables.LABELS)
+    labels = store.read(store.Workspace.open(folder), tables.LABELS)
     assert labels["simulated"].all()
 
 

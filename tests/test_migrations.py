@@ -214,7 +214,7 @@ def slow(db):
     db.exec_driver_sql("UPDATE gold SET weight = 0.5")
 
 migrations.STEPS = [migrations.Step("slow", slow, t.STEPS[0].bulk), t.STEPS[1]]
-ws = store.open_workspace(Path(sys.argv[1]))
+ws = store.Workspace.open(Path(sys.argv[1]))
 print("go", flush=True)
 store.read(ws, t.DB)
 store.append(ws, t.BULK, t.expected(range(30, 31)))

@@ -234,7 +234,7 @@ def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp
 
 
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
-    from saferec_builder.cli.workspace import make
+    from saferec_builder.storage.workspace import make
 
     said = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
     for name in ("one", "two"):
@@ -247,7 +247,7 @@ def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the
         assert (
             cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 1
         )  # nothing is left
-        told.append(store.read(store.open_workspace(toml.parent), tables.DROPS).select("place", "reason").rows())
+        told.append(store.read(store.Workspace.open(toml.parent), tables.DROPS).select("place", "reason").rows())
     assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
 
 
@@ -352,7 +352,7 @@ def test_real_redial_through_the_command(cli, workspace, real_data):
 
 
 def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
-    from saferec_builder.cli.workspace import make
+    from saferec_builder.storage.workspace import make
 
     names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
     current = []
@@ -361,7 +361,7 @@ def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, 
         for name in order:
             path = real_data / "redial" / f"{name}.jsonl"
             assert cli("mine", "redial", path, "-C", tmp_path / f"ws{n}").code == 0
-        rows = store.read(store.open_workspace(tmp_path / f"ws{n}"), tables.CONVERSATIONS)
+        rows = store.read(store.Workspace.open(tmp_path / f"ws{n}"), tables.CONVERSATIONS)
         current.append(tables.last(rows, "conversation").sort("conversation").drop("seeker"))  # each has its own key
     assert current[0].height == 1550
     assert current[0].equals(current[1])

@@ -68,7 +68,6 @@ def reword(ws: store.Workspace) -> None:
     (ws.root / "mine.toml").write_text(reworded)
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
-    traits.load.cache_clear()
 
 
 def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -94,7 +93,7 @@ def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Work
     reword(workspace)
     stub.usual = says(answer())
     ask("--proposer", "openai:small")
-    world = reading.world(store.open_workspace(workspace.root), False)
+    world = reading.world(store.Workspace.open(workspace.root), False)
     step = proposers.steps(world.ws, "openai:small", None, None)[0][0]
     assert propose_score._claims(world, step, Truth({}, whole={"c0"})) == ([], {"c0"})
 

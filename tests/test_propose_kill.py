@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder.cli.workspace import make
 from saferec_builder.proposing import workers as shards
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import parallel as engine, tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.line import TOOL
 from tests.servers.llm_stub import Handler, Stub, completion, running, status
 from tests.test_propose_cli import Cli, answer, claim, fill
@@ -46,7 +46,7 @@ def prepare(folder: Path, many: int) -> store.Workspace:
     toml = folder / "saferec.toml"
     limits = f"[propose]\nconcurrency = {AT_ONCE}\nretries = 20\n"
     toml.write_text(toml.read_text().replace("[propose]\n", limits))
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     fill(ws, *(f"number {n}, {'no blood please' if n % 3 else 'something funny'}" for n in range(many)))
     return ws
 

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.cli.workspace import make
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.llm.pricing import Habit
 from saferec_builder.proposing import cascade as votes, pending as asked, workers as shards
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.conftest import Ran
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
 from tests.test_propose_cli import Cli, answer, claim, fill, stub
@@ -264,7 +264,6 @@ def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Wor
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
     assert ask("--proposer", "openai:small").json["skipped"] == 3  # another file, the same words
     (workspace.root / "mine.toml").write_text(reworded)
-    traits.load.cache_clear()
     asked_before = len(stub.bodies)
     assert ask("--proposer", "openai:small").json["added"] == 3
     for body in stub.bodies[asked_before + 1 :]:
@@ -360,7 +359,7 @@ def test_two_processes_give_the_tables_of_one(
     stub.usual = speaks_plainly
     texts = [f"text {n}, {'no blood please' if n % 2 else 'funny'}" for n in range(25)] + [" "]
     make(tmp_path / "other [2]", demo=False)
-    one, other = workspace, store.open_workspace(tmp_path / "other [2]")
+    one, other = workspace, store.Workspace.open(tmp_path / "other [2]")
     for ws, words in ((one, ()), (other, ("--workers", 2))):
         options(ws, f'base_url = "{stub.url}"')
         fill(ws, *texts)

@@ -52,7 +52,7 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, cli, tmp_p
     rows, _ = chats()
     other = tmp_path / "other"
     assert cli("init", other).code == 0
-    ws = store.open_workspace(other)
+    ws = store.Workspace.open(other)
     changed = rows[1] | {"digest": "another"}
     store.append(ws, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
     ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other, "--json")
@@ -83,7 +83,7 @@ def test_where_nothing_of_it_was_mined_nothing_is_made(silent, cli, tmp_path):
     other = tmp_path / "other"
     assert cli("init", other).code == 0
     for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
-        store.append(store.open_workspace(other), tables.CONVERSATIONS, world.conversations(*mined))
+        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*mined))
         ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
         assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
         assert not (tmp_path / "mine").exists()
@@ -94,7 +94,7 @@ def test_what_was_mined_since_goes_into_another_folder(silent, cli, tmp_path):
     other = tmp_path / "other"
     assert cli("init", other).code == 0
     for part in (chats()[0][:20], chats()[0][20:]):
-        store.append(store.open_workspace(other), tables.CONVERSATIONS, world.conversations(*part))
+        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*part))
         ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
     assert ran.code == 1 and "another folder" in ran.err
     assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other, "--json").json["out"] == 40

@@ -128,7 +128,7 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
 
 @pytest.mark.slow
 def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
-    from saferec_builder.cli.workspace import make
+    from saferec_builder.storage.workspace import make
 
     rows = [S, *THREAD, *(comment(n, "s1", body="🙂 é " * (n % 50)) for n in range(20, 400))]
     data = "".join(line(row) + "\n" for row in rows).encode()
@@ -144,7 +144,7 @@ def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         make(tmp_path / name[:4], demo=False)
-        ws = store.open_workspace(tmp_path / name[:4])
+        ws = store.Workspace.open(tmp_path / name[:4])
         told = mined(cli, ws, tmp_path / name)
         found.append((told["dropped"], current(ws)["turns"].to_list()))
     assert all(one == found[0] for one in found) and len(found[0][1]) == 1
@@ -320,13 +320,13 @@ TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tab
 
 def tables_of(cli, root, dumps_, *, buckets=16, **how):
     """The tables of a fresh workspace after mining these dumps, with a secret that is the same for all."""
-    from saferec_builder.cli.workspace import make
+    from saferec_builder.storage.workspace import make
 
     make(root, demo=False)
     toml = root / "saferec.toml"
     toml.write_text(toml.read_text().replace("# buckets = 16 ", f"buckets = {buckets}"))
     (root / ".secret").write_bytes(b"the same for all, so that pseudonyms are")
-    ws = store.open_workspace(root)
+    ws = store.Workspace.open(root)
     assert balanced(mined(cli, ws, *dumps_, **how))
     return [store.read(ws, table).sort(table.key) for table in TOLD]
 
@@ -378,7 +378,7 @@ def test_a_lost_node_costs_only_the_shards_that_it_had_not_done(cli, tmp_path, m
     done[0].unlink()
     shutil.rmtree(staging / done[0].stem)
     kept = {p: p.stat().st_mtime_ns for p in staging.glob("file-*.json")}
-    ws = store.open_workspace(tmp_path / "two")
+    ws = store.Workspace.open(tmp_path / "two")
     again = mined(cli, ws, *months, workers="1")
     assert again["added"] == 0 and done[0].exists()
     two = [store.read(ws, table).sort(table.key) for table in TOLD]

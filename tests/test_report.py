@@ -272,7 +272,7 @@ def hostile(ws: store.Workspace, folder: Path) -> str:
     config = (ws.root / "saferec.toml").read_text().split("[taxonomy]\n# path")
     head = re.sub(r'\[dataset\]\nname = "[^"]*"', "", config[0])
     (ws.root / "saferec.toml").write_text(head + config[1].split("\n", 1)[1])
-    ws = store.open_workspace(ws.root)
+    ws = store.Workspace.open(ws.root)
     talk = conversation("evil", f"{EVIL} I faint at the sight of blood. {EVIL}", EVIL, source=EVIL)
     store.append(ws, tables.CONVERSATIONS, frame(tables.CONVERSATIONS, talk))
     store.append(ws, tables.LABELS, frame(tables.LABELS, label(talk, quote=f"{EVIL} I faint")))

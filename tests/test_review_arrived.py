@@ -143,7 +143,7 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
         for at in range(1, 1_000):
             here = tmp_path / f"{len(then)}-{at}"
             shutil.copytree(ws.root, here)
-            copy = store.open_workspace(here)
+            copy = store.Workspace.open(here)
             with pytest.MonkeyPatch.context() as patch:
                 reached = killing(patch, at)
                 try:

@@ -122,7 +122,7 @@ def tool_root(tool: Any) -> Any:
 
 
 def stored(tool: Any) -> list[tuple[str, list[str]]]:
-    ws = store.open_workspace(tool_root(tool))
+    ws = store.Workspace.open(tool_root(tool))
     rows = store.read(ws, tables.REVIEWS).filter(subject="c1", trait="gore")
     return [(r["verdict"], [s["quote"] for s in r["spans"]]) for r in rows.iter_rows(named=True)]
 

@@ -65,7 +65,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     (workspace.root / "traits.toml").write_text(TRAIT)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
-    return store.open_workspace(workspace.root)
+    return store.Workspace.open(workspace.root)
 
 
 def blank(text: str) -> str:

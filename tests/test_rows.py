@@ -180,7 +180,7 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
     asked, said = world.requests()
     # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
     wounds = [world.label(row, "wounds", quote="what next") for row in asked[::4]]
-    ws = world.fill(store.open_workspace(workspace.root), asked, said + wounds)
+    ws = world.fill(store.Workspace.open(workspace.root), asked, said + wounds)
     ran = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
     assert ran.code == 0, ran.err
     parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]

@@ -20,10 +20,10 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from saferec_builder.cli.workspace import make
 from saferec_builder.core.errors import StoreError, UsageError
 from saferec_builder.storage import config, shards, tables, workspace as store
 from saferec_builder.storage.locks import held
+from saferec_builder.storage.workspace import make
 
 SAMPLE = {
     pl.String: 'a\u0301 \U0001f469\u200d\U0001f680 "quoted"',  # combining accent, ZWJ sequence, quotes
@@ -272,7 +272,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
     """Of `team?1` and `team?2` both had the database `team`, beside them, and `50%25` none."""
     for name in ("team?1", "team?2", "50%25", "[v2]#*"):
         make(tmp_path / name, demo=False)
-        ws = store.open_workspace(tmp_path / name)
+        ws = store.Workspace.open(tmp_path / name)
         for table in (tables.LABELS, tables.PROPOSALS):
             assert store.append(ws, table, rows(table, 1)) == 1
             assert store.read(ws, table).height == 1
@@ -304,12 +304,12 @@ def test_a_value_that_was_never_written_is_one_line(workspace: store.Workspace, 
 def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Workspace, url: str, told: str) -> None:
     (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"')
     with pytest.raises(StoreError, match=told) as shown:
-        store.read(store.open_workspace(workspace.root), tables.REVIEWS)
+        store.read(store.Workspace.open(workspace.root), tables.REVIEWS)
     assert "hush" not in str(shown.value)
 
 
 def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None:
-    again = store.open_workspace(workspace.root)
+    again = store.Workspace.open(workspace.root)
     assert workspace.secret == again.secret and len(workspace.secret) == 32
     assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
 
@@ -326,7 +326,7 @@ def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch
 
 def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.Workspace) -> None:
     program = "import sys; from saferec_builder.storage import workspace as store; from pathlib import Path;"
-    program += " print(store.open_workspace(Path(sys.argv[1])).secret.hex())"
+    program += " print(store.Workspace.open(Path(sys.argv[1])).secret.hex())"
     words = [sys.executable, "-c", program, str(workspace.root)]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert {process.communicate()[0].strip() for process in started} == {workspace.secret.hex()}
@@ -336,12 +336,12 @@ def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None
     """With an empty one anybody could lead pseudonyms back to names."""
     (workspace.root / ".secret").write_bytes(workspace.secret[:7])
     with pytest.raises(StoreError, match="7 bytes, wanted 32"):
-        _ = store.open_workspace(workspace.root).secret
+        _ = store.Workspace.open(workspace.root).secret
 
 
 def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="saferec-build init"):
-        store.open_workspace(tmp_path)
+        store.Workspace.open(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -366,4 +366,4 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
 def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:
     (workspace.root / "saferec.toml").write_text(line)
     with pytest.raises(UsageError, match=found):
-        store.open_workspace(workspace.root)
+        store.Workspace.open(workspace.root)

@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from saferec_builder.cli.workspace import make
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests import calm as world, release_world
 from tests.test_line import answer_as_proposed
 
@@ -37,7 +37,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], store.
             _empty(url)
             toml = folder / "saferec.toml"
             toml.write_text(toml.read_text().replace("[store]\n", f'[store]\nurl = "{url}"\n'))
-        return store.open_workspace(folder)
+        return store.Workspace.open(folder)
 
     yield workspace
     if url:
@@ -85,7 +85,7 @@ def verdicts(ws: store.Workspace) -> pl.DataFrame:
 def test_five_pull_and_adjudicate_at_once(
     database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
 ) -> None:
-    calm = store.open_workspace(_made(tmp_path / "calm"))
+    calm = store.Workspace.open(_made(tmp_path / "calm"))
     for path in pushed(calm):
         for words in commands(calm, path):
             assert world.run(words).code == 0
@@ -117,7 +117,7 @@ import polars as pl
 from pathlib import Path
 from saferec_builder.storage import tables, workspace as store
 from tests.test_store import rows
-ws, first = store.open_workspace(Path(sys.argv[1])), int(sys.argv[2])
+ws, first = store.Workspace.open(Path(sys.argv[1])), int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 print(*(store.append(ws, t, rows(t, *range(n, n + 20))) for t in (tables.DROPS, tables.REPLIES)

@@ -32,7 +32,7 @@ OLD = Path(__file__).parent / "data" / "workspace_schema_1.tar.xz"
 def old(tmp_path: Path) -> store.Workspace:
     with tarfile.open(OLD) as packed:
         packed.extractall(tmp_path / "ws", filter="data")
-    return store.open_workspace(tmp_path / "ws")
+    return store.Workspace.open(tmp_path / "ws")
 
 
 def test_every_table_is_read(old: store.Workspace) -> None:

@@ -28,7 +28,7 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     from saferec_builder.storage import tables, workspace as store
 
     # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
-    with store.alone(store.open_workspace(folder), "adjudicate", wait=True):
+    with store.alone(store.Workspace.open(folder), "adjudicate", wait=True):
         desk = gather(folder)
         if desk.reviews.is_empty():
             raise UsageError(f"{folder}: there are no reviews: run `saferec-build review push` and `review pull` first")

@@ -47,7 +47,7 @@ def add(
     from saferec_builder.core.errors import UsageError
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     if source is Source.demo and not ws.config.demo:
         raise UsageError("source demo has invented items: only a demo workspace takes them (saferec-build demo)")
     missing = [path for path in paths if not path.exists()]
@@ -131,7 +131,7 @@ def _figures(ws: Any, warnings: Any) -> dict[str, Any]:
     if warnings is None:
         conflicts = (catalog.merges(rows)["by"] == catalog.ID_CONFLICT).sum()
         return {"items": items.height} | ({"id_conflicts": int(conflicts)} if conflicts else {})
-    unasked = catalog.unasked(warnings, oracle.taxonomy(ws))
+    unasked = catalog.unasked(warnings, ws.taxonomy)
     lost = warnings.join(catalog.meant(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, Any] = {"items": items.height}
     for name, such, rows, column in (
@@ -154,7 +154,7 @@ def apart(
     from saferec_builder import catalog
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     rows = store.read(ws, tables.CATALOG_ROWS)
     ruled = catalog.ruling(rows, row, apart=not undo)
     if catalog.is_apart(rows, row) is not undo:
@@ -185,7 +185,7 @@ def fetch(
     from saferec_builder.sources import ddd_api as fetch
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     if not os.environ.get(KEY):
         raise UsageError(f"{KEY} is not set: your key stands in your profile on {fetch.SITE}")
     asked = fetch.Site(os.environ[KEY], base or fetch.SITE, pause)
@@ -200,7 +200,7 @@ def fetch(
     finally:  # what came before a failure counts
         counts = _added(ws, "catalog fetch", _reader(Source.ddd)(kept))
         figures = {"asked": len(todo), "not_on_the_site": absent, "requests": asked.asked}
-        say(replace(counts, figures=counts.figures | figures), as_json)
+        say(replace(counts, figures={**counts.figures, **figures}), as_json)
 
 
 def _kept(path: Path, media: dict[str, Any] | None, refs: list[str]) -> bool:

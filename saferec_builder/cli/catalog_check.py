@@ -35,8 +35,8 @@ def check(
     from saferec_builder import catalog
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
-    asked = taxonomy(ws)[trait]
+    ws = store.Workspace.open(folder)
+    asked = ws.taxonomy[trait]
     items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     warnings = store.read(ws, tables.WARNINGS)
     found = catalog.judged(title, domain and domain.value, asked, items, links, warnings, rule=ws.config.rule)
@@ -45,13 +45,6 @@ def check(
         return
     for told in _told(found):
         typer.echo(line(told))
-
-
-def taxonomy(ws: Any) -> Any:
-    from saferec_builder.core import taxonomy as traits
-
-    path = ws.config.taxonomy.path
-    return traits.load(ws.root / path if path else None)
 
 
 def _told(found: dict[str, Any]) -> list[str]:
@@ -92,7 +85,7 @@ def show(
     from saferec_builder.core.errors import UsageError
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     match = catalog.resolved(item, domain and domain.value, items, links)
     if match.item is None:
@@ -100,7 +93,7 @@ def show(
         more = f": {'; '.join(which)}; say which by its id" if which else ": the catalog does not hold it"
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
     warnings = store.read(ws, tables.WARNINGS)
-    found = catalog.explained(match.item, items, links, warnings, taxonomy(ws), ws.config.rule)
+    found = catalog.explained(match.item, items, links, warnings, ws.taxonomy, ws.config.rule)
     if as_json:
         say(Counts("catalog show", skipped=1, figures=found), as_json)
         return
@@ -130,7 +123,7 @@ def gaps(
     """Which missing warnings touch the most conversations: what to fetch or to review next."""
     from saferec_builder.storage import workspace as store
 
-    found, lost = _missing(store.open_workspace(folder))
+    found, lost = _missing(store.Workspace.open(folder))
     names, touched = lost["ref"].unique(maintain_order=True), lost["conversation"].n_unique()
     if as_json:
         figures = {"waiting": int(found["waiting"].sum()), "gaps": found.head(limit).to_dicts()}
@@ -163,7 +156,7 @@ def _missing(ws: Any) -> tuple[Any, Any]:
 
     rows, warnings = store.read(ws, tables.CATALOG_ROWS), store.read(ws, tables.WARNINGS)
     items, links = catalog.merge(rows)
-    oracle, _ = catalog.risks(items, links, warnings, taxonomy(ws), ws.config.rule)
+    oracle, _ = catalog.risks(items, links, warnings, ws.taxonomy, ws.config.rule)
     conversations = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
     named = catalog.refs(conversations)
     index = catalog.index(items)
@@ -189,7 +182,7 @@ def merges(
     from saferec_builder import catalog
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     found = catalog.merges(store.read(ws, tables.CATALOG_ROWS)).to_dicts()
     clashing = sum(row["by"] == catalog.ID_CONFLICT for row in found)
     shown = [row for row in found if row["by"] == catalog.ID_CONFLICT or not conflicts]

@@ -21,7 +21,6 @@ def demo(
 
     Safe to interrupt: run it again and it goes on where it stopped.
     """
-    from saferec_builder.cli.workspace import make
     from saferec_builder.core import taxonomy as traits
     from saferec_builder.demo import inputs, world
     from saferec_builder.storage import workspace as store
@@ -33,7 +32,7 @@ def demo(
         return
     if training:
         _check_training()
-    make(to, demo=True)
+    store.make(to, demo=True)
     truth = inputs.write(given, traits.load(), store.replacing, generated)
     line = _runner(to)
     line("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
@@ -83,7 +82,7 @@ def _answer(folder: Path, truth: dict[str, Any], names: tuple[str, ...]) -> None
     from saferec_builder.demo import flags, people
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     assigned = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
     items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     known = truth | flags.truth(items, traits.load())

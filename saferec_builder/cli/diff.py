@@ -45,7 +45,7 @@ def _home(name: str, folder: Path) -> Path:
     from saferec_builder.storage import workspace as store
 
     path = Path(name)
-    return path if path.is_dir() else find(store.open_workspace(folder).releases, name)
+    return path if path.is_dir() else find(store.Workspace.open(folder).releases, name)
 
 
 def _metrics(homes: list[Path], predictions: Path) -> dict[str, list[Any]]:

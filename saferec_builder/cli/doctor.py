@@ -21,7 +21,7 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
     found = list(health.machine(folder))
     if (folder / config.FILE).exists():
         try:
-            found += health.asked(store.open_workspace(folder))
+            found += health.asked(store.Workspace.open(folder))
         except UsageError as fault:  # the machine was looked at all the same
             found.append(health.Finding("saferec.toml", health.MISSING, " ".join(str(fault).split()), "correct it"))
     else:

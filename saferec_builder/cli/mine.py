@@ -68,7 +68,7 @@ def mine(
     from saferec_builder.mining import withheld
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     if column and source is not Source.hf:
         raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
     how = {"engine": engine.value, "workers": workers, "address": ray_address}
@@ -315,14 +315,12 @@ def _stated(ws: Any, rows: Any, read: Any) -> None:
 
     import polars as pl
 
-    from saferec_builder.core import taxonomy as traits
     from saferec_builder.storage import tables, workspace as store
 
     named = read.filter(pl.col("stated").is_not_null()).join(rows, ["conversation", "digest"], "semi")
     if named.is_empty():
         return
-    path = ws.config.taxonomy.path
-    slugs = {trait.safecrs: trait.slug for trait in traits.load(ws.root / path if path else None).traits}
+    slugs = {trait.safecrs: trait.slug for trait in ws.taxonomy.traits}
     each = named.select("conversation", "source", trait="stated").explode("trait").drop_nulls("trait")
     known = each.with_columns(pl.col("trait").replace_strict(slugs, default=None, return_dtype=pl.String))
     store.append(ws, tables.STATED, known.drop_nulls("trait").select(list(tables.STATED.columns)))

@@ -24,7 +24,7 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     if as_json:
         known = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
         known |= {"skipped": counts.skipped, "dropped": counts.dropped}
-        typer.echo(json.dumps(known | counts.figures, ensure_ascii=False, default=str))
+        typer.echo(json.dumps({**known, **counts.figures}, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
         typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")

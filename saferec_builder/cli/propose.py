@@ -40,7 +40,7 @@ def propose(
     from saferec_builder.proposing import proposers, runner as reading, workers as shards
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     made, cascade = proposers.steps(ws, proposer, model, base_url)
     if samples and not made[-1].server:
         raise UsageError("--samples: the rules answer alike each time; wanted a model as the last proposer")
@@ -58,7 +58,7 @@ def propose(
     with proposers.spending(ws, made, limits.budget):
         counts = _read(world, made, cascade, limits, as_json)
     if all(step.way == "rules" for step in made) and (unheard := _unheard(world.taxonomy)):
-        counts = replace(counts, figures=counts.figures | {"rules_know_no_cues_of": unheard})
+        counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
     say(counts, as_json, "readings" if len(made) > 1 or samples else noun)
 
 

@@ -34,7 +34,7 @@ def propose_score(
     from saferec_builder.proposing import calibration, proposers, runner as reading
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     world = reading.world(ws, False) if not items else _all_items(reading.world(ws, True))
     step, *others = proposers.steps(ws, proposer, None, None)[0]
     if others:

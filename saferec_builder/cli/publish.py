@@ -30,7 +30,7 @@ def publish(
 
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     home = find(ws.releases, version)
     if home.name in reasons(ws.releases):
         raise ReleaseError(f"release {home.name} was withdrawn: {reasons(ws.releases)[home.name]}; publish another one")
@@ -122,5 +122,5 @@ def verify(
     else:
         manifest, files = proof.verify(Path(what), hub.BESIDE)
     total = sum(sum(splits.values()) for splits in manifest.counts.values())
-    figures = {"release": f"{manifest.name} {manifest.version}", "rows": total} | figures
+    figures = {"release": f"{manifest.name} {manifest.version}", "rows": total, **figures}
     say(Counts("verify", skipped=files, figures=figures), as_json, "files")

@@ -21,7 +21,7 @@ def rebuild(
     from saferec_builder.mining import withheld
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     mined = store.read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, traits = inject.banks(), write.read_manifest(release).model_dump().get("injected_traits", [])
     gone = withheld.erased(ws)

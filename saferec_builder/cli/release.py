@@ -38,7 +38,7 @@ def release(
     if version is None:
         raise UsageError("release: which version? Give MAJOR.MINOR.PATCH, as in 1.0.0")
     checks.check_version(version)
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     wanted = content.Wanted(version, inject, unreviewed, frozenset(allow), with_text, resplit)
     with store.alone(ws, "release"):
         made = content.gather(ws, wanted)

@@ -29,7 +29,7 @@ def report(
     from saferec_builder.storage import workspace as store
 
     given = [page.read_runs(path) for path in runs or []]
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     figures = gather(folder, release) | {"runs": given}
     html = page.render(figures).encode()
     path = ws.root / PAGE

@@ -61,7 +61,7 @@ def push(
     _check_tool(tool, url, f"--to {to}" if to else "")
     who = handing.People(tuple(reviewer or ()), adjudicator)
     wish = handing.Wish(audit, everything, band, gold, decoys, recheck, budget, minutes)
-    with store.alone(store.open_workspace(folder), "review push"):
+    with store.alone(store.Workspace.open(folder), "review push"):
         counts = handing.hand_out(gather(folder), who, wish, handing.Place(tool, to, url, token))
     say(counts, as_json, "tasks")
 
@@ -95,7 +95,7 @@ def pull(
 
     _check_tool(tool, url, str(paths[0]) if paths else "")
     files = _files(paths or []) if tool == "files" else []
-    with incoming.ordered(store.open_workspace(folder)):
+    with incoming.ordered(store.Workspace.open(folder)):
         desk = gather(folder)
         if tool == "files":
             desk = outbox.adopted(desk, files=files)
@@ -133,7 +133,7 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
     from annotation import servers
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     facts, new = servers.up(ws, lambda line: typer.echo(line, err=True))
     path = servers.home(ws) / "server.json"
     accounts = {name: made["email"] for name, made in facts["accounts"].items()}
@@ -147,7 +147,7 @@ def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     from annotation import servers
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     stopped = servers.down(ws)
     say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
 

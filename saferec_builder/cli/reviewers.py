@@ -22,12 +22,10 @@ def opt_out(
     as_json: Json = False,
 ) -> None:
     """Keep sensitivities away from a reviewer: no reason asked, in no table, no report; --remove deletes it."""
-    from saferec_builder.core import taxonomy as traits
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
-    path = ws.config.taxonomy.path
-    taxonomy = traits.load(ws.root / path if path else None)
+    ws = store.Workspace.open(folder)
+    taxonomy = ws.taxonomy
     held = set(read(ws).get(name, []))  # a wish outlives its trait, and can be forgotten
     wanted = {slug if remove and slug in held else taxonomy[slug].slug for slug in trait}
     with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
@@ -45,13 +43,11 @@ def opt_out(
 def hand_back(name: Name, folder: Folder = Path("."), as_json: Json = False) -> None:
     """Give back what a reviewer has not finished (a holiday, a mistyped name); what they answered stays."""
     from annotation import aggregation as adjudicate
-    from saferec_builder.core import taxonomy as traits
     from saferec_builder.core.errors import UsageError
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
-    path = ws.config.taxonomy.path
-    taxonomy = traits.load(ws.root / path if path else None)
+    ws = store.Workspace.open(folder)
+    taxonomy = ws.taxonomy
     with ordered(ws):
         given = store.read(ws, tables.ASSIGNMENTS)
         if name not in (people := sorted(set(given["reviewer"]))):
@@ -77,7 +73,7 @@ def set_aside(
     from saferec_builder.core.errors import UsageError
     from saferec_builder.storage import evidence, tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     with ordered(ws):
         reviews = store.read(ws, tables.REVIEWS)
         if name not in set(reviews["reviewer"]):

@@ -27,7 +27,7 @@ def withdraw(
     from saferec_builder.core.errors import ReleaseError, UsageError
     from saferec_builder.storage import workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     name = repo or ws.config.dataset.repo
     if not reason.strip():
         raise UsageError("withdraw --reason is empty: say why, for it stands on the card")

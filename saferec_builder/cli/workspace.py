@@ -7,39 +7,22 @@ import typer
 
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
+from saferec_builder.storage import workspace
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make; one that exists is kept.")], as_json: Json = False
 ) -> None:
     """Make a workspace with a commented saferec.toml."""
-    say(Counts("init", *make(folder, demo=False)), as_json, "workspaces")
-
-
-def make(folder: Path, *, demo: bool) -> tuple[int, int]:
-    """(1, 0) where a workspace was made, (0, 1) where there was one."""
-    from saferec_builder.core.errors import UsageError
-    from saferec_builder.storage import config, workspace as store
-
-    path = folder / config.FILE
-    if path.exists():
-        config.read(folder)
-        return 0, 1
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file: a workspace is a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
-    with store.replacing(path) as tmp:
-        text = config.DEMO if demo else config.TEMPLATE.format(name=name or "my-saferec")
-        tmp.write_text(text, encoding="utf-8")
-    return 1, 0
+    made = workspace.make(folder, demo=False)
+    say(Counts("init", int(made), int(not made)), as_json, "workspaces")
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Rows in each table of the workspace, and its releases."""
     from saferec_builder.storage import tables, workspace as store
 
-    ws = store.open_workspace(folder)
+    ws = store.Workspace.open(folder)
     rows = {name: store.read(ws, table).height for name, table in tables.TABLES.items()}
     releases = sorted(p.parent.name for p in ws.releases.glob("*/manifest.json"))
     say(

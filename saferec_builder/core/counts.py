@@ -1,7 +1,9 @@
 """What a run did: in = out + dropped, out = added + skipped."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from saferec_builder.core.json_value import JsonValue
 
 
 @dataclass(frozen=True)
@@ -12,7 +14,7 @@ class Counts:
     added: int = 0
     skipped: int = 0  # already there: nothing was done again
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, JsonValue] = field(default_factory=dict)
     such: dict[str, str] = field(default_factory=dict)  # reason -> one dropped row: its place, and what was found there
 
     @property

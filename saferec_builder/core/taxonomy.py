@@ -62,16 +62,24 @@ class Taxonomy:
         return tuple(dict.fromkeys(topic for t in self.traits for topic in t.topics))
 
 
-@lru_cache(maxsize=8)
 def load(path: Path | None = None) -> Taxonomy:
-    """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field."""
+    """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field.
+
+    The file is read at each call, so that an edit is seen; it is parsed again only when its bytes have changed.
+    """
     path = path or EMBEDDED
     try:
-        data = tomllib.loads(path.read_bytes().decode())
+        return _parsed(path, path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{path}: no such taxonomy file") from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, content: bytes) -> Taxonomy:
+    try:
+        data = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])

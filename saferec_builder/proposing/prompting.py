@@ -107,13 +107,19 @@ class Prompt:
         return dict(self.sections)[SECTIONS[kind]].replace("{traits}", traits).strip()
 
 
-@lru_cache(maxsize=8)
 def prompt(path: Path = EMBEDDED) -> Prompt:
-    """The file's sections `# conversation` and `# item`, each with its place for the traits."""
+    """The file's sections `# conversation` and `# item`, each with its place for the traits.
+
+    The file is read at each call, so that an edit is seen; it is parsed again only when its text has changed.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        return _parsed(path, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"{path}: the prompt cannot be read: {fault}") from None
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, text: str) -> Prompt:
     before, *parts = re.split(r"^# (\w+)\n", text, flags=re.M)
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     for name in SECTIONS.values():

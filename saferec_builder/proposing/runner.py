@@ -13,7 +13,7 @@ from typing import Any, Literal
 import polars as pl
 
 from saferec_builder import catalog, llm
-from saferec_builder.core import oracle as violations, taxonomy as traits
+from saferec_builder.core import oracle as violations
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError
 from saferec_builder.proposing import batch_ledger as batches, cascade as votes, prompting as stage
@@ -41,8 +41,8 @@ class World:
 def world(ws: Any, items: bool) -> World:
     from saferec_builder.mining import withheld
 
-    path, prompt = ws.config.taxonomy.path, ws.config.propose.prompt
-    taxonomy = traits.load(ws.root / path if path else None)
+    prompt = ws.config.propose.prompt
+    taxonomy = ws.taxonomy
     asked = stage.prompt(ws.root / prompt) if prompt else stage.prompt()
     if items:
         frame, unknown = _unknown_items(ws, taxonomy)

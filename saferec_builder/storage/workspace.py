@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder.core.errors import StoreError
+from saferec_builder.core import taxonomy
+from saferec_builder.core.errors import StoreError, UsageError
 from saferec_builder.storage import config, database, evidence, shards, tables
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import replacing, write_private
@@ -20,7 +21,7 @@ __all__ = [
     "append",
     "evidenced",
     "keyed",
-    "open_workspace",
+    "make",
     "parts",
     "read",
     "replacing",
@@ -33,8 +34,33 @@ SECRET = 32  # bytes
 
 @dataclass(frozen=True)
 class Workspace:
+    """A folder with a saferec.toml, as `open` found it; what the file says is read once, the taxonomy at each look."""
+
     root: Path
     config: config.Config
+
+    @classmethod
+    def open(cls, folder: Path | str = ".") -> "Workspace":
+        """The workspace in that folder; UsageError where there is none, or where its saferec.toml is wrong."""
+        return cls(Path(folder), config.read(Path(folder)))
+
+    @classmethod
+    def create(cls, folder: Path | str, *, demo: bool = False) -> "Workspace":
+        """Makes the folder with a commented saferec.toml, and opens it; a workspace that is there stays as it is."""
+        make(Path(folder), demo=demo)
+        return cls.open(folder)
+
+    @property
+    def taxonomy(self) -> taxonomy.Taxonomy:
+        """The embedded taxonomy, or the one that saferec.toml names, as its file is now."""
+        path = self.config.taxonomy.path
+        return taxonomy.load(self.root / path if path else None)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """All rows of a table in the order in which they were appended; docs/data-format.md has the columns."""
+        if name not in tables.TABLES:
+            raise UsageError(f"no table {name!r}: expected one of {', '.join(tables.TABLES)}")
+        return read(self, tables.TABLES[name])
 
     @cached_property
     def secret(self) -> bytes:
@@ -58,8 +84,20 @@ class Workspace:
         return self.root / "releases"
 
 
-def open_workspace(folder: Path) -> Workspace:
-    return Workspace(folder, config.read(folder))
+def make(folder: Path, *, demo: bool) -> bool:
+    """Whether a workspace was made: False where there was one, whose saferec.toml is checked and kept."""
+    path = folder / config.FILE
+    if path.exists():
+        config.read(folder)
+        return False
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: a workspace is a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
+    with replacing(path) as tmp:
+        text = config.DEMO if demo else config.TEMPLATE.format(name=name or "my-saferec")
+        tmp.write_text(text, encoding="utf-8")
+    return True
 
 
 def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:

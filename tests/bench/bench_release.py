@@ -48,7 +48,7 @@ def measured(root: Path) -> dict[str, Any]:
     from exports import assemble as content, build_rows as release, checks, target_lists as targets
     from saferec_builder import catalog
     from saferec_builder.mining import splits
-    from saferec_builder.storage.workspace import open_workspace
+    from saferec_builder.storage.workspace import Workspace
 
     spent: dict[str, float] = {}
 
@@ -71,7 +71,7 @@ def measured(root: Path) -> dict[str, Any]:
     for name in ("merge", "link"):
         timed(catalog, name)
     start = time.process_time()
-    ws = open_workspace(root)
+    ws = Workspace.open(root)
     made = content.gather(ws, content.Wanted("1.0.0"))
     gathered = time.process_time()
     content.build(ws, made)

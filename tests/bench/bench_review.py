@@ -15,9 +15,9 @@ import polars as pl
 
 from annotation.servers import _ledger
 from annotation.tools import answers, label_studio, managed_server as managed, sync, task_sheet as sheets
-from saferec_builder.cli.workspace import make
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.bench.figures import figure
 from tests.servers.fixtures import memory
 
@@ -43,7 +43,7 @@ def measure(home: Path, facts: dict[str, Any]) -> None:
     server = Beside(facts["url"], facts["token"], timeout=600)
     config = label_studio.interface(taxonomy)
     server.other = server.make("the SDK alone", "bench", config).id
-    project, ws = server.make("ours", "bench ours", config), store.open_workspace(home / "ws")
+    project, ws = server.make("ours", "bench ours", config), store.Workspace.open(home / "ws")
     start = time.perf_counter()
     done = sync.push(server, project.id, made, _ledger(ws, server.tool, "bench"))
     ours = time.perf_counter() - start - server.bare

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder.cli.workspace import make
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.bench.figures import figure
 
 FILMS = 7_000
@@ -22,7 +22,7 @@ SHARD = 100_000
 def fill(root: Path, rows: int) -> None:
     """A workspace with `rows` labelled conversations."""
     make(root, demo=False)
-    ws = store.open_workspace(root)
+    ws = store.Workspace.open(root)
     rng = random.Random(3)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     titles = [" ".join(w.title() for w in rng.sample(words, rng.randint(1, 4))) for _ in range(FILMS)]
@@ -125,7 +125,7 @@ def reupload(root: Path, rows: int) -> None:
     rng = random.Random(4)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     titles = [" ".join(rng.sample(words, 2)).title() for _ in range(FILMS)]
-    ws = store.open_workspace(root)
+    ws = store.Workspace.open(root)
     made = list(_conversations(rows, rows + more, rng, words, titles))
     store.append(ws, tables.CONVERSATIONS, pl.DataFrame([t for t, _ in made], schema=tables.CONVERSATIONS.schema))
     _labels(ws, [label for _, label in made])
@@ -145,7 +145,7 @@ def reupload(root: Path, rows: int) -> None:
 def _release(root: Path, version: str) -> None:
     from exports import assemble as content
 
-    ws = store.open_workspace(root)
+    ws = store.Workspace.open(root)
     content.build(ws, content.gather(ws, content.Wanted(version)))
 
 
