@@ -125,7 +125,7 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': wanted one of ccpe, hf"),
+        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
         ("messages,,Smith, Ann", "removals.csv:2: wanted as many cells as the header has"),
