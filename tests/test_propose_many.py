@@ -240,7 +240,7 @@ def test_cached_tokens_are_cheaper() -> None:
     assert llm.Price(10, 100).times(0.5).of(100, 10) == pytest.approx(1_000 / 1e6)
 
 
-def test_the_purse_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
+def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     before = ask("--proposer", "openai:small", "--dry-run").json["estimated_tokens_in"]
     ask("--proposer", "openai:small")

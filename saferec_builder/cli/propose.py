@@ -204,7 +204,7 @@ def _purse(ws: Any, step: Any, budget: float | None) -> Any:
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
-    return llm.Purse(step.price, budget, spent, habit)
+    return llm.Budget(step.price, budget, spent, habit)
 
 
 def _planned(world: Any, made: list[Any], limits: _Limits) -> Counts:

@@ -79,7 +79,7 @@ class Job:
 
     world: World
     step: Step
-    purse: Any  # llm.Purse
+    purse: Any  # llm.Budget
     name: str  # of the proposer; samples have one of their own
     made_by: str  # version of the prompt or of the rules
     todo: list[tuple[int, Any, Any]] = field(default_factory=list)  # row of the frame, subject, part of the taxonomy
@@ -221,7 +221,7 @@ async def _ask(work: Job, paid: Any, settle: Callable[[], None], step: Callable[
 
     times = work.samples or 1
     chunks: dict[int, dict[int, Any]] = {}
-    how = {**_cache(paid), "check": check, "purse": work.purse}
+    how = {**_cache(paid), "check": check, "budget": work.purse}
     clock = asyncio.create_task(settling())
     try:
         async with aclosing(_asker(work)(work.step.server, bodies(work), **how)) as stream:
@@ -247,7 +247,7 @@ def answers(work: Job) -> dict[int, Any]:
 
     async def ask(paid: Any) -> None:
         check = lambda content: stage.off_schema(content, work.world.taxonomy)  # noqa: E731
-        how = {**_cache(paid), "check": check, "purse": work.purse}
+        how = {**_cache(paid), "check": check, "budget": work.purse}
         async for n, reply in _asker(work)(work.step.server, bodies(work), **how):
             if reply.error is None:
                 _, subject, part = work.todo[n]
