@@ -296,7 +296,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "jury2"), "wanted rules or openai"),
+        (("--proposer", "jury2"), "expected rules or openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
         (("--proposer", "local:none.gguf"), "no such file"),
@@ -388,7 +388,7 @@ def speaks_plainly(handler: Handler) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--engine", "spark"), "wanted local or ray"),
+        (("--engine", "spark"), "expected local or ray"),
         (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
     ],
 )
