@@ -164,7 +164,7 @@ def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None
 
 def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
     """(last revisions with its cluster, each reviewer's last word per unit that counts, ids of other reviews)."""
-    from annotation import aggregation as adjudicate
+    from annotation import review_history
 
     history, given = spilled.narrow(ws), store.read(ws, tables.REVIEWS)
     newest = pl.col("digest") == pl.col("digest").last().over("conversation")
@@ -173,10 +173,10 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
         "digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest
     )
     moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
-    quoted = judged.filter(adjudicate.claims())["subject"]
+    quoted = judged.filter(review_history.claims())["subject"]
     said = spilled.turns(ws, pl.concat([moved, quoted]).unique())  # of all others the digest says enough
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
-    standing, _ = adjudicate.standing(judged, texts, taxonomy)
+    standing, _ = review_history.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
     # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
     of_items = of_items.filter(
@@ -199,7 +199,7 @@ def _missed(ws: Workspace, base: Base, withheld: list[str]) -> dict[str, dict[st
     if not base.reviews.is_empty():  # by the labels that are released: of what was pulled since there are none yet
         labels = base.known.with_columns(kind=pl.lit("sensitivity"))
         unread = frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows())
-        told = desk.told_bounds(replace(desk.gather(ws.root), judged=labels, auto=unread)).traits
+        told = desk.label_bounds(replace(desk.gather(ws), judged=labels, auto=unread)).traits
     checks.check_certificates(base.known, [slug for slug, bound in told.items() if bound.certified])
     return {
         slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}

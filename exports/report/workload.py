@@ -70,7 +70,7 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
 def missed(
     told: Any, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
 ) -> Row:
-    """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of recall_bounds.Told; lowest bound first.
+    """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
     `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
     """

@@ -61,10 +61,10 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     from saferec_builder import __version__, catalog
     from saferec_builder.mining import withheld
     from saferec_builder.storage import tables
-    from saferec_builder.storage.workspace import read
+    from saferec_builder.storage.workspace import Workspace, read
 
-    desk = desk_of.gather(folder)
-    ws, taxonomy = desk.ws, desk.taxonomy
+    ws = Workspace.open(folder)
+    desk, taxonomy = desk_of.gather(ws), ws.taxonomy
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(desk.withheld)))
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
@@ -80,7 +80,7 @@ def gather(folder: Path, version: str | None) -> dict[str, Any]:
     judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
     unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
-    missed = desk_of.told_bounds(replace(desk, judged=labels, auto=frozenset(unread)))
+    missed = desk_of.label_bounds(replace(desk, judged=labels, auto=frozenset(unread)))
     return {
         "name": ws.config.dataset.name,
         "code_version": __version__,
