@@ -4,6 +4,7 @@ mutmut changes the bodies of functions, one place at a time, and runs the tests 
 is changed here: numbers and signs in constants, defaults, properties and cached functions, with a whole run of the
 file's tests for each. A fault that changes nothing a test could see counts as missed like any other.
 Everything happens in a copy under build/mutation; the faults that nobody saw are in its survivors.txt.
+`python -m tests.mutation nearest` looks at the whole product instead, by a sample: tests/nearest.py.
 """
 
 import ast
@@ -14,13 +15,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+from tests.layers import mirrored
+
 GOAL = 0.85
 FILES = {
-    "violations": "saferec_builder/core/oracle.py",
+    "oracle": "saferec_builder/core/oracle.py",
     "rewards": "training/evaluation/rewards.py",
     "metrics": "saferec_builder/scoring/metrics.py",
-    "certificates": "annotation/confidence_bounds.py",
+    "confidence_bounds": "annotation/confidence_bounds.py",
 }
 COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
@@ -71,7 +74,7 @@ def _copy(name: str) -> Path:
         "only_mutate": [FILES[name]],
         "timeout_multiplier": [str(PATIENCE / 2)],  # mutmut doubles it
         "pytest_add_cli_args": CALM,
-        "pytest_add_cli_args_test_selection": [f"tests/test_{name}.py"],
+        "pytest_add_cli_args_test_selection": [mirrored(FILES[name])],
     }
     lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {one}" for one in some) for key, some in settings.items())]
     (folder / "setup.cfg").write_text("\n".join(lines) + "\n")
@@ -110,7 +113,7 @@ def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
     source = path.read_text()
     for where, changed in outside(source):
         path.write_text(changed)
-        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, f"tests/test_{name}.py"]
+        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, mirrored(FILES[name])]
         if _passes(words, folder):
             missed.append(where)
         else:
@@ -156,4 +159,6 @@ def told_wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    from tests import nearest
+
+    sys.exit(nearest.main(sys.argv[2:]) if sys.argv[1:2] == ["nearest"] else main(sys.argv[1:]))

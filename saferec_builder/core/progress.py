@@ -1,17 +1,17 @@
-"""How a long step says how far it is without printing: the caller hands in what draws a bar."""
+"""How a long step shows where it stands without printing: whoever calls it hands in what draws the bar."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
 
 class Bar(Protocol):
-    """What tqdm's bars are, as far as a step needs to know."""
+    """A progress bar, such as tqdm's."""
 
-    def update(self, n: int = 1) -> object: ...
-
-    def close(self) -> object: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *fault: object) -> object: ...
+    def update(self, n: int = 1, /) -> object: ...
 
 
 Progress = Callable[[int], Bar]  # how many steps there are -> their bar
@@ -22,10 +22,7 @@ def counted(steps: Sequence[T], progress: Progress | None) -> Iterator[T]:
     if progress is None:
         yield from steps
         return
-    bar = progress(len(steps))
-    try:
+    with progress(len(steps)) as bar:
         for step in steps:
             yield step
             bar.update()
-    finally:
-        bar.close()

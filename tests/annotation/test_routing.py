@@ -1,0 +1,177 @@
+"""Who looks at what: worlds of bare ids."""
+
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from annotation.progress import progress
+from annotation.routing import Plan, drawn, route, short, texts, units
+from saferec_builder.storage import tables
+from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals, send
+
+
+def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
+    sent = send(
+        texts(conversations("c1", "c2", "c3", "c4")),
+        proposals(("c1", "gore", "present"), ("c2", "gore", "unsure"), ("c3", "gore", "absent")),
+    )
+    assert Counter(sent["subject"]) == {"c1": 2, "c2": 2}
+    assert sent.select("subject", "reviewer").is_unique().all()
+    assert set(sent["why"]) == {"proposed"}
+
+
+def test_what_could_not_be_handed_out_is_told_with_its_reason():
+    text = texts(conversations("c1", "c2", "c3"))
+    props = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3")))
+
+    def waits(**plan) -> list[tuple[str, str]]:
+        said = Plan(**({"reviewers": ("ann", "bo"), "audit": 0.0} | plan))
+        sent = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, said)
+        return short(text, props, sent, said, sent.clear().select("kind", "subject", "reviewer"))
+
+    assert waits() == []
+    assert waits(reviewers=("ann",)) == [("sensitivity", "readers")] * 3  # two are to read each
+    assert waits(avoid=frozenset({("bo", "gore")})) == [("sensitivity", "readers")] * 3
+    assert waits(budget=4) == [("sensitivity", "budget")]  # a unit each for two people: two of three
+
+
+def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():
+    text = texts(conversations(*MANY))
+    props = proposals(*((c, "gore", "present") for c in MANY))
+    sent = send(text, props)
+    load = Counter(sent["reviewer"])
+    assert sum(load.values()) == 600
+    assert max(load.values()) - min(load.values()) <= 1
+    assert send(text, props, sent).is_empty()
+    assert send(text.reverse(), props.reverse()).equals(sent)
+
+
+def test_who_joins_later_takes_what_is_new():
+    had = send(
+        texts(conversations(*MANY[:200])),
+        proposals(*((c, "gore", "present") for c in MANY[:200])),
+        reviewers=("ann", "bo"),
+    )
+    sent = send(texts(conversations(*MANY)), proposals(*((c, "gore", "present") for c in MANY)), had)
+    assert set(sent["subject"]) == set(MANY[200:])
+    # ann and bo hold 200 each, di none: she is in every one of the 100 new pairs
+    assert Counter(sent["reviewer"])["di"] == 100
+
+
+def test_the_audit_is_a_uniform_share_that_only_grows():
+    few, more = ({c for c in MANY if drawn(c, share)} for share in (0.1, 0.3))
+    assert few < more
+    # 300 draws at .1 and .3: 30 and 90 expected, four standard deviations are 20.8 and 31.7
+    assert 10 <= len(few) <= 50
+    assert 59 <= len(more) <= 121
+    sent = send(texts(conversations(*MANY)), proposals((MANY[0], "gore", "present")), audit=0.1)
+    assert set(sent.filter(why="audit")["subject"]) == few - {MANY[0]}
+    assert Counter(sent["subject"])[MANY[0]] == 2
+
+
+def test_all_takes_every_conversation_but_not_every_item():
+    film = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
+    items = pl.DataFrame([film | {"item": "i1"}, film | {"item": "i2"}])
+    props = proposals(("i1", "gore", "present"), kind="item_flag")
+    sent = send(texts(conversations("c1", "c2"), items), props, everything=True)
+    assert Counter(sent.select("kind", "subject").rows()) == {
+        ("sensitivity", "c1"): 2,
+        ("sensitivity", "c2"): 2,
+        ("item_flag", "i1"): 2,
+    }
+
+
+def test_one_reviewer_is_one_reading_and_the_second_comes_later():
+    text, props = texts(conversations("c1")), proposals(("c1", "gore", "present"))
+    first = send(text, props, reviewers=("ann",))
+    assert first["reviewer"].to_list() == ["ann"]
+    assert send(text, props, first, reviewers=("ann", "bo"))["reviewer"].to_list() == ["bo"]
+
+
+def test_disputes_go_to_the_adjudicator_once():
+    text, unit = texts(conversations("c1", "c2")), {"kind": "sensitivity", "subject": "c2"}
+    two = pl.DataFrame([unit | {"trait": "gore"}, unit | {"trait": "needles"}])
+    plan = Plan(adjudicator="cy")
+    sent = route(text, proposals(), tables.ASSIGNMENTS.empty, two, plan).filter(role="adjudicator")
+    assert sent.select("subject", "reviewer", "why").rows() == [("c2", "cy", "disagreement")]
+    assert route(text, proposals(), sent, two, plan).filter(role="adjudicator").is_empty()
+
+
+# ---- what a task shows
+
+
+def show(sent: pl.DataFrame, props: pl.DataFrame, reviews: list[dict] | None = None, said: pl.DataFrame | None = None):
+    frame = pl.DataFrame(reviews or [], schema=tables.REVIEWS.schema | {"out": pl.String})
+    said = NO_DISPUTES.with_columns(said=pl.lit([], pl.List(pl.String))) if said is None else said
+    return units(sent, texts(conversations("c1", "c2")), props, frame, said)
+
+
+def answer(trait: str, **more) -> dict:
+    row = {
+        "kind": "sensitivity",
+        "subject": "c1",
+        "trait": trait,
+        "reviewer": "ann",
+        "role": "reviewer",
+        "verdict": "absent",
+    }
+    return row | {"spans": []} | more
+
+
+def test_proposed_units_first_then_the_rest_and_no_suggestion_in_an_audit():
+    props = proposals(("c1", "needles", "unsure"), ("c1", "gore", "present"), ("c1", "torture", "absent"))
+    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
+    assert show(sent, props).select("trait", "verdict").rows() == [
+        ("gore", "present"),
+        ("needles", "unsure"),
+        ("*", None),
+    ]
+    blind = sent.with_columns(why=pl.lit("audit"))
+    assert show(blind, props).select("trait", "verdict").rows() == [("*", None)]
+
+
+def test_present_wins_over_another_proposers_doubt_and_a_lost_quote_is_not_shown():
+    props = proposals(("c1", "gore", "present"), ("c1", "gore", "unsure"))
+    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
+    assert show(sent, props).row(0, named=True)["verdict"] == "present"
+    elsewhere = [{"turn": 0, "start": 0, "end": 5, "quote": "blood"}]
+    lost = props.with_columns(spans=pl.Series([elsewhere, elsewhere], dtype=tables.PROPOSALS.schema["spans"]))
+    assert show(sent, lost).row(0, named=True)["spans"] == []
+
+
+def test_a_finished_task_is_not_shown_and_an_open_one_shows_what_was_answered():
+    props = proposals(("c1", "gore", "present"))
+    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
+    begun = show(sent, props, [answer("needles", verdict="unsure"), answer("gore", out="stale")])
+    assert begun.select("trait", "own_verdict").rows() == [("gore", None), ("needles", "unsure"), ("*", None)]
+    assert show(sent, props, [answer("gore"), answer("*")]).is_empty()
+    assert show(sent, props, [answer("*", out="stale")]).height == 2  # her word no longer stands: asked again
+
+
+def test_the_adjudicator_is_asked_about_disputes_only():
+    props = proposals(("c1", "gore", "present"), ("c1", "needles", "present"))
+    said = pl.DataFrame(
+        {"kind": ["sensitivity"], "subject": ["c1"], "trait": ["gore"], "said": [["absent", "present"]]}
+    )
+    sent = route(texts(conversations("c1")), props, tables.ASSIGNMENTS.empty, said.drop("said"), Plan(adjudicator="cy"))
+    shown = show(sent, props, said=said)
+    assert shown.select("trait", "said", "verdict").rows() == [("gore", ["absent", "present"], "present")]
+
+
+def test_progress_counts_units():
+    props = proposals(("c1", "gore", "present"), ("c2", "gore", "present"), ("c2", "gore", "unsure"))
+    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
+    votes = pl.DataFrame([answer("gore"), answer("gore", reviewer="bo"), answer("needles")]).select(
+        "kind", "subject", "trait", "reviewer"
+    )
+    told = progress(props, sent, votes, votes.head(1).drop("reviewer")).to_dicts()
+    assert told == [
+        {"trait": "gore", "proposed": 2, "assigned": 1, "once": 0, "twice": 1, "disputed": 1},
+        {"trait": "needles", "proposed": 0, "assigned": 0, "once": 1, "twice": 0, "disputed": 0},
+    ]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_no_audit_and_all_of_it(share):
+    assert {drawn(c, share) for c in MANY} == {share == 1.0}

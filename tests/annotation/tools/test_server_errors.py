@@ -1,0 +1,115 @@
+"""A review server that is not there, is none, or refuses: one line for a person, whichever library found it out."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from annotation.tools import argilla_server, label_studio_server, server_errors as failures
+from saferec_builder.core.errors import ReviewError
+
+TOOLS = pytest.mark.parametrize("tool", [label_studio_server, argilla_server], ids=["label-studio", "argilla"])
+
+
+class Odd(HTTPServer):
+    """Answers everything with one status and one body."""
+
+    status, body = 200, b"<html>hello</html>"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Odd
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    do_POST = do_GET
+
+
+@pytest.fixture
+def odd() -> Iterator[Odd]:
+    server = Odd(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def fault(tool, url: str) -> ReviewError:
+    with pytest.raises(ReviewError) as found:
+        tool.Server(url, "a-token", timeout=5.0).projects("saferec-builder x")
+    return found.value
+
+
+@TOOLS
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "says"),
+    [
+        (200, b"<html>hello</html>", ReviewError, "is this address really the review server?"),
+        (200, b'{"unlike": "anything"}', ReviewError, "is this address really"),
+        (401, b"{}", ReviewError, "the token was refused"),
+        (403, b"{}", ReviewError, "the token was refused"),
+        (404, b"{}", failures.Missing, "not there (any more)"),
+        (429, b"{}", failures.Broken, "run the command again"),
+        (500, b"oops", failures.Broken, "run the command again"),
+        (503, b"{}", failures.Broken, "run the command again"),
+    ],
+)
+def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
+    odd.status, odd.body = status, body
+    found = fault(tool, f"http://127.0.0.1:{odd.server_port}")
+    assert type(found) is kind
+    assert says in str(found)
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize("ask", ["count", "keys"])
+def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
+    """Else every task would be sent a second time."""
+    odd.body = b'{"unlike": "anything"}'
+    server = label_studio_server.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=5.0)
+    with pytest.raises(ReviewError, match="not understood"):
+        getattr(server, ask)(1)
+
+
+@TOOLS
+@pytest.mark.parametrize(("url", "says"), [("http://127.0.0.1:9", "does not answer"), ("labels", "this is no address")])
+def test_a_server_that_is_not_there_is_one_line(tool, url, says):
+    assert says in str(fault(tool, url))
+
+
+@TOOLS
+def test_a_missing_library_is_the_line_that_installs_it(tool, monkeypatch):
+    name = tool.__name__.split(".")[-1]
+    monkeypatch.setitem(
+        sys.modules, {"label_studio_server": "label_studio_sdk", "argilla_server": "argilla"}[name], None
+    )
+    with pytest.raises(ReviewError, match="pip install 'saferec-builder"):
+        tool.Server("http://127.0.0.1:9", "t")
+
+
+@TOOLS
+def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
+    monkeypatch.setattr(Handler, "do_GET", lambda self: threading.Event().wait(1.0))
+    with pytest.raises(failures.Unsure, match="ReadTimeout|RemoteProtocolError"):
+        tool.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=0.2).projects("x")
+
+
+def test_what_a_library_refuses_is_named(odd):
+    """Not "no JSON came back", when it was our own question that it would not take."""
+    argilla_server.needed()
+    from argilla._models import QuestionModel
+
+    with (
+        pytest.raises(ReviewError, match=r"LabelQuestion.*visible_options|QuestionModel.*visible_options"),
+        failures.explained("u", "do"),
+    ):
+        QuestionModel(name="x", settings={"type": "label_selection", "options": [], "visible_options": 1})

@@ -1,0 +1,372 @@
+"""python -m tests.bench.gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
+
+Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
+machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
+update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`: how many times as long).
+Rewards read real lists from text, so that their share is what it would be. A step ends with the optimizer's. Where its
+answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_steps=8 makes a step of 16 prompts too.
+
+MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
+N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
+the square), d width, V vocabulary. `mfu_done` counts what was really computed: TRL keeps no logits and works them out a
+second time on the way back, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V.
+"""
+
+import argparse
+import gc
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_FACTS = (
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
+    *("num_attention_heads", "num_key_value_heads", "tie_word_embeddings"),
+)
+SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in `kind`
+    name: {"kind": kind} | dict(zip(_FACTS, sizes, strict=True))
+    for name, kind, sizes in (
+        ("qwen2.5-0.5b", "Qwen2Config", (151_936, 896, 4864, 24, 14, 2, True)),
+        ("llama-3.1-8b", "LlamaConfig", (128_256, 4096, 14_336, 32, 32, 8, False)),
+        ("tiny", "LlamaConfig", (2_000, 32, 64, 2, 4, 4, True)),
+    )
+}
+# dense bf16, per second; what stands first in a chip's name counts: cards for PCIe do less than their namesakes
+PEAKS = {"H200 NVL": 835e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H200": 989e12, "H100": 989e12}
+PEAKS |= {"A100": 312e12, "L40S": 362e12, "4090": 165e12}
+# what the options of this bench say, and its figures rest on
+OPTIONS = {
+    "per_device_train_batch_size": "--batch, or --prompts and --generations",
+    "num_generations": "--generations",
+    "max_completion_length": "--answer-length",
+    "max_length": "--length",
+    "max_steps": "--steps",
+}
+WARM = 2  # steps before those that are timed
+ITEMS = 1000  # of the invented catalogue that rewards look titles up in
+K = 10
+
+
+def main(words: Sequence[str] | None = None) -> dict[str, Any]:
+    given = _parser().parse_args(words)
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    machine = torch.cuda.get_device_name() if on_gpu else "CPU"
+    peak = given.peak or peak_of(machine)
+    made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
+    if "sft" in given.parts:
+        made["sft"] = sft(given, peak)
+        _forget()
+    if "gdpo" in given.parts:
+        made["gdpo"] = gdpo(given)
+    print(json.dumps(made))
+    return made
+
+
+def peak_of(machine: str) -> float | None:
+    return next((peak for name, peak in PEAKS.items() if name in machine), None)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.gpu", description=__doc__.split("\n")[0])
+    parser.add_argument("--shape", choices=SHAPES, required=True)
+    parser.add_argument("--parts", nargs="+", choices=["sft", "gdpo"], default=["sft", "gdpo"])
+    parser.add_argument("--lora", type=int, default=16, help="rank; 0: all weights are trained")
+    parser.add_argument("--length", type=int, default=2048, help="tokens of a row of SFT")
+    parser.add_argument("--batch", type=int, default=8, help="rows of an SFT step")
+    parser.add_argument("--prompts", type=int, default=16, help="prompts of a GDPO step")
+    parser.add_argument("--generations", type=int, default=8)
+    parser.add_argument("--prompt-length", type=int, default=256)
+    parser.add_argument("--answer-length", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=10, help="steps that are timed, after two that are not")
+    parser.add_argument("--peak", type=float, help="dense bf16 FLOP/s of the chip, where it is not known here")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an argument of TRL's config")
+    return parser
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
+    """Tokens a second of SFT on full rows, and MFU where the chip's peak is known."""
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+
+    args = _config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length)
+    rows = (WARM + given.steps) * given.batch * args.gradient_accumulation_steps
+    ids = [[5 + (7 * n + m) % 1000 for m in range(given.length)] for n in range(rows)]
+    clock = Clock()
+    model = weights(given.shape, given.lora)
+    parts = sizes(model)
+    trainer = SFTTrainer(
+        model=model,
+        args=args,
+        train_dataset=Dataset.from_dict({"input_ids": ids, "completion_mask": [[1] * given.length] * rows}),
+        processing_class=tokenizer(),
+        peft_config=_lora(given.lora),
+        callbacks=[_steps(clock)],
+    )
+    trainer.train()
+    took = clock.of("step", given.steps)
+    speed = given.batch * args.gradient_accumulation_steps * given.length / took
+    found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": _memory()}
+    if peak:
+        found["mfu"] = speed * flops(parts, given.length, 6, 6) / peak
+        found["mfu_done"] = speed * flops(parts, given.length, *((4, 6) if given.lora else (6, 8))) / peak
+    return found
+
+
+def gdpo(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a GDPO step and the shares of rollout, reward and update; without TRL's default rollout beside it."""
+    import torch
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+
+    from training.decoding import rollouts
+    from training.decoding.generate import Speaker
+
+    clock = Clock()
+    args = _config(
+        GRPOConfig,
+        given,
+        per_device_train_batch_size=given.prompts * given.generations,
+        num_generations=given.generations,
+        max_completion_length=given.answer_length,
+        generation_kwargs={"min_new_tokens": given.answer_length},
+        multi_objective_aggregation="normalize_then_sum",
+        loss_type="grpo",
+        cache_implementation="static" if torch.cuda.is_available() else None,
+    )
+    passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
+    rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
+    speaker = Speaker(weights(given.shape, given.lora), tokenizer(), None)
+
+    class Timed(rollouts.trainer(speaker, rows, args)):  # type: ignore[misc]
+        def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
+            with clock("default"):  # TRL's own, with the default cache
+                GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
+            with clock("rollout"):
+                return super()._generate_single_turn(*asked, **named)
+
+        def _calculate_rewards(self, *asked: Any) -> Any:
+            with clock("reward"):
+                return super()._calculate_rewards(*asked)
+
+    trainer = Timed(
+        model=speaker.model,
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=speaker.tokenizer,
+        peft_config=_lora(given.lora),
+        reward_funcs=_rewards(),
+        callbacks=[_steps(clock)],
+    )
+    trainer.generation_config.cache_implementation = trainer.generation_kwargs["cache_implementation"] = None
+    trainer.train()
+    found = {name: clock.of(name, given.steps) for name in ("step", "default", "rollout", "reward")}
+    default = found.pop("default")
+    found["step"] -= default
+    found["update"] = found["step"] - found["rollout"] - found["reward"]
+    shares = {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
+    answers = args.generation_batch_size * clock.often("rollout", given.steps)
+    drawn = {
+        "rollout_tokens_per_second": answers * given.answer_length / found["rollout"],
+        "default_rollout_seconds": default,
+        "rollout_ratio": default / found["rollout"],
+    }
+    return {f"{name}_seconds": value for name, value in found.items()} | shares | drawn | {"memory_gib": _memory()}
+
+
+class Clock:
+    """Seconds of named spans, the GPU's work included."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[float]] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = _now()
+        yield
+        self.add(name, start)
+
+    def add(self, name: str, start: float) -> None:
+        self.spans.setdefault(name, []).append(_now() - start)
+
+    def of(self, name: str, steps: int) -> float:
+        """Seconds a step over the last `steps` of a training: what comes before warms up."""
+        return sum(self.spans[name][-self._last(name, steps) :]) / steps
+
+    def often(self, name: str, steps: int) -> float:
+        """Spans a step: a rollout may be used for several, and a step have several passes."""
+        return self._last(name, steps) / steps
+
+    def _last(self, name: str, steps: int) -> int:
+        return max(1, round(len(self.spans[name]) * steps / (WARM + steps)))
+
+
+def _steps(clock: Clock) -> Any:
+    """Whole steps: every pass of one, and the optimizer's work."""
+    from transformers import TrainerCallback
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            self.start = _now()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.add("step", self.start)
+
+    return Steps()
+
+
+def _now() -> float:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _memory() -> float | None:
+    import torch
+
+    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+
+
+def _forget() -> None:
+    """What one part held, which only cycles hold, and its peak: the memory of the next is its own."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+# --- models and data --------------------------------------------------------------------------------------------------
+
+
+def dtype(lora: int) -> Any:
+    """Of the weights, as the commands load a checkpoint in bf16 on a GPU: what is trained itself is float32."""
+    import torch
+
+    return torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
+
+
+def weights(shape: str, lora: int) -> Any:
+    """A model of this shape with random weights, for an adapter of this rank; 0: all of them are trained."""
+    import torch
+    import transformers
+
+    facts = dict(SHAPES[shape])
+    made = getattr(transformers, facts.pop("kind"))(
+        **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
+    )
+    made.bos_token_id = None
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        return transformers.AutoModelForCausalLM.from_config(made, dtype=dtype(lora))  # type: ignore[no-untyped-call]
+
+
+def sizes(model: Any) -> dict[str, int]:
+    """N, L, h, d and V of the formula."""
+    facts, embeddings = (
+        model.config,
+        {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)},
+    )
+    head = getattr(facts, "head_dim", None) or facts.hidden_size // facts.num_attention_heads
+    return {
+        "N": sum(p.numel() for p in model.parameters() if id(p) not in embeddings),
+        "L": facts.num_hidden_layers,
+        "h": facts.num_attention_heads * head,
+        "d": facts.hidden_size,
+        "V": facts.vocab_size,
+    }
+
+
+def flops(parts: dict[str, int], length: int, weights: int, head: int) -> float:
+    """FLOPs of training on one token; weights, head: how often each of N and of the LM head counts."""
+    whole = weights * parts["N"] + head * parts["d"] * parts["V"] + 6 * parts["L"] * parts["h"] * length
+    return float(whole)
+
+
+def tokenizer() -> Any:
+    """A thousand words and the marks of a chat: enough for data that nobody reads."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<pad>", "<end>", "<unk>", "<user>", "<answer>", *(f"w{n}" for n in range(1100))]
+    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    template = "{% for m in messages %}<user> {{ m.content }} {% endfor %}<answer>"
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", unk_token="<unk>", chat_template=template
+    )
+
+
+def _row(n: int, length: int) -> dict[str, Any]:
+    said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
+    wanted = [f"i{(n + m) % ITEMS}" for m in range(5)]
+    return {
+        "prompt": [{"role": "user", "content": said}],
+        "traits": ["gore"],
+        "truth": wanted,
+        "safe_truth": wanted[1:],
+        "seen": [],
+        "domain": "film",
+    }
+
+
+def _rewards() -> list[Any]:
+    """Our rewards; each answer is read from a list of ten titles that its tokens decide."""
+    import numpy as np
+
+    from saferec_builder.core import oracle as violations, titles
+    from saferec_builder.scoring.answers import finder, parse
+    from training.evaluation import rewards
+
+    names = [f"A Title of Number {n} ({1950 + n % 70})" for n in range(ITEMS)]
+    split = [titles.split_year(name) for name in names]
+    index = titles.index((f"i{n}", title, year, "film", ()) for n, (title, year) in enumerate(split))
+    codes = np.where(np.arange(ITEMS)[:, None] % 5 == 0, violations.VIOLATED, violations.CLEAR).astype(np.int8)
+    oracle = violations.oracle([f"i{n}" for n in range(ITEMS)], ["gore"], codes)
+    find = finder(index)
+
+    def read(completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], **_: Any) -> list[list[str]]:
+        lists = ["\n".join(f"{r}. {names[i % ITEMS]}" for r, i in enumerate(ids[:K], 1)) for ids in completion_ids]
+        return [parse(text, find, "film").ranked for text in lists]
+
+    return list(rewards.functions(read, oracle, K))
+
+
+def _lora(rank: int) -> Any:
+    from training.trainers.fit import lora
+
+    return lora(rank)
+
+
+def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
+    """A TRL configuration for a run of which nothing is kept."""
+    import torch
+
+    from saferec_builder.core.errors import TrainingError
+    from training import settings
+
+    on_gpu = torch.cuda.is_available()
+    fixed |= {"max_steps": WARM + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
+    fixed |= {"save_strategy": "no", "report_to": "none", "bf16": on_gpu, "use_cpu": not on_gpu}
+    fixed |= {"gradient_checkpointing": False, "dataloader_pin_memory": on_gpu}
+    changed = {"saferec": {}, **fixed}
+    for change in given.set:
+        name = change.partition("=")[0].strip()
+        if name in OPTIONS:
+            raise TrainingError(f"--set {change}: wanted {OPTIONS[name]}: the figures are counted by it")
+        settings.change(changed, change)
+    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,148 @@
+"""The GPU bench on its smallest shape, here on a CPU; the formula of MFU by hand. No figure of it is quoted."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+from tests.bench import gpu  # noqa: E402
+
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+SMALL = "--steps 1 --batch 2 --length 16 --prompts 1 --generations 2 --prompt-length 8 --answer-length 12".split()
+
+
+def test_the_formula_by_hand() -> None:
+    # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
+    # frozen: 4*10 + 240 + 6*8*100 = 40 + 240 + 4800; attention has no weights, so nothing of it is spared
+    parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
+    assert gpu.flops(parts, 5, 6, 6) == 5100 and gpu.flops(parts, 5, 4, 6) == 5080
+
+
+def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # frozen, for 32 tokens of d 32 and V 2000: logits, the same again on the way back, the gradient of what came in
+    from torch.utils import _python_dispatch as dispatch
+    from trl import SFTTrainer  # type: ignore[attr-defined]
+
+    seen: list[str] = []
+
+    class Watch(dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.overloadpacket.__name__ in {"mm", "addmm", "addmm_"}:
+                two = [tuple(part.shape) for part in args[-2:]]
+                seen.extend(["head"] if max(map(max, two)) == 2000 else [])
+            return func(*args, **(kwargs or {}))
+
+    step = SFTTrainer.training_step
+
+    def watched(self: Any, *given: Any, **named: Any) -> Any:
+        seen.clear()
+        with Watch():  # type: ignore[no-untyped-call]
+            return step(self, *given, **named)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(SFTTrainer, "training_step", watched)
+    gpu.main(["--shape", "tiny", "--lora", "2", "--parts", "sft", *SMALL])
+    assert len(seen) * 2 == 6
+
+
+def test_a_card_for_pcie_has_a_peak_of_its_own() -> None:
+    named = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H100 PCIe": 756e12, "Some chip": None}
+    assert {name: gpu.peak_of(name) for name in named} == named
+
+
+def test_weights_that_are_trained_themselves_are_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # as in the commands (pipeline.py); the bench took bf16 for both
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert (gpu.dtype(16), gpu.dtype(0)) == (torch.bfloat16, torch.float32)
+
+
+def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only stands still between what is counted here."""
+    now = {"s": 0.0}
+    monkeypatch.setattr(gpu, "_now", lambda: now["s"])
+
+    def takes(seconds: float, kind: Any, name: str) -> None:
+        done = getattr(kind, name)
+
+        def longer(*given: Any, **named: Any) -> Any:
+            now["s"] += seconds
+            return done(*given, **named)
+
+        monkeypatch.setattr(kind, name, longer)
+
+    from training.decoding import rollouts
+
+    takes(1, torch.optim.AdamW, "step")
+    takes(10, rollouts, "written")
+    takes(100, transformers_trainer(), "training_step")
+    four = ["--set", "gradient_accumulation_steps=4"]
+    found = gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])
+    # four passes of 100 and the optimizer's 1; before them one rollout of 4 * 2 answers of 12 tokens for all
+    assert found["sft"]["seconds_per_step"] == 401 and found["sft"]["tokens_per_second"] == 4 * 2 * 16 / 401
+    gdpo = found["gdpo"]
+    assert (gdpo["step_seconds"], gdpo["rollout_seconds"], gdpo["update_seconds"]) == (411, 10, 401)
+    assert gdpo["rollout_tokens_per_second"] == 4 * 2 * 12 / 10
+
+
+def transformers_trainer() -> Any:
+    from transformers import Trainer
+
+    return Trainer
+
+
+def test_the_memory_of_gdpo_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    peak = {"gib": 0.0}
+
+    def part(gib: float) -> dict[str, float]:
+        peak["gib"] = max(peak["gib"], gib)
+        return {"memory_gib": peak["gib"]}
+
+    monkeypatch.setattr(gpu, "sft", lambda *_: part(9.0))
+    monkeypatch.setattr(gpu, "gdpo", lambda *_: part(4.0))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a chip")
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peak.update(gib=0.0))
+    found = gpu.main(["--shape", "tiny"])
+    assert (found["sft"]["memory_gib"], found["gdpo"]["memory_gib"]) == (9.0, 4.0)
+
+
+def test_the_shapes_have_the_published_sizes() -> None:
+    # on the meta device: nothing is allocated. Qwen2.5-0.5B has .36 B weights without embeddings, Llama-3.1-8B 8.03 B
+    import transformers
+
+    found = {}
+    for name in ("qwen2.5-0.5b", "llama-3.1-8b"):
+        facts = dict(gpu.SHAPES[name])
+        config = getattr(transformers, facts.pop("kind"))(**facts)
+        with torch.device("meta"):
+            model = transformers.AutoModelForCausalLM.from_config(config)
+        found[name] = gpu.sizes(model) | {"all": sum(p.numel() for p in model.parameters())}
+    assert found["qwen2.5-0.5b"]["N"] == pytest.approx(0.36e9, rel=0.01)
+    assert found["qwen2.5-0.5b"]["all"] == pytest.approx(0.494e9, rel=0.001)
+    assert found["llama-3.1-8b"]["all"] == pytest.approx(8.03e9, rel=0.001)
+    assert found["llama-3.1-8b"]["h"] == found["llama-3.1-8b"]["d"] == 4096
+
+
+def test_both_parts_run_and_their_times_add_up() -> None:
+    found = gpu.main(["--shape", "tiny", "--lora", "2", "--peak", "1e12", *SMALL])
+    sft, gdpo = found["sft"], found["gdpo"]
+    assert sft["tokens_per_second"] == pytest.approx(2 * 16 / sft["seconds_per_step"])
+    assert sft["mfu"] > sft["mfu_done"] > 0
+    parts = [gdpo[f"{name}_seconds"] for name in ("rollout", "reward", "update")]
+    assert all(part > 0 for part in parts) and sum(parts) == pytest.approx(gdpo["step_seconds"])
+    assert sum(gdpo[f"{name}_share"] for name in ("rollout", "reward", "update")) == pytest.approx(1)
+    assert gdpo["rollout_tokens_per_second"] == pytest.approx(2 * 12 / gdpo["rollout_seconds"])
+    assert gdpo["rollout_ratio"] == pytest.approx(gdpo["default_rollout_seconds"] / gdpo["rollout_seconds"])
+
+
+def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
+    from saferec_builder.core.errors import TrainingError
+
+    with pytest.raises(TrainingError, match="no_such"):
+        gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
+    with pytest.raises(TrainingError, match="wanted --steps: the figures are counted by it"):
+        gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])

@@ -1,0 +1,205 @@
+"""Which rows are one item: small shelves, one rule each."""
+
+import itertools
+
+import polars as pl
+import pytest
+
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables
+from tests.worlds.shelves import merged, shelf
+
+TAXONOMY = traits.load()
+
+
+def test_rows_that_share_an_external_id_are_one_item():
+    items, links = merged(
+        ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:11010"]),
+        ("redial:7", "Il postino", None, ["imdb:tt0110877"], {"plot": "A poet and his postman.", "genres": ["drama"]}),
+    )
+    item = items.row(0, named=True)
+    assert items.height == 1
+    assert (item["title"], item["year"], item["plot"]) == ("The Postman (Il Postino)", 1994, "A poet and his postman.")
+    assert item["item"] == tables.digest("item", "movielens", "1")
+    assert item["refs"] == ["movielens:1", "imdb:tt0110877", "tmdb:11010", "redial:7"]
+    assert {"movielens:1", "redial:7", "imdb:tt0110877", "tmdb:11010"} < set(links["ref"])
+
+
+def test_rows_of_one_title_year_and_domain_are_one_item():
+    items, _ = merged(
+        ("csv:a", "Alien", 1979),
+        ("demo:b", "ALIEN", 1979),
+        ("csv:c", "Alien", 1980),
+        ("csv:d", "Alien", 1979, [], {"domain": "game"}),
+        ("csv:e", "Alien", None),
+        ("demo:f", "Alien", None),
+    )
+    assert items["refs"].to_list() == [["csv:a", "demo:b"], ["csv:c"], ["csv:d"], ["csv:e"], ["demo:f"]]
+
+
+def test_titles_without_a_letter_are_not_one_title():
+    game = {"domain": "game"}
+    rows = [
+        ("csv:a", "???", 1999),
+        ("csv:b", "!!!", 1999),
+        ("csv:c", "…", None, [], game),
+        ("csv:d", "∀∃", None, [], game),
+    ]
+    assert merged(*rows)[0].height == 4
+
+
+def test_games_have_no_years_and_films_without_one_stay_apart():
+    game = {"domain": "game"}
+    items, _ = merged(("csv:a", "Tetris", None, [], game), ("demo:b", "Tetris", None, [], game))
+    assert items.height == 1
+
+
+def test_two_imdb_ids_are_never_one_item():
+    emma = [("csv:a", "Emma", 1996, ["imdb:tt0116191"]), ("csv:b", "Emma", 1996, ["imdb:tt0118308"])]
+    assert merged(*emma)[0].height == 2
+    # a third row says only title and year: it could be either, so it is neither
+    assert merged(*emma, ("csv:c", "Emma", 1996))[0].height == 3
+    # a shared id elsewhere joins nothing either, and then names neither
+    items, links = merged(
+        ("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "Y", 1, ["imdb:tt0000002", "tmdb:5"])
+    )
+    assert items.height == 2
+    assert "tmdb:5" not in links["ref"].to_list()
+    # and no chain of rows may do it: c shares one id with each
+    chain = [("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "X", 2, ["imdb:tt0000002", "tmdb:6"])]
+    items, _ = merged(*chain, ("csv:c", "X", 1, ["tmdb:5", "tmdb:6"]))
+    assert sorted(sum(ref.startswith("imdb:") for ref in refs) for refs in items["refs"]) == [1, 1]
+    # nor one row that has both ids
+    both = ("csv:c", "X", 1, ["imdb:tt0000001", "imdb:tt0000002"])
+    for rows in itertools.permutations([*chain, both]):
+        found = [{"csv:a", "csv:b", "csv:c"} & set(refs) for refs in merged(*rows)[0]["refs"]]
+        assert sorted(map(sorted, found)) == [["csv:a", "csv:c"], ["csv:b"]]
+
+
+def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
+    def shelves(*rows):
+        for order in itertools.permutations(rows):
+            for turned in (False, True):
+                every = [(*row[:3], row[3][::-1] if turned else row[3]) for row in order]
+                yield {frozenset(refs) for refs in merged(*every)[0]["refs"]}
+
+    # c has the ids of two films: one of them it is, and always the same
+    two = [("csv:a", "Emma", 1996, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:6"])]
+    found = list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5", "tmdb:6"])))
+    assert [items == found[0] for items in found] == [True] * 12
+    # an id that two films share says of c only that it is one of them: it is neither
+    two = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
+    alone = {frozenset((own, *refs)) for own, _, _, refs in two} | {frozenset(("ddd:c", "tmdb:5"))}
+    assert list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5"]))) == [alone] * 12
+
+
+def test_a_later_source_renames_no_item():
+    first = [("movielens:1", "Alien", 1979, ["imdb:tt0078748"]), ("movielens:2", "Heat", 1995, ["imdb:tt0113277"])]
+    later = [("redial:9", "Heat", 1995, ["imdb:tt0113277"]), ("redial:8", "Big", 1988, ["imdb:tt0094737"])]
+    before, _ = merged(*first)
+    after, _ = merged(*first, *later)
+    assert after["item"].to_list()[:2] == before["item"].to_list()
+    # in the other order the items are the same, named after the other rows
+    assert merged(*later, *first)[0]["refs"].list.sort().to_list()[0] == ["imdb:tt0113277", "movielens:2", "redial:9"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (("Heat", 1996), ("Poison Ivy II", 1996), False),  # one id, one year, and another film
+        (("Heat", 1995), ("Heat", 1996), True),
+        (("Heat", None), ("Heat", 1995), True),
+        (("Mansfield Park", 2007), ("Mansfield Park", 1999), False),  # a title alone: the years say otherwise
+        (("Borat", 2006), ("Borat: Cultural Learnings", 2006), True),
+        (("Borat", 2006), ("Borat: Cultural Learnings", None), False),
+        (("Harry Potter", None), ("Harry Potter and the Chamber of Secrets", 2002), False),
+        (("Van Wilder", 2002), ("National Lampoon's Van Wilder", 2002), True),
+        (("Wanted", 2015), ("Hot Girls Wanted", 2015), False),
+        (("Hate (Haine, La)", 1995), ("La Haine", 1995), True),
+    ],
+)
+def test_an_id_joins_only_rows_that_agree_otherwise(one, other, same):
+    shared = [("movielens:1", *one, ["imdb:tt0000001"]), ("redial:2", *other, ["imdb:tt0000001"])]
+    items, links = merged(*shared)
+    assert items.height == 2 - same
+    # of two items with one id neither is meant by it, for nobody knows which of the sources is wrong
+    assert ("imdb:tt0000001" in links["ref"].to_list()) is same
+    told = catalog.merges(shelf(*shared))["by", "row", "other"].rows()
+    assert told == [("imdb:tt0000001" if same else "id conflict", "redial:2", "movielens:1")]
+
+
+def test_a_disputed_id_belongs_to_the_row_of_its_own_source():
+    wrong = [("redial:2", "Heat", 1996, ["imdb:tt0000001"]), ("imdb:tt0000001", "Poison Ivy II", 1996)]
+    items, links = merged(*wrong)
+    by_ref = dict(links.iter_rows())
+    assert items.height == 2
+    assert by_ref["imdb:tt0000001"] == tables.digest("item", "imdb", "tt0000001")
+    assert by_ref["redial:2"] == tables.digest("item", "redial", "2")
+    # so that nobody names Heat by it: mining takes the IMDb id of what a text names, where the item has one
+    assert items["refs"].to_list() == [["redial:2"], ["imdb:tt0000001"]]
+
+
+def test_a_merge_can_be_undone_and_done_again():
+    rows = shelf(("csv:a", "Alien", 1979), ("demo:b", "ALIEN", 1979), ("redial:c", "Alien", 1979))
+    assert catalog.merges(rows)["row", "by", "other"].rows() == [
+        ("demo:b", "title", "csv:a"),
+        ("redial:c", "title", "csv:a"),
+    ]
+    once = pl.concat([rows, catalog.ruling(rows, "demo:b", apart=True)])
+    assert catalog.merge(once)[0]["refs"].to_list() == [["csv:a", "redial:c"], ["demo:b"]]
+    again = pl.concat([once, catalog.ruling(once, "demo:b", apart=False)])
+    assert catalog.merge(again)[0]["refs"].to_list() == [["csv:a", "demo:b", "redial:c"]]
+    with pytest.raises(UsageError, match="csv:z"):
+        catalog.ruling(rows, "csv:z", apart=True)
+
+
+def test_a_row_that_is_set_apart_leaves_the_id_to_the_others():
+    """ReDial's wrong id took IMDb's id from two sources that agree on it, and with it every warning under that id."""
+    heat = [("movielens:6", "Heat", 1995, ["imdb:tt1"]), ("csv:h", "Heat", 1995, ["imdb:tt1"])]
+    rows = shelf(*heat, ("redial:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
+    own = tables.digest("item", "movielens", "6")
+    assert "imdb:tt1" not in catalog.merge(rows)[1]["ref"]
+    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, "redial:2", apart=True)]))[1].iter_rows())
+    assert links["imdb:tt1"] == own
+    assert links["tmdb:5"] == tables.digest("item", "redial", "2")  # nobody else claims it
+    # the row of the id's own source keeps it, also apart
+    rows = shelf(*heat, ("imdb:tt1", "Heat", 1995, ["imdb:tt1"]))
+    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, "imdb:tt1", apart=True)]))[1].iter_rows())
+    assert links["imdb:tt1"] == tables.digest("item", "imdb", "tt1")
+
+
+def test_a_game_without_a_year_is_the_one_game_of_its_title():
+    game = {"domain": "game"}
+    tetris = [("csv:a", "Tetris", 1989, [], game), ("esrb:b", "TETRIS®", None, [], game)]
+    assert merged(*tetris)[0].select("year", "refs").rows() == [(1989, ["csv:a", "esrb:b"])]
+    doom = [("csv:a", "Doom", 1993, [], game), ("csv:b", "Doom", 2016, [], game), ("esrb:c", "DOOM", None, [], game)]
+    items, links = merged(*doom)
+    assert items.height == 3
+    assert catalog.link(["title:Doom (2016)"], links, catalog.index(items)) == {
+        "title:Doom (2016)": tables.digest("item", "csv", "b")
+    }
+    assert catalog.link(["title:Doom"], links, catalog.index(items)) == {}
+
+
+def test_no_rows_no_items():
+    items, links = catalog.merge(tables.CATALOG_ROWS.empty)
+    assert (items.height, links.height) == (0, 0)
+    oracle, risk = catalog.risks(items, links, tables.WARNINGS.empty, TAXONOMY)
+    assert (len(oracle.items), risk.shape) == (0, (0, 20))
+
+
+def test_a_row_alone_becomes_the_same_item_as_one_in_company():
+    """Most rows share nothing and are made an item a column at a time; the result is that of the rows that merge."""
+    more = {"genres": ["Drama", "War"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
+    alone = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], more)
+    bare = ("csv:2", "Big", None, [], {})
+    for row in (alone, bare):
+        items, links = merged(row)
+        twin = (f"demo:{row[0][-1]}", row[1], row[2], row[3] or ["tmdb:9"], {})
+        both, _ = merged((*row[:3], row[3] or ["tmdb:9"], row[4]), twin)
+        assert both.height == 1
+        assert items.drop("refs").equals(both.drop("refs"))
+        assert items["refs"].to_list() == [[row[0], *row[3]]]
+        assert links.height == 2 + len(row[3])

@@ -1,0 +1,210 @@
+"""What a model's claim must show before it is a proposal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing import prompting as propose, subjects
+from saferec_builder.storage import tables
+
+TAXONOMY = traits.load()
+TALK = propose.Subject(
+    "sensitivity",
+    "c1",
+    "d1",
+    (
+        ("seeker", "🙂 Ever since the accident\nI can't  watch hospital scenes."),
+        ("recommender", "How about a war film with blood?"),
+        ("seeker", "My sister hates blood."),
+    ),
+)
+PLOT = propose.Subject("item_flag", "i1", "d2", (("plot", "The dog dies on the second page."),))
+
+
+def claim(trait: str = "medical_trauma", **changes: Any) -> dict[str, Any]:
+    evidence = [{"turn": 0, "quote": "can't  watch hospital scenes"}]
+    made = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
+    return made | changes
+
+
+def answer(*claims: dict[str, Any]) -> str:
+    return json.dumps({"claims": claims})
+
+
+def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: Any) -> propose.Reading:
+    return propose.read_reply(subject, answer(*claims), TAXONOMY, "m", **options)
+
+
+# ---- the request
+
+
+def test_the_taxonomy_comes_first_and_is_the_same_for_all() -> None:
+    one, two = (propose.build_request(s, TAXONOMY) for s in (TALK, propose.Subject("sensitivity", "c2", "d", ())))
+    assert [m["role"] for m in one["messages"]] == ["system", "user"]
+    assert one["messages"][0] == two["messages"][0]
+    assert one["response_format"] == two["response_format"]
+    said = one["messages"][0]["content"]
+    assert all(f"- {t.slug}: {t.definition}" in said for t in TAXONOMY.traits) and "{traits}" not in said
+    item = propose.build_request(PLOT, TAXONOMY)["messages"][0]["content"]
+    assert item != said and "- gore: " in item
+
+
+@given(st.text())
+def test_a_turn_is_one_line_that_can_be_read_back(text: str) -> None:
+    line = propose._data_line(3, "seeker", text)
+    assert json.loads(line) == {"turn": 3, "role": "seeker", "text": text}
+    assert line.isprintable() and not set(line) & set("<>[]")
+
+
+def test_the_schema_is_what_every_server_reads() -> None:
+    schema = propose.schema(TAXONOMY)
+    assert schema["properties"]["claims"]["items"]["properties"]["trait"]["enum"] == list(TAXONOMY.slugs)
+    assert "$ref" not in json.dumps(schema)
+
+    def objects(node: Any) -> list[Any]:
+        parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+        inner = [found for part in parts for found in objects(part)]
+        return [node, *inner] if isinstance(node, dict) and node.get("type") == "object" else inner
+
+    assert len(objects(schema)) == 3  # the answer, a claim, a quote
+    for node in objects(schema):  # what OpenAI's strict mode wants
+        assert node["additionalProperties"] is False
+        assert set(node["required"]) == set(node["properties"])
+
+
+def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "p-v1.md", tmp_path / "x" / "p-v1.md"
+    theirs.parent.mkdir()
+    text = propose.EMBEDDED.read_text()
+    ours.write_text(text)
+    theirs.write_text(text + "Be kind.")
+    assert propose.version(ours) != propose.version(theirs)
+    assert propose.version().startswith("propose-v1-")
+
+
+@pytest.mark.parametrize(
+    ("turns", "why"),
+    [
+        ((), "nothing to read"),
+        ((("recommender", "Alien?"),), "nothing to read"),
+        ((("seeker", " \n"),), "nothing to read"),
+        ((("seeker", "a" * 20_000), ("recommender", "b" * 20_001)), "too long"),
+        ((("seeker", "a" * 20_000), ("recommender", "b" * 20_000)), None),
+    ],
+)
+def test_what_cannot_be_read_is_not_asked(turns: Any, why: str | None) -> None:
+    fault = subjects.cannot_ask(propose.Subject("sensitivity", "c", "d", turns))
+    assert (fault or "").split(":")[0] == (why or "")
+
+
+# ---- evidence
+
+
+def test_evidence_is_located_in_code_points() -> None:
+    found = read(claim()).proposals[0]
+    # the face counts as one: 1 + " Ever since the accident" 24 + line break 1 + "I " 2 = 28; the quote has 28 more
+    text = TALK.turns[0][1]
+    assert found["spans"] == [{"turn": 0, "start": 28, "end": 56, "quote": "can't  watch hospital scenes"}]
+    assert text[28:56] == "can't  watch hospital scenes"
+    assert (found["verdict"], found["form"], found["confidence"]) == ("present", "explicit", 0.8)
+
+
+def test_white_space_in_a_quote_is_any_white_space_and_the_span_is_the_text() -> None:
+    # "🙂 Ever since " is 13 long, what is quoted 27
+    found = read(claim(evidence=[{"turn": 0, "quote": "the accident I can't watch"}])).proposals[0]["spans"]
+    assert found == [{"turn": 0, "start": 13, "end": 40, "quote": "the accident\nI can't  watch"}]
+
+
+@given(st.text(), st.text(min_size=1), st.text())
+def test_a_verbatim_quote_is_found(before: str, quote: str, after: str) -> None:
+    place = propose.locate(before + quote + after, quote)
+    if sum(c.isalnum() for c in quote) < 2:
+        assert place is None
+    else:
+        assert place is not None and (before + quote + after)[slice(*place)] == quote.strip()
+
+
+@pytest.mark.parametrize("quote", ["hospitals", "Can't watch", "can’t watch", "watch scenes", "", " ", "I", "."])
+def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
+    assert propose.locate(TALK.turns[0][1], quote) is None
+
+
+REJECTED = {
+    "quote not found": claim(evidence=[{"turn": 0, "quote": "I hate hospitals"}]),
+    "no such turn": claim(evidence=[{"turn": 3, "quote": "hospital"}]),
+    "not the seeker's words": claim("gore", evidence=[{"turn": 1, "quote": "blood"}]),
+    "no evidence": claim(evidence=[]),
+    "no form": claim(form="none"),
+}
+
+
+@pytest.mark.parametrize("reason", REJECTED)
+def test_a_claim_that_does_not_hold_is_counted_and_the_others_stay(reason: str) -> None:
+    good = claim("accidents_disasters", evidence=[{"turn": 0, "quote": "Ever since the accident"}], form="implicit")
+    found = read(REJECTED[reason], good)
+    assert dict(found.rejected) == {reason: 1}
+    assert [(row["trait"], row["form"]) for row in found.proposals] == [("accidents_disasters", "implicit")]
+
+
+def test_one_quote_that_is_not_there_sinks_the_claim() -> None:
+    both = [{"turn": 0, "quote": "hospital scenes"}, {"turn": 0, "quote": "and needles"}]
+    assert read(claim(evidence=both)).proposals == []
+
+
+def test_unsure_needs_evidence_and_absent_does_not() -> None:
+    found = read(claim("gore", verdict="unsure", evidence=[]), claim("needles", verdict="absent", evidence=[]))
+    assert [(row["trait"], row["verdict"], row["form"]) for row in found.proposals] == [("needles", "absent", None)]
+
+
+def test_a_trait_is_claimed_once() -> None:
+    found = read(claim(), claim(verdict="absent"))
+    assert [row["verdict"] for row in found.proposals] == ["present"]
+    assert dict(found.rejected) == {"trait claimed twice": 1}
+
+
+def test_an_item_is_flagged_from_its_plot_where_no_verdict_is_known() -> None:
+    flag = claim("animal_harm", evidence=[{"turn": 0, "quote": "The dog dies"}])
+    assert read(flag, subject=PLOT).proposals[0]["kind"] == "item_flag"
+    settled = read(flag, subject=PLOT, settled=frozenset({"animal_harm"}))
+    assert (settled.proposals, dict(settled.rejected)) == ([], {"verdict known": 1})
+
+
+OFF_SCHEMA = [
+    "",
+    "fine",
+    "[]",
+    '{"claims": []',
+    '```json\n{"claims": []}\n```',
+    '{"claims": [], "note": "hi"}',
+    answer(claim(verdict="maybe")),
+    answer(claim(form="both")),
+    answer(claim(confidence=101)),
+    answer(claim(confidence="80")),
+    answer(claim(confidence=0.8)),
+    answer(claim("sadness")),
+    answer(claim("GORE")),
+    answer(claim(note="x")),
+    answer(claim(evidence=[{"turn": -1, "quote": "hospital"}])),
+    answer(claim(evidence=[{"turn": 0, "start": 3, "end": 9}])),
+    answer(claim(evidence="hospital scenes")),
+]
+
+
+@pytest.mark.parametrize("content", OFF_SCHEMA)
+def test_an_answer_off_the_schema_is_no_answer(content: str) -> None:
+    found = propose.read_reply(TALK, content, TAXONOMY, "m")
+    assert (found.error or "").startswith("off schema: ") and found.proposals == []
+    assert found.raw == content
+
+
+def test_proposals_fit_their_table() -> None:
+    frame = tables.check(propose.proposal_rows([read(claim()), read()]), tables.PROPOSALS)
+    row = frame.row(0, named=True)
+    assert row["proposal"] == tables.digest(
+        "sensitivity", "c1", "medical_trauma", "d1", "m", propose.version(), TAXONOMY["medical_trauma"].wording
+    )
+    assert tables.check(propose.proposal_rows([read()]), tables.PROPOSALS).height == 0

@@ -1,0 +1,159 @@
+"""Chat messages as JSON lines: the shapes that people have, and every shape that is none."""
+
+import json
+from datetime import UTC, datetime
+
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from saferec_builder.sources import conversations, messages
+from tests.worlds.source_lines import said
+
+
+def read(tmp_path, *rows):
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return messages.read(path)
+
+
+def test_a_whole_row(tmp_path):
+    row = {
+        "id": "a1",
+        "user": "u7",
+        "domain": "film",
+        "time": "2024-05-01T14:00:00+02:00",
+        "messages": [
+            said("system", "Be kind."),
+            said("user", "Something like Alien?", items=["Alien  (1979)"]),
+            said("assistant", "The Thing (1982)", items=["imdb:tt84787", "Alien (1979)"]),
+        ],
+        "accepted": ["imdb:tt0084787"],
+        "seen": ["Aliens (1986)", "Untitled"],
+    }
+    found = read(tmp_path, row)
+    made = found.rows.row(0, named=True)
+    assert [turn["role"] for turn in made["turns"]] == ["seeker", "recommender"]
+    assert made["turns"][1]["items"] == ["imdb:tt0084787", "title:Alien (1979)"]
+    assert made["recommended"] == ["imdb:tt0084787"]  # Alien was the seeker's word first
+    assert made["accepted"] == ["imdb:tt0084787"]
+    assert made["seen"] == ["title:Alien (1979)", "title:Aliens (1986)", "title:Untitled"]  # a title may lack a year
+    assert (made["source_id"], made["seeker"], made["domain"]) == ("a1", "u7", "film")
+    assert made["time"] == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert found.figures == {"system_messages_left_out": 1}
+    assert found.rows.schema == conversations.SCHEMA
+
+
+def test_openai_messages_without_an_id_are_named_by_what_they_say(tmp_path):
+    one = {"messages": [said("user", "A film, please"), said("assistant", "Heat (1995)")]}
+    parts = {"messages": [said("user", [{"type": "text", "text": "A film, please"}]), said("assistant", "Heat (1995)")]}
+    other = {"messages": [said("user", "A game, please"), said("assistant", None), said("tool", "x")]}
+    found = read(tmp_path, one, parts, other)
+    ids = found.rows["source_id"].to_list()
+    assert ids[0] == ids[1] != ids[2]
+    assert found.rows["seeker"].to_list() == [None] * 3
+    assert found.figures == {"empty_messages_left_out": 1, "tool_messages_left_out": 1}
+
+
+def test_a_blank_user_is_nobody(tmp_path):
+    """Else all whose cell is empty would be one person: of whoever stands in two splits only the latest is kept."""
+    rows = [{"messages": [said("user", f"film {user}")], "user": user} for user in ("", " ", " u7 ", 7)]
+    assert read(tmp_path, *rows).rows["seeker"].to_list() == [None, None, "u7", "7"]
+
+
+def test_a_blank_id_is_none(tmp_path):
+    """Else of all whose cell is empty one would stay, and the others be dropped as `same id`."""
+    rows = [{"messages": [said("user", text)], "id": name} for text, name in (("a", ""), ("b", " "), ("c", None))]
+    bare = [{"messages": row["messages"]} for row in rows]
+    ids = read(tmp_path, *rows).rows["source_id"].to_list()
+    assert ids == read(tmp_path, *bare).rows["source_id"].to_list() and len(set(ids)) == 3
+
+
+def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
+    """For a request of the domain "movie" the baselines of an evaluation found no film: each answer was empty."""
+    words = ["film", " Game ", "", "movie", "my son Ethan was hurt"]
+    found = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(words)))
+    assert found.rows["domain"].to_list() == ["film", "game", None]
+    assert found.drops.select("reason", "detail").rows() == [
+        ("wrong domain", f"found {n} characters, wanted one of film, series, game, or nothing") for n in (5, 21)
+    ]
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path):
+    found = read(tmp_path, {"messages": [said("user", "hi")], "time": "2024-05-01T12:00:00"})
+    assert found.rows["time"][0] == datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def test_what_is_no_conversation_is_left_out_with_its_reason(tmp_path):
+    found = read(
+        tmp_path,
+        '{"messages": [',
+        {"id": "no messages"},
+        {"messages": "hello"},
+        {"messages": [said("robot", "hi")]},
+        {"messages": [said("user", 5)]},
+        {"messages": [said("user", "hi")], "time": "yesterday"},
+        {"messages": [said("user", "hi")], "time": 5},
+        {"messages": [said("user", "hi")], "seen": "Alien (1979)"},
+        {"messages": [said("user", "hi", items=["imdb:nm5"])]},
+        {"id": True, "messages": []},
+        '{"messages": [{"role": "user", "content": "\\ud83d"}]}',
+        '{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}]}',
+    )
+    assert found.drops["reason"].to_list() == [
+        "not JSON",
+        "wrong type",
+        "wrong type",
+        "wrong type",
+        "wrong type",
+        "wrong time",
+        "wrong type",
+        "wrong type",
+        "bad imdb id",
+        "wrong type",
+        "lone surrogate",
+    ]
+    assert found.rows["turns"].to_list() == [[{"role": "seeker", "text": "😀", "items": []}]]  # both halves are a whole
+    assert found.drops["place"].to_list() == [f"chats.jsonl:{n}" for n in range(1, 12)]
+
+
+def test_a_drop_never_quotes_what_somebody_said(tmp_path):
+    found = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
+    assert "Elm" not in found.drops["detail"][0]
+    # nor where `--column time=text` takes it for a time
+    rows = [
+        {"messages": [said("user", "hi")], "time": text} for text in ("5 Elm Street, 212-555-0187", "05/01/2024 9 am")
+    ]
+    told = read(tmp_path, *rows).drops["detail"]
+    assert not told.str.contains("Elm|0187").any() and told.str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "chats.jsonl"
+    good = b'{"messages": [{"role": "user", "content": "hi"}]}'
+    path.write_bytes(
+        b"\xef\xbb\xbf" + good + b"\n\xff\xfe\n\n" + good.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
+    )
+    found = messages.read(path)
+    assert found.rows.height == 1  # the mark at the file's head is no fault
+    assert found.drops["reason"].to_list() == ["not UTF-8", "not UTF-8", "not JSON"]
+    path.write_bytes(b"")
+    assert (messages.read(path).rows.height, messages.read(path).drops.height) == (0, 0)
+
+
+LINE = json.dumps({"id": 1, "messages": [said("user", "hi", items=["Alien (1979)"])], "time": "2024-05-01", "seen": []})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(LINE) - 1), st.characters(codec="utf-8", exclude_characters="\n\r")), max_size=4
+    )
+)
+def test_no_damaged_line_stops_a_run(tmp_path, damage):
+    line = list(LINE)
+    for at, character in damage:
+        line[at] = character
+    path = tmp_path / "damaged.jsonl"
+    path.write_text("".join(line) + "\n" + LINE + "\n", encoding="utf-8", newline="")
+    found = messages.read(path)
+    blank = not "".join(line).strip()
+    assert found.rows.height + found.drops.height == 2 - blank

@@ -1,0 +1,210 @@
+"""What must hold for any bytes that strangers send: a law per parser, a function of bytes that raises where it breaks.
+
+Hypothesis (tests/test_fuzz.py) and atheris (tests/fuzz.py) both hold the parsers to these.
+"""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from saferec_builder import sources
+from saferec_builder.core import taxonomy as traits, titles
+from saferec_builder.llm import Budget, Price, batch as batches, server as servers
+from saferec_builder.mining import privacy
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.scoring import answers
+from saferec_builder.sources import conversations, messages
+from saferec_builder.storage import tables
+
+Law = Callable[[bytes], None]
+
+# ---- replies of model servers
+
+TAXONOMY = traits.load()
+SAID = ("seeker", "A quiet film, please. Blood makes me faint, and needles too 🙈."), ("recommender", "Alien (1979)?")
+SUBJECT = propose.Subject("sensitivity", "c", tables.digest(SAID), (*SAID, ("seeker", "No\u2028blood\n at all!")))
+SERVER = servers.Server("m", "http://127.0.0.1:9/v1")
+MOST = 2**53  # what every table and JSON reader can count to
+
+
+def replies(data: bytes) -> None:
+    """A server's body, alone and as a line of a batch, then the answer in it: at most a row with its error.
+
+    Every claim of an answer is a proposal with the seeker's own words, or was counted as rejected; a reply costs what
+    it says, and never less than nothing.
+    """
+    text = data.decode("utf-8", "replace")
+    found = [servers.read_body("r", "m", text), batches.reply_of(text, SERVER)]
+    for reply in (one for one in found if one):
+        assert (reply.content is None) is (reply.error is not None)
+        _pay(reply)
+        reply.body.encode()  # what is kept can be kept
+        _reading(reply.content if reply.content is not None else text)
+
+
+def _pay(reply: servers.Reply) -> None:
+    budget = Budget(Price(2.0, 4.0, 1.0), limit=1.0)
+    budget.pay(reply, 100)
+    bill = budget.billed()
+    assert all(0 <= value <= MOST for value in bill.values()), bill
+    assert 0 <= bill["tokens_cached"] <= bill["tokens_in"] and budget.spent == bill["usd"]
+
+
+def _reading(content: str) -> None:
+    reading = propose.read_reply(SUBJECT, content, TAXONOMY, "m")
+    claims = [] if reading.error else json.loads(content)["claims"]
+    assert len(claims) == len(reading.proposals) + reading.rejected.total()
+    assert reading.error is None or (not reading.proposals and "\n" not in reading.error)
+    for row in reading.proposals:
+        assert row["trait"] in TAXONOMY.slugs and (row["spans"] or row["verdict"] == "absent")
+        for span in row["spans"]:
+            role, words = SUBJECT.turns[span["turn"]]
+            assert role == "seeker" and words[span["start"] : span["end"]] == span["quote"]
+    if reading.proposals:  # making a table takes longer than all the rest
+        frame = tables.check(propose.proposal_rows([reading]), tables.PROPOSALS)
+        assert frame.height == len(reading.proposals)
+
+
+# ---- lines that are mined
+
+_FILE = Path(tempfile.gettempdir() if not os.access("/dev/shm", os.W_OK) else "/dev/shm") / f"lines-{os.getpid()}.jsonl"
+
+
+def lines(data: bytes) -> None:
+    """A file of conversations, then personal data out of its texts: a line is a row that its table takes, or a drop."""
+    _FILE.write_bytes(data)
+    try:
+        rows, drops = sources.jsonl(_FILE, "mine", "messages", _conversation)
+    finally:
+        _FILE.unlink()
+    asked = [line for line in data.split(b"\n") if line.removeprefix(b"\xef\xbb\xbf").strip()]
+    assert len(rows) + len(drops) == len(asked)
+    assert all(drop["reason"] and len(drop["detail"]) <= 200 for drop in drops)
+    for row in rows:
+        for turn in row["turns"]:
+            assert turn["text"].strip() and turn["role"] in ("seeker", "recommender")
+            redacted(turn["text"])
+    if rows:  # making a table takes longer than all the rest
+        assert conversations.frame(rows).height == len(rows)
+
+
+def _conversation(place: str, raw: dict[str, Any]) -> sources.Rows:
+    return [messages.conversation("messages", place, raw)[0]]
+
+
+def redacted(text: str) -> None:
+    """Placeholders stand for pieces that do not overlap, and what went through comes out as it is."""
+    found = privacy.find(text)
+    ends = [0, *(end for _, end, _ in found)]
+    assert all(last <= start < end <= len(text) for last, (start, end, _) in zip(ends, found, strict=False))
+    clean, counts = privacy.redact(text)
+    assert counts >= Counter(kind for *_, kind in found)  # a placeholder may show what stood in its shadow
+    if "[" not in text:  # else a piece may swallow a placeholder
+        stand = Counter({kind: clean.count(f"[{kind}]") for kind in privacy.KINDS})
+        assert stand == counts, (clean, counts)
+    twice, more = privacy.redact(clean)
+    assert not more and twice == clean, (clean, twice)
+
+
+# ---- answers of recommenders
+
+CATALOGUE = [
+    ("alien", "Alien", 1979),
+    ("71", "'71", 2014),
+    ("500", "(500) Days of Summer", 2009),
+    ("2049", "2049", 2017),
+    ("300", "300: Rise of an Empire", 2014),
+    ("mash", "M*A*S*H", 1970),
+    ("good", "The Good, the Bad and the Ugly", 1966),
+    ("it", "It", 2017),
+    ("s77", "Suspiria", 1977),
+    ("s18", "Suspiria", 2018),
+    ("chess", "Chess", None),
+]
+FIND = answers.finder(titles.index((i, t, y, "film" if y else "game", ()) for i, t, y in CATALOGUE))
+IDS = {item for item, _, _ in CATALOGUE}
+NAMES = {item: f"{title} ({year})" if year else title for item, title, year in CATALOGUE}
+
+
+def answer(data: bytes) -> None:
+    """Any text is an answer, with known items only or a reason; its known items listed plainly are read again."""
+    text = data.decode("utf-8", "surrogatepass") if _is_text(data) else data.decode("latin-1")
+    read = answers.parse(text, FIND)
+    assert read == answers.parse(text, FIND)
+    assert (read.problem is None) is bool(read.entries) and len(read.entries) <= answers.MOST
+    assert read.problem in (None, "empty", "refusal", "no titles", "key twice")
+    known = [entry.item for entry in read.entries if entry.item]
+    assert set(known) <= IDS and len(read.ranked) == len(read.entries)
+    assert all(entry.year is None or 1800 <= entry.year < 2100 for entry in read.entries)
+    assert set(read.unknown) | {n for n, entry in enumerate(read.entries) if entry.item} == set(
+        range(len(read.entries))
+    )
+    listed = "\n".join(f"{n}. {NAMES[item]}" for n, item in enumerate(known, 1))
+    assert [entry.item for entry in answers.parse(listed, FIND).entries] == known, listed
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# ---- what a search begins with
+
+CLAIM: dict[str, Any] = {
+    "trait": "gore",
+    "evidence": [{"turn": 0, "quote": "Blood makes me faint"}, {"turn": 2, "quote": "No blood"}],
+    "form": "explicit",
+    "verdict": "present",
+    "confidence": 90,
+}
+CONTENT = json.dumps({"claims": [CLAIM, {**CLAIM, "trait": "needles", "verdict": "unsure", "form": "none"}]})
+BODY: dict[str, Any] = {
+    "choices": [{"finish_reason": "stop", "message": {"content": CONTENT, "refusal": None}}],
+    "usage": {"prompt_tokens": 70, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 7}},
+}
+TALK: dict[str, Any] = {
+    "id": "a1",
+    "messages": [
+        {"role": "user", "content": "I'm Ann Lee, mail a.lee@example.org or +1 415 555 0177. Like Alien (1979)"},
+        {"role": "assistant", "content": [{"type": "text", "text": "See u/someone"}], "items": ["imdb:tt0078748"]},
+        {"role": "system", "content": "be kind"},
+    ],
+    "time": "2024-05-01T12:00:00Z",
+    "user": 7,
+    "domain": "film",
+    "accepted": ["Alien (1979)"],
+    "seen": [],
+}
+LISTS = [
+    "1. **Alien** (1979) - a reason\n2. '71 (2014)\n",
+    "| # | Title | Year |\n|---|---|---|\n| 1 | Alien | 1979 |",
+    '```json\n[{"title": "It", "year": 2017}, "Alien (1979)"]\n```',
+    "- “Suspiria” [1977], M*A*S*H (1970), and 2049 (2017)",
+    "<think>no</think>Try Alien, Chess and 300: Rise of an Empire because they are good.",
+    "I am sorry, I can't.",
+]
+WORDS = (
+    *'"claims" "trait" "evidence" "turn" "quote" "form" "verdict" "confidence" "choices" "message" "content"'.split(),
+    *'"usage" "prompt_tokens" "custom_id" "response" "status_code" "body" "error" "messages" "role" "user"'.split(),
+    *'"assistant" "text" "type" "items" "accepted" "seen" "time" "domain" "title" "year" null true [] {} 1e999'.split(),
+    *"-1 99999999999999999999 NaN \\ud800 \\u0000 gore needles present absent unsure explicit stop length".split(),
+    *"imdb:tt0078748 Alien (1979) [2017] ** ``` | <think> https:// @ u/ #1234 +1 4155550177 192.168.0.1 :: 12".split(),
+    *"is name Ann Street Box example.org (at) 4111111111111111".split(),
+    "\u2028",
+    "\ufeff",
+    "\U0001f648",
+    "e\u0301",
+)
+BATCH = {"custom_id": "r", "response": {"status_code": 200, "body": BODY}, "error": None}
+LAWS: dict[str, tuple[Law, list[bytes]]] = {
+    "replies": (replies, [json.dumps(BODY).encode(), CONTENT.encode(), json.dumps(BATCH).encode(), b"<html>"]),
+    "lines": (lines, [json.dumps(TALK).encode() + b"\n\n", b'{"messages": []}\n[]\n"\xff"\n{"messages": 5}']),
+    "answers": (answer, [text.encode() for text in LISTS]),
+}

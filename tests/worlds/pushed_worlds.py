@@ -1,0 +1,212 @@
+"""Invented worlds that are pushed, read and bounded push by push, as people do it: what each bound says, and what is.
+
+A world has 900 conversations with known truth, and the proposals of a model that finds 97 % of it. Its readers make no
+errors; they leave a part of what they were given for later. A look is the bound after each day's reading.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import polars as pl
+from typer.testing import CliRunner
+
+from annotation import push as handing, recall_bounds as bounds, routing as route
+from annotation.routing import Plan
+from saferec_builder.cli.app import app
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
+from tests.worlds.csv_rows import rows_of, save
+
+UNITS = 900
+RECALL = 0.97
+ALARMS = 0.01  # share of the absent units that are proposed all the same
+AUDIT = 0.3
+READ = 0.8  # share of what lies there that a person reads until the next push
+PEOPLE = ("ann", "bo")
+PREVALENCE = {  # the last three are severe, and capped
+    "gore": 0.1,
+    "needles": 0.08,
+    "horror_scares": 0.06,
+    "animal_harm": 0.05,
+    "accidents_disasters": 0.04,
+    "torture": 0.06,
+    "sexual_violence": 0.05,
+    "domestic_abuse": 0.04,
+}
+SLUGS = tuple(PREVALENCE)
+SEVERE = frozenset(t.slug for t in traits.load().traits if t.severe and t.slug in PREVALENCE)
+CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}  # as saferec.toml has them where nothing is said
+SETTINGS = {"budget": ("--budget", 150), "minutes": ("--minutes", 60), "caps": ()}  # of every push
+PLANS = {"budget": 150, "minutes": 60, "caps": 0}  # in units: a minute is one until somebody says how long they took
+NOTHING = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
+
+
+@dataclass(frozen=True)
+class World:
+    truth: dict[str, frozenset[str]]  # conversation -> its traits
+    claims: tuple[tuple[str, str], ...]  # (conversation, trait) as proposed
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is missed at most, and what is missed: of each trait, and of conversations with any (`bounds.POOLED`)."""
+
+    at_most: dict[str, float | None]
+    missed: dict[str, float]
+
+    def wrong(self) -> set[str]:
+        return {name for name, share in self.at_most.items() if share is not None and share < self.missed[name] - 1e-9}
+
+
+def world(seed: int, units: int = UNITS) -> World:
+    rng = np.random.default_rng([seed, 20])
+    truth = {f"w{seed}-{n}": frozenset(s for s, p in PREVALENCE.items() if rng.random() < p) for n in range(units)}
+    claims = [
+        (name, slug)
+        for name, held in truth.items()
+        for slug in SLUGS
+        if rng.random() < (RECALL if slug in held else ALARMS)
+    ]
+    return World(truth, tuple(claims))
+
+
+def texts(made: World) -> pl.DataFrame:
+    rows = [("sensitivity", name, f"d-{name}", None, [], True) for name in made.truth]
+    return pl.DataFrame(rows, schema=route.TEXTS, orient="row")
+
+
+def proposals(made: World) -> pl.DataFrame:
+    rows = [
+        dict.fromkeys(tables.PROPOSALS.columns)
+        | {"proposal": f"{name}-{slug}", "kind": "sensitivity", "subject": name, "trait": slug, "verdict": "present"}
+        for name, slug in made.claims
+    ]
+    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+
+
+def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look]:
+    """The look after each day, through `route` and `bounds`: a push, and what people read of all that lies there."""
+    rng = np.random.default_rng([seed, 21])
+    text, props, given = texts(made), proposals(made), tables.ASSIGNMENTS.empty
+    readers: dict[str, set[str]] = {}
+    for day in range(pushes):
+        said = Plan(PEOPLE, audit=AUDIT, batch=f"day-{day}", budget=PLANS[setting], **CAPS)
+        given = pl.concat([given, route.route(text, props, given, NOTHING, said)])
+        for name, person in given.select("subject", "reviewer").iter_rows():
+            if rng.random() < READ:
+                readers.setdefault(name, set()).add(person)
+        read = {name for name, people in readers.items() if len(people) == len(PEOPLE)}
+        told = bounds.bounds(text, given, _labels(made, read), tables.GOLD.empty, SLUGS, claimed=_claimed(props))
+        found = {(name, slug) for name in read for slug in made.truth[name]}
+        yield look(made, found, {slug: b.share for slug, b in told.traits.items()}, told.pooled.share)
+
+
+def _claimed(props: pl.DataFrame) -> frozenset[str]:
+    return frozenset(subject for _, subject in route.called_for(props, Plan()))
+
+
+def _labels(made: World, read: set[str]) -> pl.DataFrame:
+    rows = [
+        ("sensitivity", name, slug, "present" if slug in made.truth[name] else "absent")
+        for name in sorted(read)
+        for slug in SLUGS
+    ]
+    return pl.DataFrame(rows, schema=["kind", "subject", "trait", "verdict"], orient="row")
+
+
+def look(made: World, found: set[tuple[str, str]], at_most: dict[str, float | None], pooled: float | None) -> Look:
+    """What the labels miss now: the share of what is there that is not `found`."""
+    there = {(name, slug) for name, held in made.truth.items() for slug in held}
+    missed = {slug: _missed({u for u in there if u[1] == slug}, found) for slug in SLUGS}
+    missed[bounds.POOLED] = _missed({name for name, _ in there}, {name for name, _ in found})
+    return Look({slug: at_most[slug] for slug in SLUGS} | {bounds.POOLED: pooled}, missed)
+
+
+def _missed(there: set[Any], found: set[Any]) -> float:
+    return len(there - found) / max(len(there), 1)
+
+
+def wrong(looks: list[Look]) -> set[str]:
+    """The bounds of one world that were below the truth at any look."""
+    return set().union(*(one.wrong() for one in looks))
+
+
+# ---- the same through the commands, with a CSV per person
+
+
+def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> Iterator[Look]:
+    """The look after each day as `adjudicate` prints it: push, fill in, pull. Every push is on another day."""
+    rng, ws = np.random.default_rng([seed, 22]), _filled(made, root)
+    plan = handing._plan
+    who = [word for name in PEOPLE for word in ("--reviewer", name)]
+    for day in range(pushes):
+        another = lambda *given, batch=f"day-{day}": replace(plan(*given), batch=batch)  # noqa: E731
+        with mock.patch.object(handing, "_plan", another):
+            run("review", "push", "--tool", "files", *who, "--audit", AUDIT, *SETTINGS[setting], "-C", root)
+        for name in PEOPLE:
+            _fill_in(root / "review" / f"{name}.csv", made, rng)
+        run("review", "pull", "--tool", "files", root / "review", "-C", root)
+        told = run("adjudicate", "-C", root)
+        last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(verdict="present")
+        shares = {slug: bound["share"] for slug, bound in told["missed"].items()}
+        yield look(made, set(last.select("subject", "trait").iter_rows()), shares, told["missed_of_all"]["share"])
+
+
+def run(*words: object) -> dict[str, Any]:
+    ran = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert ran.exit_code == 0, ran.output
+    told: dict[str, Any] = json.loads(ran.stdout)
+    return told
+
+
+def _filled(made: World, root: Path) -> store.Workspace:
+    make(root, demo=False)
+    ws = store.Workspace.open(root)
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": name, "digest": f"d-{name}", "source": "messages", "source_id": name}
+        | {"turns": [{"role": "seeker", "text": said(made, name), "items": []}]}
+        for name in made.truth
+    ]
+    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    claims = [row | _evidence(made, row["subject"], row["trait"]) for row in proposals(made).to_dicts()]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    return ws
+
+
+def said(made: World, name: str) -> str:
+    """Words that say what is there; who proposes what is not there points to the last."""
+    return f"{name}: rather without {', '.join(sorted(made.truth[name])) or 'anything long'}, please."
+
+
+def _evidence(made: World, name: str, slug: str) -> dict[str, Any]:
+    text = said(made, name)
+    quote = slug if slug in text else "please"
+    start = text.index(quote)
+    span = {"turn": 0, "start": start, "end": start + len(quote), "quote": quote}
+    return {"spans": [span], "form": "explicit", "digest": f"d-{name}", "proposer": "model"}
+
+
+def _fill_in(path: Path, made: World, rng: np.random.Generator) -> None:
+    """What a person writes who errs in nothing and leaves some tasks for later."""
+    rows = rows_of(path)
+    asked: dict[str, set[str]] = {}
+    for row in rows:
+        asked.setdefault(row["task"], set()).add(row["trait"])
+    today = {task for task in asked if rng.random() < READ}
+    for row in rows:
+        held = made.truth[row["text"].split(": ")[1]]
+        more = sorted(held - asked[row["task"]])
+        if row["task"] not in today:
+            continue
+        if row["trait"] == "*":
+            row["verdict"], row["quote"] = " ".join(more) or "none", " | ".join(more)
+        else:
+            row["verdict"] = "present" if row["trait"] in held else "absent"
+    save(path, rows, rows[0] if rows else ["task"])
