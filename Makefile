@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-FAULTY := damage store kill bad_day team_database propose_kill training_kill hub hub_faults review_faults review_campaign
+FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_workspace \
+	exports/test_hub exports/test_hub_faults annotation/tools/test_sync servers/test_review_campaign
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
 
 venv: .venv/ready
@@ -43,8 +44,8 @@ ablations: venv
 
 # faults and their sum, inputs of each search, mutants; 200 faults before a real Label Studio take half an hour
 soak: venv
-	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest $(SHARED) -m "" --timeout 3600 $(addprefix tests/test_,$(addsuffix .py,$(FAULTY)))
-	SAFEREC_SOAK=1 $(BIN)/pytest $(wildcard tests/test_fuzz*.py)
+	SAFEREC_SOAK=1 SAFEREC_FAULTS=200 $(BIN)/pytest $(SHARED) -m "" --timeout 3600 $(patsubst %,tests/%.py,$(FAULTY))
+	SAFEREC_SOAK=1 $(BIN)/pytest $(shell find tests -name 'test_fuzz*.py')
 	$(BIN)/python -m tests.fuzz replies --seconds 300
 	$(BIN)/python -m tests.fuzz lines --seconds 300
 	$(BIN)/python -m tests.mutation

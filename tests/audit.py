@@ -20,7 +20,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 OURS = "saferec-builder"
 LABEL_STUDIO = ROOT / "annotation/tools/label-studio.txt"
 KNOWN = {"jinja2": "2.11.2"}  # CVE-2020-28493 of 2021: a source of advisories that does not know it is none

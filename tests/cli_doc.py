@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+from tests import ROOT
+
+PAGE = ROOT / "docs" / "cli.md"
 HEAD = """\
 # Every command
 

@@ -1,12 +1,11 @@
 """Writes docs/data-format.md from tables.py: `python -m tests.data_format`. A test compares the two."""
 
-from pathlib import Path
-
 import polars as pl
 
 from saferec_builder.storage import tables
+from tests import ROOT
 
-PAGE = Path(__file__).parent.parent / "docs" / "data-format.md"
+PAGE = ROOT / "docs" / "data-format.md"
 HEAD = """\
 # Data format
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 DOCS = ROOT / "docs"
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>skip|people): (?P<said>[^\n]*?) -->\n)?^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.S | re.M

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.calm import calm
+from tests.worlds.calm import calm
 
 __all__ = ["calm", "injected", "pytest_terminal_summary"]
 

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz NAME --seconds N`: atheris looks for bytes that break a law of tests/fuzz_laws.py.
+"""`python -m tests.fuzz NAME --seconds N`: atheris looks for bytes that break a law of tests/worlds/fuzz_laws.py.
 
 Its search follows the branches that our own code takes. In `make soak` run the two parsers that face strangers most:
 `replies`, for a server's answers are what a stranger's words made of a model, and `lines`, for every text of a stranger
@@ -18,7 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 OURS = ("saferec_builder", "annotation", "exports", "training")
 NAMES = ("replies", "lines", "answers", "planted")
 LONGEST = 4_096  # bytes of an input
@@ -72,7 +73,7 @@ def search(name: str) -> int:
     import atheris
 
     with atheris.instrument_imports(include=list(OURS)):
-        from tests import fuzz_laws
+        from tests.worlds import fuzz_laws
     seconds = int(sys.argv[sys.argv.index("--seconds") + 1])
     law, seeds = fuzz_laws.LAWS[name] if name != "planted" else (planted, [b"no"])
     faults, corpus = folder(name) / "faults", folder(name) / "corpus"

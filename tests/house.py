@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.layers import PACKAGES, ROOT, allowed, files, imports, name_of, room
+from tests import ROOT
+from tests.layers import PACKAGES, allowed, files, imports, name_of, room
 
 
 def main() -> None:

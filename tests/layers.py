@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 PACKAGES = ("saferec_builder", "annotation", "exports", "training")
 # each may import those before it, and none after it, inside functions too
 ORDER = (
@@ -21,6 +22,14 @@ def files() -> list[Path]:
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def mirrored(path: str) -> str:
+    """The test of a module of ours: tests/annotation/test_routing.py tests annotation/routing.py."""
+    folder, _, name = path.removeprefix("saferec_builder/").rpartition("/")
+    if name == "__init__.py":  # the package's own file has the package's name
+        name = f"{folder.rpartition('/')[2]}.py"
+    return f"tests/{folder}/test_{name}" if folder else f"tests/test_{name}"
 
 
 def room(module: str) -> str:

@@ -14,13 +14,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+from tests.layers import mirrored
+
 GOAL = 0.85
 FILES = {
-    "violations": "saferec_builder/core/oracle.py",
+    "oracle": "saferec_builder/core/oracle.py",
     "rewards": "training/evaluation/rewards.py",
     "metrics": "saferec_builder/scoring/metrics.py",
-    "certificates": "annotation/confidence_bounds.py",
+    "confidence_bounds": "annotation/confidence_bounds.py",
 }
 COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
@@ -71,7 +73,7 @@ def _copy(name: str) -> Path:
         "only_mutate": [FILES[name]],
         "timeout_multiplier": [str(PATIENCE / 2)],  # mutmut doubles it
         "pytest_add_cli_args": CALM,
-        "pytest_add_cli_args_test_selection": [f"tests/test_{name}.py"],
+        "pytest_add_cli_args_test_selection": [mirrored(FILES[name])],
     }
     lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {one}" for one in some) for key, some in settings.items())]
     (folder / "setup.cfg").write_text("\n".join(lines) + "\n")
@@ -110,7 +112,7 @@ def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
     source = path.read_text()
     for where, changed in outside(source):
         path.write_text(changed)
-        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, f"tests/test_{name}.py"]
+        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, mirrored(FILES[name])]
         if _passes(words, folder):
             missed.append(where)
         else:

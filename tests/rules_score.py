@@ -28,8 +28,8 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 GOLD = ROOT / "saferec_builder" / "demo" / "conversations.jsonl"
 TURNS = ROOT / "tests" / "data" / "real_turns.csv"
 Unit = tuple[str, str]

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[1] / "docs"
+from tests import ROOT
+
+DOCS = ROOT / "docs"
 PHONE, DESK = 390, 1100  # pixels
 
 

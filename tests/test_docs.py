@@ -15,21 +15,22 @@ from saferec_builder.cli import demo
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs
 from saferec_builder.storage import workspace as store
-from tests import cli_doc, release_world
+from tests import ROOT, cli_doc
 from tests.conftest import Ran
-from tests.doc_pages import DOCS, ROOT, blocks, files, pages, words
+from tests.doc_pages import DOCS, blocks, files, pages, words
+from tests.worlds import release_world
 
 Cli = Callable[..., Ran]
 ELSEWHERE = {  # pages with commands that another test runs
-    "README.md": "tests/test_line.py runs the line, tests/test_wheel.py the demo",
+    "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
     "contributing.md": "they are the tests",
-    "mining.md": "tests/test_reddit.py, test_redial.py, test_sources.py",
-    "oracle.md": "tests/test_oracle_cli.py, tests/test_oracle_doc.py",
-    "proposing.md": "tests/test_propose_score.py",
+    "mining.md": "tests/mining/test_reddit.py, tests/sources",
+    "oracle.md": "tests/cli/test_catalog_check.py, tests/test_oracle_doc.py",
+    "proposing.md": "tests/proposing/test_calibration.py",
     "releases.md": "tests/test_docs_releases.py",
-    "review-guide.md": "tests/test_review_contract.py",
+    "review-guide.md": "tests/servers/test_review_contract.py",
     "scale.md": "tests/bench",
-    "training.md": "tests/test_training_run.py",
+    "training.md": "tests/training/test_safecrs.py",
 }
 EMPTY = {"tutorial.md", "how-to/games.md", "how-to/reddit.md"}  # they make their own workspace
 RELEASED = {"how-to/recommender.md"}

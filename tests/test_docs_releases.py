@@ -2,14 +2,14 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from saferec_builder.storage import workspace as store
-from tests import release_world as world
+from tests import ROOT
+from tests.worlds import release_world as world
 
-PAGE = Path(__file__).parent.parent / "docs" / "releases.md"
+PAGE = ROOT / "docs" / "releases.md"
 
 
 @pytest.mark.slow

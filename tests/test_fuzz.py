@@ -1,4 +1,4 @@
-"""Parsers of what strangers send, held to the laws of tests/fuzz_laws.py, and the search for what breaks them."""
+"""Parsers of what strangers send, held to the laws of worlds/fuzz_laws.py, and the search for what breaks them."""
 
 import asyncio
 import json
@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from saferec_builder.llm import batch
-from tests import fuzz, fuzz_laws
+from tests import fuzz
 from tests.conftest import NOT_RUN
-from tests.fuzz_strategies import CALM, HALF, TEXT, changed, values
+from tests.worlds import fuzz_laws
+from tests.worlds.fuzz_strategies import CALM, HALF, TEXT, changed, values
 
 # what a search has found, this one or one by hand: (law, bytes)
 FOUND = [

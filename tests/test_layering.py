@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import house
-from tests.layers import AT_THE_ROOT, PACKAGES, RANK, ROOT, allowed, files, imports, name_of, room
+from tests import ROOT, house
+from tests.layers import AT_THE_ROOT, PACKAGES, RANK, allowed, files, imports, name_of, room
 
 
 @pytest.mark.parametrize("path", files(), ids=name_of)
@@ -86,7 +86,9 @@ for name in sys.argv[1:]:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("path", [*files(), *sorted((ROOT / "tests").rglob("*.py"))], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [*files(), *sorted((ROOT / "tests").rglob("*.py"))], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_no_file_outgrows_a_reader(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
 

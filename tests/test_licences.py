@@ -3,9 +3,10 @@
 import re
 import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from pathlib import Path
 
 from packaging.requirements import Requirement
+
+from tests import ROOT
 
 FORBIDDEN = re.compile(r"\b(A?GPL|GNU (Affero )?General Public)", re.I)
 LESSER = re.compile(r"\b(LGPL|GNU Lesser|GNU Library)", re.I)
@@ -55,7 +56,7 @@ def test_nothing_we_ship_is_gpl() -> None:
 
 def test_no_tool_of_ours_is_gpl_and_none_is_shipped() -> None:
     """The dev group is not shipped; what builds and tests a release should be free of the same doubts."""
-    groups = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needs = [Requirement(line) for line in groups["dependency-groups"]["dev"]]
     tools = {name: dist for need in needs for name, dist in closure(need.name, set(need.extras)).items()}
     assert {"pip_audit", "hypothesis", "zensical"} <= set(tools)

@@ -1,15 +1,14 @@
 """docs/oracle.md works three risks out: each line must be what the oracle says, and each number what it answers."""
 
-from pathlib import Path
-
 import pytest
 
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
-from tests.test_catalog import ALIEN, said, statement
-from tests.test_merging import merged
+from tests import ROOT
+from tests.catalog.test_catalog import ALIEN, said, statement
+from tests.catalog.test_merging import merged
 
-DOC = (Path(__file__).parent.parent / "docs" / "oracle.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs" / "oracle.md").read_text(encoding="utf-8")
 
 
 def guide(*severities):

@@ -16,7 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import ROOT, figure
+from tests import ROOT
+from tests.bench.figures import figure
 
 SEEDS = int(os.environ.get("SAFEREC_SEEDS", "3"))
 SHOWN = ("recall", "recall_without", "ndcg", "svr", "svr_upper", "duplicate")

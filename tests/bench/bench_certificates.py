@@ -9,8 +9,9 @@ from collections import Counter
 
 import numpy as np
 
-from tests import certificate_worlds as worlds
-from tests.bench.figures import ROOT, figure
+from tests import ROOT
+from tests.bench.figures import figure
+from tests.worlds import certificate_worlds as worlds
 
 WORLDS = 200
 GOALS = {  # (regime, which traits) -> share of random order's reviews

@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import reddit_dump
 from tests.bench.bench_oracle import cpu
 from tests.bench.figures import figure
+from tests.worlds import reddit_dump
 
 ROUNDS = 7
 MEGABYTES = int(os.environ.get("BENCH_MINE_MB", "2200"))

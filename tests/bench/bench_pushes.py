@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from annotation import recall_bounds as bounds
-from tests import pushed_worlds as worlds
 from tests.bench.figures import figure
+from tests.worlds import pushed_worlds as worlds
 
 WORLDS, PUSHES = 60, 10
 COMMANDED, COMMANDED_PUSHES = 10, 6

@@ -2,9 +2,8 @@
 
 import json
 import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import ROOT
 
 
 def figure(name: str, value: float, unit: str, goal: str) -> None:

@@ -18,6 +18,7 @@ import polars as pl
 from saferec_builder import catalog
 from saferec_builder.core import titles
 from saferec_builder.sources import items as made, movielens, redial, redial_items
+from tests import DATA
 
 _ID = re.compile(r"@(\d+)")
 TUNED, REPORTED = "tuned on", "reported"
@@ -86,7 +87,7 @@ def inspired_turns(folder: Path, *, corrected: bool = False) -> Iterator[Turn]:
 def inspired_faults() -> tuple[dict[tuple[str, str], list[str]], dict[tuple[str, str], list[str]]]:
     """({(dialogue, utterance): titles that the gold lacks}, {...: titles of the gold that are not named there})."""
     found: dict[str, dict[tuple[str, str], list[str]]] = {"missing": {}, "wrong": {}}
-    with open(Path(__file__).parent.parent / "data" / "inspired_faults.csv", encoding="utf-8") as file:
+    with open(DATA / "inspired_faults.csv", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             found[row["fault"]].setdefault((row["dialog"], row["utterance"]), []).append(row["title"])
     return found["missing"], found["wrong"]

@@ -1,0 +1,261 @@
+"""From reviews to labels, in worlds one can check by eye."""
+
+import dataclasses
+
+import polars as pl
+import pytest
+
+from annotation import desk as command
+from annotation.aggregation import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world as world
+
+ALL = traits.load()
+# three traits are enough to count on one hand
+THREE = dataclasses.replace(ALL, traits=tuple(t for t in ALL.traits if t.slug in ("gore", "needles", "sad_endings")))
+TEXT = ["I faint: blood, ugh", "Try Alien (1979)"]
+
+
+def span(quote: str, turn: int = 0, turns: list[str] = TEXT) -> dict:
+    start = turns[turn].index(quote)
+    return {"turn": turn, "start": start, "end": start + len(quote), "quote": quote}
+
+
+def texts(*revisions: tuple[str, list[str]], kind: str = "sensitivity", subject: str = "c1") -> pl.DataFrame:
+    rows = [
+        (kind, subject, name, [{"role": "seeker", "text": t, "items": []} for t in turns], n == len(revisions))
+        for n, (name, turns) in enumerate(revisions, 1)
+    ]
+    schema = {"kind": pl.String, "subject": pl.String, "digest": pl.String, "turns": pl.List(tables.TURN)}
+    return pl.DataFrame(rows, schema=schema | {"current": pl.Boolean}, orient="row")
+
+
+def review(reviewer: str, trait: str, verdict: str, **more) -> dict:
+    row = dict.fromkeys(tables.REVIEWS.columns) | {"kind": "sensitivity", "subject": "c1", "digest": "d1"}
+    row |= {"reviewer": reviewer, "trait": trait, "verdict": verdict, "role": "reviewer", "spans": [], "tool": "files"}
+    return row | {"simulated": False, "guideline": "g", "taxonomy": THREE.digest} | more
+
+
+def reviews(*rows: dict) -> pl.DataFrame:
+    rows = tuple(row | {"review": row["review"] or f"r{n}"} for n, row in enumerate(rows))
+    return pl.DataFrame(rows, schema=tables.REVIEWS.schema)
+
+
+def labels(*rows: dict, text: pl.DataFrame | None = None, before: pl.DataFrame | None = None) -> dict[str, dict]:
+    """trait -> label"""
+    stands, _ = standing(reviews(*rows), texts(("d1", TEXT)) if text is None else text, THREE)
+    judged = adjudicate(votes(stands, THREE), tables.LABELS.empty if before is None else before)
+    return {row["trait"]: row for row in judged.to_dicts()}
+
+
+def said(label: dict) -> tuple:
+    return label["verdict"], label["method"]
+
+
+def test_a_dispute_waits_for_the_adjudicator():
+    two = [review("ann", "gore", "present", spans=[span("blood")]), review("bo", "gore", "absent")]
+    assert said(labels(*two)["gore"]) == (None, "unresolved")
+    ruled = labels(*two, review("cy", "gore", "absent", role="adjudicator"))["gore"]
+    assert said(ruled) == ("absent", "adjudicated")
+    assert ruled["reviews"] == ["r0", "r1", "r2"]
+    assert ruled["spans"] == []
+
+
+def test_a_changed_mind_counts_once():
+    told = labels(
+        review("ann", "gore", "absent"),
+        review("ann", "gore", "present", spans=[span("blood")], form="explicit"),
+        review("bo", "gore", "present", spans=[span("blood")], form="implicit"),
+    )["gore"]
+    assert said(told) == ("present", "agreed")
+    assert told["reviews"] == ["r1", "r2"]
+    assert told["form"] == "implicit"  # one each: a tie
+
+
+def test_one_opinion_is_no_label_and_unsure_twice_is_one():
+    assert said(labels(review("ann", "gore", "present", spans=[span("blood")]))["gore"]) == (None, "unresolved")
+    assert said(labels(review("ann", "gore", "unsure"), review("bo", "gore", "unsure"))["gore"]) == ("unsure", "agreed")
+
+
+def test_evidence_is_the_union_over_those_who_agree_with_the_label():
+    told = labels(
+        review("ann", "gore", "present", spans=[span("blood"), span("faint")], form="explicit"),
+        review("bo", "gore", "present", spans=[span("blood")], form="explicit"),
+        review("di", "gore", "unsure", spans=[span("ugh")], form=None),
+        review("cy", "gore", "present", spans=[span("Alien", 1)], role="adjudicator", form="implicit"),
+    )["gore"]
+    assert [s["quote"] for s in told["spans"]] == [
+        "faint",
+        "blood",
+        "Alien",
+    ]  # in order of the text, no doubles, no ugh
+    assert told["form"] == "explicit"  # 2 : 1
+
+
+def test_the_rest_is_absent_for_whoever_said_so_and_only_where_they_did_not_answer():
+    told = labels(
+        review("ann", "gore", "present", spans=[span("blood")]),
+        review("ann", "*", "absent"),
+        review("bo", "*", "absent"),
+    )
+    assert said(told["gore"]) == (None, "unresolved")  # ann present, bo absent by his *
+    assert said(told["needles"]) == said(told["sad_endings"]) == ("absent", "agreed")
+    assert told["needles"]["reviews"] == ["r1", "r2"]
+    assert len(told) == 3
+
+
+def test_an_adjudicators_star_rules_on_nothing():
+    told = labels(review("ann", "*", "absent"), review("cy", "*", "absent", role="adjudicator"))
+    assert {said(label) for label in told.values()} == {(None, "unresolved")}
+
+
+def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
+    assert labels(review("ann", "*", "absent", kind="item_flag"), text=texts(("d1", TEXT), kind="item_flag")) == {}
+    stands, out = standing(
+        reviews(review("ann", "*", "absent", taxonomy="older"), review("ann", "gone", "absent")),
+        texts(("d1", TEXT)),
+        THREE,
+    )
+    assert out == {"`*` of another taxonomy": 1, "trait not in the taxonomy": 1}
+    assert votes(stands, THREE).is_empty()
+
+
+def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
+    rows = [
+        review("ann", "gore", "present", spans=[span("blood")]),
+        review("bo", "gore", "present", spans=[span("ugh")]),
+    ]
+    longer = ["Well... I faint: blood"]  # blood moved by 8, ugh is gone
+    stands, out = standing(reviews(*rows), texts(("d1", TEXT), ("d2", longer)), THREE)
+    assert out == {"stale": 1}
+    told = labels(*rows, text=texts(("d1", TEXT), ("d2", longer)))["gore"]
+    assert said(told) == (None, "unresolved")
+    assert told["reviews"] == ["r0"]
+    assert told["digest"] == "d2"
+    moved = stands.filter(reviewer="ann")["spans"][0][0]
+    assert longer[0][moved["start"] : moved["end"]] == "blood"
+
+
+def test_absent_stands_in_a_shorter_text_and_not_in_one_that_has_grown():
+    rows = [review("ann", "gore", "absent"), review("bo", "gore", "absent")]
+    redacted = texts(("d1", TEXT), ("d2", ["I faint: [name], ugh", "Try Alien (1979)"]))
+    assert said(labels(*rows, text=redacted)["gore"]) == ("absent", "agreed")
+    grown = texts(("d1", TEXT), ("d2", [*TEXT, "No blood please"]))
+    assert labels(*rows, text=grown) == {}
+
+
+def test_a_stale_present_is_never_filled_from_a_star():
+    # ann found gore in words that are gone; her "the rest is absent" was not about gore
+    rows = [
+        review("ann", "gore", "present", spans=[span("ugh")]),
+        review("ann", "*", "absent"),
+        review("bo", "*", "absent"),
+    ]
+    told = labels(*rows, text=texts(("d1", TEXT), ("d2", ["I faint: blood", "Try Alien (1979)"])))
+    assert said(told["gore"]) == (None, "unresolved")
+    assert said(told["needles"]) == ("absent", "agreed")
+
+
+def appended(before: pl.DataFrame, *rows: dict, text: pl.DataFrame | None = None) -> pl.DataFrame:
+    new = changed(pl.DataFrame([*labels(*rows, text=text, before=before).values()], schema=_no_id()), before)
+    assert not set(new["label"]) & set(before["label"])
+    return pl.concat([before, new])
+
+
+def _no_id() -> pl.Schema:
+    return pl.Schema({c: k for c, k in tables.LABELS.schema.items() if c != "label"})
+
+
+def test_labels_are_appended_only_where_they_changed_and_may_come_back():
+    ann = review("ann", "gore", "present", spans=[span("blood")])
+    bo = review("bo", "gore", "present", spans=[span("blood")])
+    first = appended(tables.LABELS.empty, ann, bo)
+    assert appended(first, ann, bo).height == first.height == 1
+    doubt = appended(first, ann, bo, review("bo", "gore", "absent"))
+    assert doubt["method"].to_list() == ["agreed", "unresolved"]
+    # the text changes and all evidence is gone: the label goes too, and comes back with the text
+    gone = appended(first, ann, bo, text=texts(("d1", TEXT), ("d2", ["hello"])))
+    assert gone["method"].to_list() == ["agreed", "unresolved"]
+    assert gone["reviews"].to_list()[1] == []
+    back = appended(gone, ann, bo)
+    assert back["method"].to_list() == ["agreed", "unresolved", "agreed"]
+
+
+def test_one_simulated_review_marks_its_labels():
+    told = labels(
+        review("ann", "gore", "absent", simulated=True),
+        review("bo", "gore", "absent"),
+        review("bo", "needles", "absent"),
+    )
+    assert (told["gore"]["simulated"], told["needles"]["simulated"]) == (True, False)
+
+
+def test_the_adjudicator_sees_arguments_and_no_names():
+    rows = [
+        review("ann", "gore", "present", spans=[span("blood")], form="explicit", note="clear to me"),
+        review("bo", "gore", "absent"),
+    ]
+    stands, _ = standing(reviews(*rows), texts(("d1", TEXT)), THREE)
+    cast = votes(stands, THREE)
+    told = opinions(cast, disputed(adjudicate(cast, tables.LABELS.empty)))
+    assert told["said"].to_list() == [["absent", "present, explicit: “blood” (clear to me)"]]
+
+
+def test_item_labels_become_warnings_and_are_taken_back():
+    rows = [("l1", "present"), ("l2", None), ("l3", "absent")]
+    frame = pl.DataFrame(
+        [
+            dict.fromkeys(tables.LABELS.columns)
+            | {"label": n, "kind": "item_flag", "subject": "i1", "trait": "gore", "verdict": v}
+            for n, v in rows
+        ],
+        schema=tables.LABELS.schema,
+    )
+    told = tables.check(warnings(frame), tables.WARNINGS)
+    assert told.select("ref", "topic", "answer").rows() == [
+        ("item:i1", "gore", "yes"),
+        ("item:i1", "gore", None),
+        ("item:i1", "gore", "no"),
+    ]
+    assert warnings(frame[1:2]).is_empty()  # unresolved from the start: nothing to take back
+    assert warnings(frame.with_columns(kind=pl.lit("sensitivity"))).is_empty()
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
+    had = tables.REVIEWS.empty
+    for n in range(times):
+        answer = pl.DataFrame(
+            [review("ann", "gore", "absent" if n % 2 else "unsure")], schema=tables.REVIEWS.schema
+        ).drop("review")
+        had = pl.concat([had, record(answer, had)])
+        assert record(answer, had).is_empty()
+    assert had["review"].n_unique() == times
+
+
+def test_labels_need_only_texts_that_changed_or_hold_evidence(workspace, cli, monkeypatch):
+    """c1 has evidence, c2 a longer text than the one that was judged; of c3 and c4 the digest says enough."""
+    world.fill(workspace)
+    old = store.read(workspace, tables.CONVERSATIONS).filter(conversation="c2")
+    turns = [{"role": "seeker", "text": f"Well. {world.TEXTS['c2']}", "items": []}, *old["turns"][0][1:]]
+    grown = old.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=old.schema["turns"]))
+    store.append(workspace, tables.CONVERSATIONS, grown)
+    given = [("c1", "gore", "blood"), ("c2", "accidents_disasters", "crash")]
+    rows = [
+        review(who, trait, "present", subject=c, digest=f"d-{c}", spans=[world.span(c, quote)], taxonomy=ALL.digest)
+        for c, trait, quote in given
+        for who in ("ann", "bo")
+    ]
+    store.append(workspace, tables.REVIEWS, reviews(*rows))
+    desk = command.gather(workspace.root)
+    assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c1", "d-c2", "d2"]
+    assert desk.known.drop("turns").equals(desk.texts.drop("turns"))
+    full, left_out = standing(desk.reviews, desk.texts, ALL)
+    assert desk.standing.equals(full) and desk.left_out == left_out == {}
+    assert desk.standing.filter(subject="c2")["spans"][0][0]["start"] == turns[0]["text"].index("crash")
+
+    read = store.read
+    monkeypatch.setattr(store, "read", lambda ws, table: 1 / (table != tables.CONVERSATIONS) and read(ws, table))
+    told = cli("adjudicate", "-C", workspace.root, "--json")
+    assert (told.code, told.json["agreed"], told.json["added"]) == (0, 2, 2), told.err

@@ -1,0 +1,354 @@
+"""Bounds on what was missed: against exact arithmetic, worlds whose truth is known, and too little data."""
+
+import json
+from math import comb, log
+
+import numpy as np
+import pytest
+
+from annotation import confidence_bounds as c
+from annotation.agreement import rubber_stamp
+from tests.worlds import certificate_worlds as worlds
+
+
+def test_the_likelihood_is_that_of_a_draw_without_replacement():
+    # 2 positives among 5; the sequence 1, 0: 2/5 * 3/4 = 0.3
+    assert np.exp(c._likelihood(5, 2, 1, np.array([2])))[0] == pytest.approx(0.3)
+    # summed over the orders it is the hypergeometric: 2 * 0.3 = C(2,1) C(3,1) / C(5,2)
+    assert comb(2, 1) * comb(3, 1) / comb(5, 2) == pytest.approx(2 * 0.3)
+    assert c._likelihood(5, 2, 1, np.array([0, 5])).tolist() == [-np.inf, -np.inf]  # impossible with a 1 and a 0
+
+
+def chances(zone, n, x):
+    """P(this very sequence of n with x positives | M) for M = 0..zone: C(zone - n, M - x) / C(zone, M)."""
+    return [comb(zone - n, m - x) / comb(zone, m) if x <= m <= zone - n + x else 0.0 for m in range(zone + 1)]
+
+
+@pytest.mark.parametrize(("n", "x"), [(1, 0), (1, 1), (7, 0), (7, 2), (7, 7), (25, 1), (30, 4)])
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_bounds_are_what_the_definition_says(n, x, delta):
+    """Counted out for a zone of 30: which M the ratio rules out, and the evidence against each that is too many."""
+    audit = c.Audit(60, 30, (1,) * x + (0,) * (n - x))
+    told = chances(30, n, x)
+    points, weights = c._prior(30, 60, 0.05)
+    mixed = sum(np.exp(w) * told[m] for m, w in zip(points, weights, strict=True))
+    stands = [m for m in range(31) if mixed < told[m] / delta]
+    assert c.upper(audit, n, x, 0.05, delta) == max(stands)
+    assert told[c._mode(30, n, x)] == pytest.approx(max(told))
+    # 60 found: (M - x) <= 5 % of (M + 60)
+    forbidden = [m for m in range(31) if m - x > 0.05 * (m + 60) + 1e-9 and told[m]]
+    want = min((log(mixed / told[m]) for m in forbidden), default=np.inf)
+    assert c._evidence(audit, np.array([n]), np.array([x]), 0.05)[0] == pytest.approx(want)
+
+
+@pytest.mark.parametrize(("found", "guess"), [(60, 60 / 19 / 4), (0, 0.5)])
+def test_the_prior_bets_nine_tenths_on_the_guess_and_spreads_one(found, guess):
+    # 4 points, each for itself; gamma of shape .7 around a quarter of what is allowed: 60 found allow 60 / 19 (5 %);
+    # where nothing was found the bet is on half a miss and not on none
+    middle = np.arange(4) + 0.35
+    bet, even = middle**-0.3 * np.exp(-0.7 * middle / guess), 1 / np.arange(1, 5)
+    points, weights = c._prior(3, found, 0.05)
+    assert points.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(np.exp(weights), 0.9 * bet / bet.sum() + 0.1 * even / even.sum())
+
+
+def test_the_prior_of_a_large_zone_weighs_a_point_by_what_it_stands_for():
+    points, weights = c._prior(10_000, 0, 0.05)
+    assert points[:26].tolist() == [*range(25), 26] and points[-1] == 10_000 and len(points) < 160
+    # so far out the bet on half a miss is nothing: a tenth, evenly over the orders of magnitude (1 / M for each M)
+    far = points >= 1_000
+    width = np.diff(np.append(points, 10_001))
+    even = width / (points + 1)
+    np.testing.assert_allclose(np.exp(weights[far]), 0.1 * even[far] / even.sum())
+
+
+def test_the_prior_is_a_distribution_and_known_before_the_audit():
+    for zone, found in ((1, 0), (10, 3), (10_000, 500)):
+        points, weights = c._prior(zone, found, c.ALPHA)
+        assert points[0] == 0
+        assert points[-1] <= zone
+        assert np.exp(weights).sum() == pytest.approx(1.0)
+
+
+def test_what_a_certificate_allows():
+    # 19 found, 1 missed: 1 / 20 = 5 %, so M = 1 is allowed; 18 found: 1 / 19 is more
+    assert c.allowed(c.Audit(19, 100, ()), 0, 0.05) == 1
+    assert c.allowed(c.Audit(18, 100, ()), 0, 0.05) == 0
+    # 18 found before and 1 in the audit: of M = 2 one is left, 1 / 20
+    assert c.allowed(c.Audit(18, 100, ()), 1, 0.05) == 2
+    # 38 found and 1 handed out without a label: one more missed is 2 / 40; with 2 open of 39 nothing is allowed
+    assert c.allowed(c.Audit(38, 100, (), open=1), 0, 0.05) == 1
+    assert c.allowed(c.Audit(37, 100, (), open=2), 0, 0.05) == -1
+    # 38 found and 1 drawn without a label: it and one more are 2 / 40
+    assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1, 0.05) == 2
+
+
+def test_everything_read_leaves_nothing_missed():
+    told = c.bound(c.Audit(found=30, zone=50, outcomes=(1, *[0] * 49)))
+    assert (told.share, told.certified, told.more) == (0.0, True, 0)
+
+
+def test_where_all_was_handed_out_only_what_is_open_is_missed():
+    """No zone, so no audit: it said "at most 100 %, read everything" of a trait of which everything had been read."""
+    told = c.bound(c.Audit(found=57, zone=0, outcomes=()))
+    assert (told.share, told.certified, told.more) == (0.0, True, 0) and c.holm([told.log_e]) == [True]
+    # 3 of 60 wait: 5 % is allowed; 4 of 61 are more, and no audit could help
+    assert c.bound(c.Audit(57, 0, (), open=3)).share == 0.05
+    waits = c.bound(c.Audit(57, 0, (), open=4))
+    assert (waits.share, waits.more, waits.open) == (4 / 61, None, 4) and c.holm([waits.log_e]) == [False]
+
+
+def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
+    told = c.bound(c.Audit(found=30, zone=50, outcomes=(0,) * 50))
+    assert json.loads(json.dumps(vars(told), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
+
+
+def test_the_bound_falls_with_every_clean_audit_and_rises_with_none():
+    audit = c.Audit(400, 8_000, (0,) * 300 + (1,) + (0,) * 900)
+    shares = c.shares(audit)
+    assert (np.diff(shares) <= 0).all()
+    assert shares[0] > 0.5 > shares[-1]
+    assert c.bound(audit).share == pytest.approx(shares[-1])
+
+
+@pytest.mark.parametrize("found", [200, 500, 1_000])
+def test_needed_is_what_it_takes(found):
+    start = c.Audit(found, 10_000, ())
+    more = c.needed(start)
+    assert c.bound(c.Audit(found, 10_000, (0,) * more)).certified
+    short = c.bound(c.Audit(found, 10_000, (0,) * (more - 1)))
+    assert short.log_e < log(1 / c.DELTA)
+
+
+def test_the_review_guide_says_what_is_needed():
+    audits = {found: c.needed(c.Audit(found, 2_000, ())) for found in (500, 200, 50)}
+    assert audits == {500: 246, 200: 544, 50: 1_330}
+    # about 60 / D of the zone, which is more than all of it for 50: the guide says so of 200 and more
+    assert all(found * audits[found] / 2_000 == pytest.approx(60, rel=0.1) for found in (500, 200))
+    assert [c.false_share(labels, ()).more for labels in (100, 500, 5_000)] == [42, 63, 70]
+
+
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
+def test_needed_counts_on_misses_as_often_as_so_far(alpha, delta):
+    start = c.Audit(900, 8_000, (1,) + (0,) * 99)
+
+    def evidence(more):
+        n, x = 100 + more, 1 + -(-more // 100)  # one in a hundred, rounded up
+        return c._evidence(start, np.array([n]), np.array([x]), alpha)[0]
+
+    more = c.needed(start, alpha, delta)
+    assert evidence(more - 1) < log(1 / delta) <= evidence(more)
+    assert c.needed(c.Audit(900, 8_000, (0,) * 3_000), alpha, delta) == 0
+
+
+def test_needed_at_the_ends():
+    assert c.needed(c.Audit(50, 0, ())) is None  # nothing to audit
+    assert c.needed(c.Audit(50, 1, ())) == 1
+    assert c.needed(c.Audit(60, 2, (1,))) == 0  # one more of 62 may be missed
+    assert c.needed(c.Audit(2, 50, (1, 1) + (0,) * 48)) == 0  # four positives are enough to tell a share
+    assert c.needed(c.Audit(2, 50, (1,) + (0,) * 49)) is None
+    assert c.needed(c.Audit(2, 50, ())) is None  # without an audit no further positive is hoped for
+
+
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
+def test_the_bound_is_the_best_of_a_hundred_looks(alpha, delta):
+    audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
+    told = c.bound(audit, alpha, delta)
+    assert told.share == c.shares(audit, alpha, delta, every=12)[-1] == c.shares(audit, alpha, delta, every=12).min()
+    assert told.log_e == c._evidence(audit, np.array([1_200]), np.array([3]), alpha)[0] != 0
+    assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
+    assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
+    # what was reached stays reached: misses that come later ask for no further audits
+    late = c.Audit(400, 8_000, (0,) * 1_200 + (1,) * 20)
+    assert c.bound(late).more == 0 != c.needed(late)
+    # up to 200 audits every one is looked at: here the best look is at the 99th, an odd one
+    few = c.Audit(400, 8_000, (0,) * 99 + (1,) * 30)
+    assert c.bound(few, alpha, delta).share == c.shares(few, alpha, delta)[98] < c.shares(few, alpha, delta)[97]
+
+
+def test_bounds_before_the_first_audit_and_with_few_positives():
+    told = c.bound(c.Audit(500, 5_000, ()))
+    assert (told.share, told.log_e, told.more) == (1.0, 0.0, c.needed(c.Audit(500, 5_000, ())))
+    assert c.bound(c.Audit(5, 5, ())).share == 1.0
+    assert c.bound(c.Audit(1_000, 5, ())).log_e == 0.0  # no evidence before the first audit, however small the zone
+    assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
+    few = c.Audit(2, 1_000, (1,) + (0,) * 49)
+    assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None
+    assert c.bound(few, 0.2, 0.3).more == c.needed(few, 0.2, 0.3) < c.needed(few)
+    assert c.bound(c.Audit(2, 1_000, (1,) + (0,) * 49, open=7)).open == 7
+    assert c.bound(c.Audit(3, 1_000, (1,) + (0,) * 50)).share is not None  # the fourth
+    assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: there is nothing to tell
+
+
+def test_too_little_data_refuses_and_says_how_much_is_missing():
+    told = c.bound(c.Audit(found=2, zone=1_000, outcomes=(0,) * 50))
+    assert (told.share, told.certified) == (None, False)
+    assert "positives" in told.why
+    rare = c.bound(c.Audit(found=10, zone=5_000, outcomes=(0,) * 100))
+    assert not rare.certified
+    assert rare.more > 4_000  # nothing may be missed at all: nearly everything has to be read
+    assert c.bound(c.Audit(0, 0, ())).why == "nothing was found"
+    with pytest.raises(ValueError, match="in a zone of 3"):
+        c.bound(c.Audit(1, 3, (0,) * 4))
+
+
+def test_unread_draws_count_as_missed():
+    clean = c.bound(c.Audit(400, 8_000, (0,) * 1_200))
+    waiting = c.bound(c.Audit(400, 8_000, (1,) * 60 + (0,) * 1_140))
+    assert clean.certified
+    assert not waiting.certified
+
+
+def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
+    clean = c.Audit(400, 8_000, (0,) * 1_200)
+    assert c.bound(clean).certified
+    # 40 of 440 are open: at least 9 % are missed, whatever is audited
+    waiting = c.bound(c.Audit(400, 8_000, (0,) * 1_200, open=40))
+    assert waiting.share > 40 / 440
+    assert (waiting.more, waiting.open) == (None, 40)
+
+
+def test_holm_asks_more_of_many_claims_than_of_one():
+    # three claims at 5 %: 1/60 first, then 1/40, then 1/20
+    assert c.holm([log(61), log(41), log(21)], 0.05) == [True, True, True]
+    assert c.holm([log(59), log(41), log(21)], 0.05) == [False, False, False]
+    assert c.holm([log(21), log(1000), log(10)], 0.05) == [False, True, False]
+    assert c.holm([log(1 / 0.05)], 0.05) == [True]  # at the border it holds
+
+
+def test_the_false_share_is_of_the_labels_that_stand():
+    told = c.false_share(zone=10, outcomes=(0, 1) + (0,) * 8, right=5)
+    # all ten rechecked, one overturned: 9 + 5 labels stand, and none of them can be wrong
+    assert (told.share, told.labels, told.rechecked, told.overturned, told.more) == (0.0, 14, 10, 1, 0)
+    some = c.false_share(1_000, (0,) * 60)
+    assert some.share > 0.05
+    assert c.false_share(1_000, (0,) * (60 + some.more)).certified
+    assert not c.false_share(1_000, (0,) * (59 + some.more)).certified
+    assert c.false_share(0, ()).share is None
+    assert c.false_share(1_000, ()).share is None
+    assert c.false_share(1_000, ()).more == c.false_share(1_000, (0,)).more + 1
+
+
+def test_a_recheck_without_an_answer_stands_and_counts_as_wrong():
+    # 100 labels, 42 rechecked, one overturned, one waits; 10 more are right: 100 - 1 + 10 stand
+    told, left = c.false_share(100, (0,) * 40 + (1, 1), right=10, waiting=1), c.most_wrong(100, (0,) * 40 + (1, 1))
+    assert (told.labels, told.rechecked, told.overturned) == (109, 42, 1)
+    assert left > 0 and told.share == (left + 1) / 109
+    assert c.false_share(1, (1,), waiting=1).share == 1  # the one label waits
+    everything = c.false_share(10, (1,) * 10, waiting=10)
+    assert (everything.share, everything.more) == (1, None)
+    assert c.false_share(10, (0,) * 10, right=10).share == 0
+    assert c.most_wrong(5, ()) == 5
+    # 20 labels stand and 1 of them waits: 5 % is within 5 %
+    border = c.false_share(20, (1,) + (0,) * 19, waiting=1)
+    assert (border.share, border.certified, border.more) == (0.05, True, 0)
+
+
+@pytest.mark.parametrize(("outcomes", "best"), [((0,) * 5 + (1,) * 4, 5), ((0,) * 27 + (1,) * 33, 27)])
+def test_labels_that_are_wrong_are_bounded_at_twenty_looks(outcomes, best):
+    # of 9 rechecks every one is looked at, of 60 every third: the best look is the last before the mistakes begin
+    assert c.most_wrong(1_000, outcomes) == c.upper(c.Audit(1_000, 1_000, ()), best, 0) - sum(outcomes)
+
+
+@pytest.mark.parametrize("right", [0, 300])
+def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
+    told = c.false_share(1_000, (1,) + (0,) * 59, right)
+
+    def enough(more):
+        wrong = 1 + -(-more // 60)  # one in sixty, rounded up
+        return c.upper(c.Audit(1_000, 1_000, ()), 60 + more, wrong) - wrong <= 0.05 * (1_000 - wrong + right)
+
+    assert enough(told.more) and not enough(told.more - 1)
+    assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, and more than a twentieth
+
+
+def test_false_shares_hold_where_the_truth_is_known():
+    """The bound is the best on the way, so one look is all looks; a hair more than 5 % of the labels are wrong."""
+    rng, broken = np.random.default_rng(5), 0
+    truth = np.zeros(600, dtype=int)
+    truth[:32] = 1  # 32 / 600 = 5.3 %
+    for _ in range(100):
+        outcomes = tuple(rng.permutation(truth)[:150].tolist())
+        broken += c.most_wrong(600, outcomes) < 32 - sum(outcomes)
+    assert broken <= 10  # 5 % of 100 are 5; more than 10 come once in a hundred times
+
+
+def test_gold_units_bound_the_reviewers_errors():
+    # exact one-sided Clopper-Pearson for 0 of 59 is 1 - 0.05^(1/59) = 4.95 %; reading every day costs something
+    assert c.rate(0, 0) is None
+    assert 0.0495 < c.rate(0, 59) < 0.1
+    assert c.rate(5, 100) > 0.05
+    assert c.rate(10, 10) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("wrong", "units"), [(0, 59), (1, 8), (5, 100), (3, 1_000)])
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+def test_the_rate_is_where_the_ratio_reaches_its_bound(wrong, units, delta):
+    # Beta(1/2, 1/2) is the law of sin^2 of an even angle: its mean of p^wrong (1 - p)^right, summed over angles
+    p = np.sin((np.arange(20_000) + 0.5) * np.pi / 40_000) ** 2
+    mixed = (p**wrong * (1 - p) ** (units - wrong)).mean()
+    top = c.rate(wrong, units, delta)
+    assert wrong / units < top < 1
+    assert mixed / (top**wrong * (1 - top) ** (units - wrong)) == pytest.approx(1 / delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("regime", worlds.REGIMES[:2], ids=lambda r: r.name)
+def test_certificates_hold_where_the_truth_is_known(regime):
+    # a right method errs in at most 5 % of worlds; of 12 worlds x 3 traits = 36 looks, 7 or more errors have a
+    # chance of 0.2 % at 5 % (binomial tail)
+    wrong = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 7])
+        for prevalence in (0.02, 0.05, 0.12):
+            wrong += worlds.certify(worlds.draw(rng, regime, prevalence, 4_000), rng).wrong
+    assert wrong <= 6
+
+
+def test_certificates_hold_at_the_border_though_people_look_all_the_time():
+    # a hair over 5 % is missed and scores tell nothing; of 100 worlds at most 5 % may err: 12 or more have 0.4 %
+    rngs = [np.random.default_rng([seed, 3]) for seed in range(100)]
+    told = [worlds.certify(worlds.boundary(r, 0.05, 3_000), r, band=False, every=10) for r in rngs]
+    assert sum(t.wrong for t in told) <= 11
+
+
+def test_the_plan_reads_by_score_only_where_scores_tell_something():
+    steep = [0.3] * 100 + [0.0002] * 9_900
+    flat = [0.0001] * 10_000
+    assert 80 <= c.plan(400, steep) <= 150
+    assert c.plan(400, flat) == 0
+
+
+@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.2)])
+@pytest.mark.parametrize("found", [0, 150, 400])
+def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
+    slow = [0.4 * 0.97**n for n in range(400)]
+    likely = [0.9] * 40 + [0.0] * 60
+    for odds in (slow, likely, likely[:45], [0.2] * 5, [0.9], []):
+
+        def cost(read, odds=odds):
+            left = max(sum(odds[read:]), 1e-3)
+            limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
+            gain = limit - left - left * log(limit / left) if limit > left else 0  # log E of auditing all that is left
+            price = (log(1 / delta) + 1.2) / gain if gain else 1
+            return read + min(price, 1) * (len(odds) - read)
+
+        assert c.plan(found, odds, alpha, delta) == min(range(len(odds) + 1), key=cost)
+
+
+def test_a_bound_in_words_is_never_less_than_the_bound():
+    told = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
+    # 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate promises
+    assert told == ["<= 0.0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]
+
+
+def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
+    # 13 decoys, 5 accepted is the border: P(X >= 5 | 13, 0.1) = 0.65 %, P(X >= 4) = 3.4 %;
+    # who accepts 70 % reaches 5 in 99.6 % of cases
+    assert [rubber_stamp(k, 13) for k in (3, 4, 5, 9)] == [False, False, True, True]
+    assert not rubber_stamp(12, 12)  # too few to tell
+    tail = sum(comb(13, k) * 0.7**k * 0.3 ** (13 - k) for k in range(5, 14))
+    assert tail >= 0.9
+    rng = np.random.default_rng(0)
+    careless, honest = rng.binomial(13, 0.7, 2_000), rng.binomial(13, 0.1, 2_000)
+    assert np.mean([rubber_stamp(int(k), 13) for k in careless]) >= 0.9
+    assert np.mean([rubber_stamp(int(k), 13) for k in honest]) <= 0.01

@@ -1,0 +1,202 @@
+"""Labels that are wrong: rechecks by the adjudicator; and sure proposals that become labels without a reader."""
+
+# ruff: noqa: F811
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from annotation import precision_bounds as precision, recall_bounds as bounds
+from annotation.aggregation import adjudicate as judge
+from annotation.dealing import Plan, by_draw, by_turn
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
+from tests.annotation.test_routing import MANY, conversations, proposals, send
+from tests.flows.test_review import TWO, adjudicate, edit, labels, review, rows_of, ws, yes  # noqa: F401
+from tests.flows.test_reviewers import judged, texts
+
+TAXONOMY = traits.load()
+SLUGS = TAXONOMY.slugs
+NOBODY = frozenset[tuple[str, str]]()
+UNGIVEN = tables.ASSIGNMENTS.empty
+
+
+def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
+    """(conversation, who, verdict) on gore; `cy` is the adjudicator."""
+    made = [
+        dict.fromkeys((*tables.REVIEWS.columns,))
+        | {"kind": "sensitivity", "subject": c, "trait": "gore", "reviewer": who, "verdict": verdict, "digest": "d"}
+        | {"role": "adjudicator" if who == "cy" else "reviewer", "review": f"{c}{who}", "simulated": False, "spans": []}
+        for c, who, verdict in rows
+    ]
+    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+
+
+def agreed(*ids: str) -> list[tuple[str, str, str]]:
+    return [(c, who, "present") for c in ids for who in ("ann", "bo")]
+
+
+def rechecked(*ids: str) -> pl.DataFrame:
+    rows = [("sensitivity", c, "cy", "adjudicator", "d", "recheck", "b") for c in ids]
+    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+
+
+def by_hash(*ids: str) -> list[str]:
+    return sorted(ids, key=lambda c: precision._hash((c, "gore")))
+
+
+def test_a_share_of_the_agreed_labels_is_drawn_and_stays_drawn():
+    said = votes(*agreed(*MANY), ("x", "ann", "present"), ("y", "ann", "present"), ("y", "bo", "absent"))
+    due = precision.rechecks(said, tables.ASSIGNMENTS.empty, NOBODY, 0.2)["subject"].to_list()
+    assert 40 <= len(due) <= 80  # of 300
+    assert set(due) <= set(MANY)  # one vote, or two that differ, are no label
+    later = precision.rechecks(said, rechecked(*due), NOBODY, 0.0)["subject"].to_list()
+    assert later == due
+    ruled = votes(*agreed(*MANY), *((c, "cy", "present") for c in due[:10]))
+    assert precision.rechecks(ruled, rechecked(*due), NOBODY)["subject"].to_list() == due[10:]
+    assert precision.rechecks(said, tables.ASSIGNMENTS.empty, NOBODY).is_empty()
+
+
+def test_what_was_drawn_and_not_ruled_counts_as_wrong():
+    order = by_hash(*MANY)
+    rulings = [(c, "cy", "present") for c in order[:100]]
+    told, pooled = precision.false_shares(votes(*agreed(*MANY), *rulings), rechecked(*order[:100]), NOBODY, SLUGS)
+    assert (told["gore"].labels, told["gore"].rechecked, told["gore"].overturned) == (300, 100, 0)
+    assert told["gore"].certified
+    assert pooled == told["gore"]
+    assert told["needles"].share is None
+    assert precision.words(told["needles"]) == "n/a (no such labels)"
+    waiting, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[20:]), rechecked(*order[:100]), NOBODY, SLUGS)
+    assert (waiting["gore"].labels, waiting["gore"].overturned) == (300, 0)
+    assert waiting["gore"].share > 20 / 300
+    begun, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[:80]), rechecked(*order[:100]), NOBODY, SLUGS)
+    assert begun["gore"].rechecked == 80  # the last twenty were not begun: a shorter draw, still uniform
+    wrong = [(c, "cy", "absent") for c in order[:10]]
+    overturned, _ = precision.false_shares(
+        votes(*agreed(*MANY), *wrong, *rulings[10:]), rechecked(*order[:100]), NOBODY, SLUGS
+    )
+    # ten are no labels `present` any more: 290 stand
+    assert (overturned["gore"].labels, overturned["gore"].overturned) == (290, 10)
+
+
+def test_only_a_uniform_draw_enters_the_false_share():
+    """Disputes that the adjudicator settled are right by definition; they are no sample of what was agreed."""
+    said = votes(*agreed(*MANY), ("x", "ann", "present"), ("x", "bo", "absent"), ("x", "cy", "present"))
+    told, _ = precision.false_shares(said, tables.ASSIGNMENTS.empty, NOBODY, SLUGS)
+    assert (told["gore"].labels, told["gore"].rechecked, told["gore"].share) == (301, 0, None)
+
+
+def sure_world(right: int, wrong: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """300 sure proposals of gore; the first ones in the order of proposals were read."""
+    order = sorted(MANY, key=by_turn)
+    props = proposals(*((c, "gore", "present") for c in MANY)).with_columns(confidence=0.97, form=pl.lit("implicit"))
+    said = votes(
+        *agreed(*order[wrong : wrong + right]), *((c, w, "absent") for c in order[:wrong] for w in ("ann", "bo"))
+    )
+    return props, said, judge(said, tables.LABELS.empty)
+
+
+def test_sure_proposals_that_were_passed_over_in_the_draw_are_no_labels():
+    """All 300 are drawn and three hard ones left open: they are all that is unread, and none of them is known."""
+    props, said, known = sure_world(right=300, wrong=0)
+    open_ = sorted(MANY, key=by_turn)[10:13]
+    said, known = (frame.filter(~pl.col("subject").is_in(open_)) for frame in (said, known))
+    assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+
+
+def test_sure_proposals_become_labels_only_under_a_certificate():
+    props, said, known = sure_world(right=120, wrong=0)
+    sure = precision.sure(props, 0.95)
+    units = precision.carried(sure, said, known, UNGIVEN)
+    assert len(units) == 180
+    assert not precision.carried(precision.sure(props, 0.98), said, known, UNGIVEN)
+    rows = precision.labels(sure, units, texts(conversations(*MANY)))
+    assert set(rows.select("method", "verdict", "form").iter_rows()) == {("auto", "present", "implicit")}
+    made = judge(said, tables.LABELS.empty, rows)
+    assert dict(made["method"].value_counts().iter_rows()) == {"agreed": 120, "auto": 180}
+    gone = rows.with_columns(label=pl.lit("l")).select(tables.LABELS.columns.keys())
+    assert set(judge(said, gone).filter(pl.col("method") == "unresolved")["verdict"]) == {None}  # asked for no more
+    for right, wrong in ((30, 0), (114, 6)):  # too few; 5 % wrong
+        props, said, known = sure_world(right, wrong)
+        assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+
+
+def test_sure_proposals_stay_labels_while_the_audit_reads_on():
+    """120 of 300 were read as proposals; of the 180 labels the audit comes to 100, in its own order, and all are right.
+
+    4 of the 80 unread may be wrong. The first 120 alone leave 7 in all; in the order of proposals the 100 lie anywhere
+    among the 180, with 80 holes between them, and tell nothing more.
+    """
+    props, said, known = sure_world(right=120, wrong=0)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    drawn = sorted((c for c, _ in units), key=by_draw)[:100]
+    rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in drawn for who in ("ann", "bo")]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    said = pl.concat([said, votes(*agreed(*drawn))])
+    known = judge(said, tables.LABELS.empty)
+    left = precision.carried(precision.sure(props, 0.95), said, known, given)
+    assert left == units - {(c, "gore") for c in drawn} and len(left) == 80
+    assert not precision.carried(precision.sure(props, 0.95), said, known, given.with_columns(why=pl.lit("proposed")))
+
+
+def test_a_quote_that_left_the_text_is_no_label():
+    props, said, known = sure_world(right=120, wrong=0)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    moved = conversations(*MANY).with_columns(
+        turns=pl.lit([{"role": "seeker", "text": "something else", "items": []}], tables.CONVERSATIONS.schema["turns"])
+    )
+    assert precision.labels(props, units, texts(moved)).is_empty()
+
+
+def test_what_needs_no_reader_goes_to_the_audit_like_the_rest():
+    props = proposals(*((c, "gore", "present") for c in MANY[:200]), ("c0", "needles", "unsure"))
+    auto = frozenset((c, "gore") for c in MANY[:200])
+    sent = send(texts(conversations(*MANY)), props, auto=auto, audit=0.2)
+    assert set(sent.filter(why="proposed")["subject"]) == {"c0"}  # it also claims something else
+    drawn = set(sent.filter(why="audit")["subject"])
+    assert drawn & set(MANY[:200])
+    assert drawn & set(MANY[200:])
+    assert Plan().auto == frozenset()
+
+
+def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
+    text = texts(conversations(*MANY))
+    order = sorted(MANY, key=by_draw)
+    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in order[:100]]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    clean = dict.fromkeys(SLUGS, "absent")
+    said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in order[:100]})
+    told = bounds.bounds(text, given, said, tables.GOLD.empty, SLUGS, frozenset((c, "gore") for c in MANY))
+    assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
+
+
+def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
+    review("push", *TWO, "--audit", 0)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    adjudicate()
+    held = json.loads(Path(ws.root, "certificates.json").read_text())
+    assert (held["false_of_all"]["rechecked"], held["false_of_all"]["share"]) == (0, None)
+    present = [key for key, (verdict, _) in labels(ws).items() if verdict == "present"]
+    assert present
+    sent = review("push", "--adjudicator", "cy", "--recheck", 1)
+    assert sent["new"] == {"recheck": len({c for c, _ in present})}
+    assert review("push", "--adjudicator", "cy")["added"] == 0
+    edit(ws.root / "review" / "cy.csv", lambda row: {"verdict": "absent"})
+    review("pull", ws.root / "review" / "cy.csv")
+    adjudicate()
+    assert {labels(ws)[unit] for unit in present} == {("absent", "adjudicated")}
+    held = json.loads(Path(ws.root, "certificates.json").read_text())
+    assert (held["false_of_all"]["labels"], held["false_of_all"]["overturned"]) == (0, len(present))
+    assert "false of any sensitivity" in cli("review", "status", "-C", ws.root).out
+    assert store.read(ws, tables.ASSIGNMENTS).filter(why="recheck").height
+
+
+@pytest.mark.parametrize("value", ["1.5", '"yes"'])
+def test_a_wrong_setting_is_one_line(ws, cli, value):
+    path = Path(ws.root, "saferec.toml")
+    path.write_text(path.read_text() + f"\n[review]\nauto = {value}\n")
+    ran = cli("review", "status", "-C", ws.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)

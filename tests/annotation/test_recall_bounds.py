@@ -1,0 +1,153 @@
+"""Bounds while people are still at it: what waits to be handed out is missed, and no bound is below the truth."""
+
+# ruff: noqa: F811
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from annotation import recall_bounds as bounds
+from annotation.dealing import Plan, by_draw
+from annotation.routing import called_for, route, void
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables
+from tests.annotation.test_routing import NO_DISPUTES, conversations, proposals, texts
+from tests.flows.test_review import TWO, adjudicate, edit, no, review, rows_of, ws, yes  # noqa: F401
+from tests.flows.test_reviewers import SEVERE, TAXONOMY, judged
+from tests.worlds import pushed_worlds as worlds
+
+IDS = [f"c{n}" for n in range(400)]
+CLAIMED = IDS[:80]
+TEXT = texts(conversations(*IDS))
+PROPS = proposals(*((c, "torture", "present") for c in CLAIMED))
+HELD_BACK = {  # 80 proposals, 10 of them for two people each; in all settings the draw is read to its end
+    "budget": {"budget": 20},
+    "caps": {"severe": SEVERE, "severe_a_day": 10},
+    "opt-outs": {"avoid": frozenset({("bo", "torture")})},
+    "nobody": {"avoid": frozenset({("ann", "torture"), ("bo", "torture")})},
+}
+
+
+def sent(plan: Plan, had: pl.DataFrame = tables.ASSIGNMENTS.empty, back: pl.DataFrame | None = None) -> pl.DataFrame:
+    return pl.concat([had, route(TEXT, PROPS, had, NO_DISPUTES, plan, back)])
+
+
+def told(given: pl.DataFrame, plan: Plan, read: pl.DataFrame | None = None) -> bounds.Told:
+    """Where two people have read what they were given: every claim is right, and nothing else is there."""
+    clean = dict.fromkeys(TAXONOMY.slugs, "absent")
+    both = [c for c, n in Counter((given if read is None else read)["subject"]).items() if n > 1]
+    said = {c: clean | ({"torture": "present"} if c in CLAIMED else {}) for c in both}
+    claimed = frozenset(subject for _, subject in called_for(PROPS, plan))
+    return bounds.bounds(TEXT, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, plan.auto, claimed)
+
+
+@pytest.mark.parametrize("reason", HELD_BACK)
+def test_what_is_proposed_and_held_back_counts_as_missed(reason: str):
+    """No audit can come to it: it was taken for as clean as the rest, of which 32 were read."""
+    audits = sent(Plan(("ann", "bo"), audit=0.1)).filter(why="audit")
+    plan = Plan(("ann", "bo"), audit=0.1, **HELD_BACK[reason])
+    given = sent(plan, audits)
+    read = {c for c, n in Counter(given["subject"]).items() if n > 1} & {*CLAIMED}
+    assert len(read) == (10 if reason in ("budget", "caps") else 0)
+    found = told(given, plan)
+    torture = found.traits["torture"]
+    assert (torture.zone, torture.found, torture.open) == (320, len(read), 80 - len(read))
+    assert found.pooled.open == 80 - len(read)
+    assert torture.share is None or torture.share >= torture.open / 80
+    unassigned = 80 - given.filter(pl.col("subject").is_in(CLAIMED))["subject"].n_unique()
+    assert found.unassigned == unassigned == {"opt-outs": 0, "nobody": 80}.get(reason, 70)
+    waits = f"{unassigned} of them wait to be handed out: `review push`"
+    assert (waits in (bounds.lowers_most(found) or "")) == (unassigned > 0)
+    assert "proposed, handed out or drawn are not labelled yet" in bounds.words(torture)
+
+
+def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it():
+    plan = Plan(("ann", "bo"), audit=0.1)
+    given = sent(plan)
+    bos = given.filter(reviewer="bo", why="proposed").head(30)
+    rows = [dict.fromkeys(tables.REVIEWS.columns) | row for row in bos.select("kind", "subject", "reviewer").to_dicts()]
+    reviews = pl.DataFrame(rows, schema=tables.REVIEWS.schema).with_columns(
+        trait=pl.lit("*"), role=pl.lit("reviewer"), out=pl.lit(tables.HANDED_BACK)
+    )
+    back = void(given, PROPS, NO_DISPUTES, reviews, frozenset())
+    assert back.height == 30
+    kept = given.join(back, on=["kind", "subject", "reviewer"], how="anti")
+    found = told(given, plan, kept).traits["torture"]
+    assert (found.zone, found.found, found.open) == (320, 50, 30)
+
+
+def test_gold_and_orders_that_nobody_was_given_are_open_too():
+    plan = Plan(gold=frozenset({("sensitivity", "c100")}), orders=frozenset({("sensitivity", "c101")}))
+    assert called_for(PROPS, plan) == {("sensitivity", c) for c in [*CLAIMED, "c100", "c101"]}
+    found = told(tables.ASSIGNMENTS.empty, plan)
+    assert (found.pooled.zone, found.pooled.open, found.unassigned) == (318, 82, 82)
+
+
+def test_what_was_drawn_before_it_was_proposed_stays_in_the_sample():
+    """Read blindly as one of the draw: else each that turns out a positive would leave it."""
+    plan = Plan(("ann", "bo"), audit=0.1)
+    audits = sorted(IDS, key=by_draw)[:40]
+    rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in audits for who in ("ann", "bo")]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    later = {*audits} & {*CLAIMED}
+    assert later
+    found = told(given, plan)
+    assert (found.pooled.audited, found.pooled.zone) == (40, 320 + len(later))
+    assert (found.pooled.misses, found.pooled.open) == (len(later), 80 - len(later))
+
+
+def test_a_label_without_a_reader_is_not_open():
+    plan = Plan(auto=frozenset((c, "torture") for c in CLAIMED[1:]))
+    assert called_for(PROPS, plan) == {("sensitivity", "c0")}
+    assert told(tables.ASSIGNMENTS.empty, plan).pooled.open == 1
+
+
+def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
+    """Two proposals, and a budget for one; of the two others one is drawn. Everything that was given is read."""
+    review("push", *TWO, "--all", "--budget", 2)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    missed = adjudicate()["missed_of_all"]
+    assert (missed["open"], missed["zone"], missed["found"]) == (1, 2, 1)
+    assert "1 of them wait to be handed out: `review push`" in review("status")["next"]
+    review("push", *TWO, "--all")
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", lambda row: None if row["verdict"] else no(row))
+    review("pull", ws.root / "review")
+    missed = adjudicate()["missed_of_all"]
+    assert (missed["open"], missed["audited"], missed["zone"]) == (0, 2, 2)
+
+
+# ---- worlds with known truth
+
+
+@pytest.mark.parametrize("setting", worlds.SETTINGS)
+def test_no_bound_is_below_the_truth_at_any_look(setting: str):
+    """A right bound errs in at most 5 % of worlds; before, the one of all sensitivities was too low in each of them."""
+    wrong = [worlds.wrong(list(worlds.campaign(worlds.world(seed, 500), setting, 3, seed))) for seed in range(2)]
+    assert not any(bounds.POOLED in those for those in wrong)
+    assert sum(map(len, wrong)) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", worlds.SETTINGS)
+def test_few_bounds_are_below_the_truth_at_any_look(setting: str):
+    # of 5 worlds at 5 %: 3 or more have a chance of 0.1 %; `make bench ONLY=pushes` runs 60
+    counts: Counter[str] = Counter()
+    for seed in range(100, 105):
+        counts.update(worlds.wrong(list(worlds.campaign(worlds.world(seed), setting, 6, seed))))
+    assert max(counts.values(), default=0) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", worlds.SETTINGS)
+def test_what_adjudicate_prints_is_not_below_the_truth(setting: str, tmp_path: Path):
+    looks = list(worlds.commanded(worlds.world(7), tmp_path / "ws", setting, 4, 7))
+    assert bounds.POOLED not in worlds.wrong(looks) and len(worlds.wrong(looks)) <= 1
+    assert looks[-1].at_most[bounds.POOLED] is not None
+
+
+def test_the_traits_of_the_worlds_are_those_of_the_default_list():
+    assert {*worlds.SLUGS} <= {*traits.load().slugs} and len(worlds.SEVERE) == 3

@@ -1,0 +1,91 @@
+"""What users of a review server may send there instead of an answer: it is read, or it is not there; a pull goes on."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from annotation.tools import label_studio, task_sheet as sheets
+from annotation.tools.answers import Pulled, Task
+from annotation.tools.guidelines import guideline
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import evidence, tables, workspace as store
+from saferec_builder.storage.tables import REVIEWS
+from tests.worlds.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
+
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+
+TAXONOMY = traits.load()
+TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]
+PLACE = {
+    "start": "0",
+    "end": "0",
+    "startOffset": 14,
+    "endOffset": 21,
+    "text": "needles",
+    "paragraphlabels": ["needles"],
+}
+RESULT: list[Any] = [
+    {"id": "r", "from_name": "evidence", "type": "paragraphlabels", "value": PLACE},
+    {"id": "r", "from_name": "form", "type": "choices", "value": {"choices": ["implicit"]}},
+    {"id": "p", "from_name": "present", "type": "choices", "value": {"choices": ["needles"]}},
+    {"id": "u", "from_name": "unsure", "type": "choices", "value": {"choices": ["gore"]}},
+    {"id": "n", "from_name": "note", "type": "textarea", "value": {"text": ["a note"]}},
+    {"id": "o", "from_name": "outcome", "type": "choices", "value": {"choices": [sheets.READ]}},
+]
+DATA = {"key": "task-1", "turns": TURNS, "asked": ["needles"], "shown": {}, "guideline": "g", "taxonomy": "t"}
+# a server's JSON has numbers that no float holds, and texts with half a character
+LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
+
+
+def said(result: Any, data: Any, seconds: Any) -> list[sheets.Said]:
+    answer = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z", "lead_time": seconds}
+    task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
+    return list(label_studio.said_of(task, {1: "ann"}, 3, lambda key: TURNS))
+
+
+@CALM
+@given(changed(RESULT, LEAVES), changed(DATA, LEAVES, most=1), NUMBERS | TEXT)
+@example([5, {"value": None}, {"value": {}, "type": [], "from_name": "form"}], DATA, 1)
+@example([{**RESULT[0], "value": {**PLACE, "start": -1, "startOffset": 1e999}}], DATA, 1)
+@example([{**RESULT[4], "value": {"text": 5}}, RESULT[5]], {**DATA, "shown": [1], "turns": 5, "asked": 7}, "x")
+def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(result: Any, data: Any, seconds: Any) -> None:
+    (one,) = said(result, data, seconds)
+    pulled = Pulled(tool="label_studio")
+    task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
+    stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
+    sheets.take(pulled, one, task, TURNS, set(), stamp, TAXONOMY)
+    assert pulled.answers or pulled.drops
+    for answer in pulled.answers.values():
+        assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
+        assert answer["form"] in (None, "explicit", "implicit")
+        for span in answer["spans"]:
+            assert evidence.fault(span, TURNS, "sensitivity") is None
+
+
+def test_an_answer_as_it_should_be_is_read_whole() -> None:
+    (one,) = said(RESULT, DATA, 12.34)
+    assert (one.present, one.unsure, one.forms, one.note, one.seconds) == (
+        *(["needles"], ["gore"], {"needles": "implicit"}, "a note", 12.3),
+    )
+    assert one.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not one.lost
+
+
+def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace) -> None:
+    """JSON can spell it, no file and no database can hold it: a pull must not stop there for everybody."""
+    note = {**RESULT[4], "value": {"text": ["half \ud83d here"]}}
+    (one,) = said([note, RESULT[5]], DATA, 1)
+    pulled = Pulled(tool="label_studio")
+    stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
+    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, set(), stamp, TAXONOMY)
+    (answer,) = [a for a in pulled.answers.values() if a["trait"] == "*"]
+    row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
+    store.append(workspace, tables.REVIEWS, tables.check(_frame(row), REVIEWS))
+    assert "half" in store.read(workspace, tables.REVIEWS)["note"][0]
+
+
+def _frame(row: dict[str, Any]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame([{c: row[c] for c in REVIEWS.columns}], schema=REVIEWS.schema)

@@ -1,0 +1,198 @@
+"""Whatever breaks between us and a review server in memory: nothing lost, nothing twice; and what people break."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from annotation.tools import label_studio, managed_server as managed, sync
+from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.faulty import FAULTS, Proxy
+from tests.worlds import review_world
+from tests.worlds.review_world import Verdict
+
+PATIENCE = 2.0  # seconds
+SEEDS = 60 if os.environ.get("SAFEREC_SOAK") else 30  # of seven faults each
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Fake:
+    """A server in memory that fails as real ones do; what it holds is the truth."""
+
+    chunk = 4
+
+    def __init__(self, rng: random.Random, kinds: list[str]) -> None:
+        self.rng, self.kinds, self.held, self.late = rng, kinds, list[tuple[str, str]](), list[str]()
+        self.number = 0
+
+    def count(self, project: Any) -> int:
+        self._arrive()
+        return len(self.held)
+
+    def keys(self, project: Any) -> list[tuple[str, str, bool]]:
+        self._arrive()
+        return [(key, remote, False) for key, remote in self.held]
+
+    def delete(self, task: str) -> None:
+        self.held = [row for row in self.held if row[1] != task]
+
+    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
+        fault = self.kinds.pop() if self.kinds else ""
+        if fault in ("fail", "lock"):
+            raise Broken("500")
+        if fault == "refuse":
+            raise Unsure("no answer")
+        if fault == "late":
+            self.late = [task["key"] for task in tasks]
+            raise Unsure("timeout")
+        kept = tasks[: self.rng.randrange(len(tasks))] if fault == "half" else tasks
+        ids = [self._add(task["key"]) for task in kept]
+        if fault == "killed":
+            raise Killed
+        if fault:
+            raise Broken("500") if fault == "done_but_500" else Unsure("timeout after commit")
+        return ids
+
+    def _add(self, key: str) -> str:
+        self.number += 1
+        self.held.append((key, str(self.number)))
+        return str(self.number)
+
+    def _arrive(self) -> None:
+        """What was on its way when its sender gave up arrives some time later."""
+        if self.late and self.rng.random() < 0.3:
+            for key in self.late:
+                self._add(key)
+            self.late = []
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_task_is_there_once_whatever_breaks(seed, injected):
+    rng = random.Random(seed)
+    kinds = [rng.choice([*FAULTS, "half", "killed"]) for _ in range(7)]
+    server, rows = Fake(rng, kinds), []
+    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(17)}
+    for _ in range(30):  # a person runs the command until it works
+        ledger = sync.Ledger.of(rows, rows.extend)
+        try:
+            sync.push(server, 1, tasks, ledger, quiet=0.01)
+        except (Killed, ReviewError):
+            continue
+        if not server.kinds and not server.late:
+            break
+    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend), quiet=0.01)
+    assert Counter(key for key, _ in server.held) == Counter(list(tasks))
+    assert sync.Ledger.of(rows, rows.extend).there == dict(server.held)
+    injected("faults of a review server in memory", 7 - len(server.kinds))
+
+
+def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one():
+    server, rows = Fake(random.Random(0), []), []
+    server.chunk, asked = 1_000, []
+    server.keys = lambda project: asked.append("keys") or []
+    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(10_000)}
+    assert sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend)).added == 10_000
+    again = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (again.added, again.skipped, len(server.held), asked) == (0, 10_000, 10_000, [])
+
+
+def test_answered_copies_are_kept_and_the_empty_one_goes():
+    server = Fake(random.Random(0), [])
+    server.held = [("a", "1"), ("a", "2"), ("b", "3")]
+    server.keys = lambda project: [(key, remote, remote == "2") for key, remote in server.held]
+    done = sync.push(server, 1, {"a": {"key": "a"}, "b": {"key": "b"}}, sync.Ledger())
+    assert (done.twins, server.held) == (1, [("a", "2"), ("b", "3")])
+
+
+def test_a_task_that_somebody_deleted_is_sent_again_and_said():
+    server, rows = Fake(random.Random(0), []), []
+    tasks = {key: {"key": key} for key in "abc"}
+    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    server.delete("2")
+    done = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (done.gone, done.added, done.skipped) == (1, 1, 2)
+
+
+# ---- the real Label Studio behind a proxy that breaks
+
+
+@pytest.fixture
+def behind(workspace, label_studio) -> Iterator[tuple[store.Workspace, Proxy, review_world.LabelStudio]]:
+    home, facts = label_studio
+    review_world.fill(workspace)
+    proxy = Proxy(facts["url"], home / "data" / "label_studio.sqlite3", PATIENCE)
+    tool = review_world.LabelStudio(workspace, home, facts)
+    for name in ("ann", "bo"):
+        managed.account(home, managed.state(home) or {}, tool.server.invite, name)
+    yield workspace, proxy, tool
+    proxy.stop()
+
+
+@pytest.mark.servers
+def test_two_pushes_at_once_are_one(behind, cli):
+    ws, proxy, tool = behind
+    words = ("--url", proxy.url, "--token", tool.facts["token"], "-C", ws.root)
+    with store.alone(ws, "review push"):
+        ran = cli("review", "push", "--reviewer", "ann", *words)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "another `review push` is at work" in ran.err
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(
+    ("url", "token", "says"),
+    [("http://127.0.0.1:9", "t", "does not answer"), (None, "0" * 40, "the token was refused")],
+)
+def test_a_server_that_is_down_or_refuses_is_one_line(behind, cli, url, token, says):
+    ws, proxy, _ = behind
+    ran = cli("review", "push", "--reviewer", "ann", "--url", url or proxy.url, "--token", token, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), says in ran.err) == (1, 1, True), ran.err
+
+
+@pytest.mark.servers
+def test_what_people_do_to_a_project_is_named(behind, cli):
+    """An interface edited by hand, a stranger's answer, an empty one, a skipped one, two answers of one person."""
+    ws, _, tool = behind
+    (ws.root / "label-studio").symlink_to(tool.home)
+    words = ("-C", ws.root, "--json")
+    push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
+    assert cli(*push).code == 0
+    project = tool.project("ann")
+    config = project.setup[0].replace('value="needles"', 'value="nedles"')
+    tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config, "expert_instruction": "quick!"})
+    tasks = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
+
+    def say(who: str, subject: str, result: list[dict[str, Any]], **more: Any) -> None:
+        tool.post(who, tasks[subject], {"result": result, **more})
+
+    yes = Verdict({"gore": "blood"})
+    say("bo", "c1", tool.result("c1", yes))  # the task is ann's
+    say("ann", "c2", [])
+    say("ann", "c3", [], was_cancelled=True)
+    say("ann", "c1", tool.result("c1", Verdict({"nedles": "blood"})))
+    say("ann", "c4", tool.result("c4", Verdict()))
+    ran = cli("review", "pull", *words)
+    assert ran.code == 0
+    wanted = {"not assigned": 1, "not finished": 1, "skipped": 1, "unknown trait": 1}
+    assert ran.json["dropped"] == wanted, ran.err
+    rows = store.read(ws, tables.REVIEWS)
+    assert set(rows.filter(role="other")["reviewer"]) == {"bo"}  # kept, and it counts nowhere
+    assert cli("adjudicate", *words).json["reviews_left_out"]["not assigned"] >= 1
+    labels = store.read(ws, tables.LABELS)
+    assert not labels.filter(pl.col("verdict") == "present").height
+    say("ann", "c1", tool.result("c1", yes))  # once more, and right: the last one counts
+    assert cli("review", "pull", *words).code == 0
+    last = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1"), "trait")
+    assert dict(last.select("trait", "verdict").iter_rows())["gore"] == "present"
+    assert cli(*push).code == 0
+    shown, read = tool.project("ann").setup
+    assert "nedles" not in shown and read == label_studio.instructions()

@@ -1,0 +1,295 @@
+"""The catalog in small shelves: what merges, what a ref or a text means, and where each risk comes from."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from saferec_builder import catalog
+from saferec_builder.core import oracle as violations, taxonomy as traits
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.sources import items as made
+from saferec_builder.storage import tables
+from tests.catalog.test_merging import merged, shelf
+
+TAXONOMY = traits.load()
+
+
+def statement(ref, topic="Is there blood/gore", kind="topic", source="csv", **said):
+    return made.warning(source, "f:1", ref, kind=kind, topic=topic, **said)
+
+
+def said(*rows):
+    return made.warnings_read(list(rows), []).rows
+
+
+# ---- links and mentions
+
+
+FILMS = shelf(
+    ("redial:1", "Alien", 1979, ["imdb:tt0078748"]),
+    ("redial:2", "Aliens", 1986),
+    ("redial:3", "It", 2017),
+    ("redial:4", "Birdman or (The Unexpected Virtue of Ignorance)", 2014),
+    ("redial:5", "(500) Days of Summer", 2009),
+    ("redial:6", "Emma", 1996, ["imdb:tt0116191"]),
+    ("redial:7", "Emma", 1996, ["imdb:tt0118308"]),
+    ("csv:8", "Alien", 1979, [], {"domain": "game"}),
+    ("csv:9", "Otherwise", 1990, ["imdb:tt0000009"]),
+    ("demo:9", "In Another Way (Otherwise)", 1992, ["imdb:tt0000009"]),
+)
+ITEMS, LINKS = catalog.merge(FILMS)
+INDEX = catalog.index(ITEMS)
+ID = {ref: item for ref, item in LINKS.iter_rows()}
+
+
+def test_link_answers_only_what_names_one_item():
+    refs = [
+        "redial:1",
+        "imdb:tt0078748",
+        "title:ALIENS (1987)",
+        "title:Emma (1996)",
+        "title:Nope (2022)",
+        "redial:99",
+        "x",
+    ]
+    assert catalog.link(refs, LINKS, INDEX) == {
+        "redial:1": ID["redial:1"],
+        "imdb:tt0078748": ID["redial:1"],
+        "title:ALIENS (1987)": ID["redial:2"],
+    }
+    assert catalog.link(["title:Alien (1979)"], LINKS, INDEX) == {}  # a film and a game
+    assert catalog.link(["title:Alien (1979)"], LINKS, INDEX, "game") == {"title:Alien (1979)": ID["csv:8"]}
+    assert catalog.link([f"item:{ID['redial:3']}"], LINKS, INDEX) == {f"item:{ID['redial:3']}": ID["redial:3"]}
+
+
+def test_every_source_finds_the_item_under_its_own_title_and_year():
+    assert catalog.link(["title:In Another Way (1992)", "title:Otherwise (1990)"], LINKS, INDEX) == {
+        "title:In Another Way (1992)": ID["csv:9"],
+        "title:Otherwise (1990)": ID["csv:9"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("I liked Aliens (1986) a lot", [("Aliens (1986)", "redial:2")]),
+        ('1. "aliens" (1986)\n2. It [2017], really', [('aliens" (1986)', "redial:2"), ("It [2017]", "redial:3")]),
+        ("- (500) Days of Summer (2009)", [("(500) Days of Summer (2009)", "redial:5")]),
+        (
+            "Birdman or (The Unexpected Virtue of Ignorance) (2014)!",
+            [("Birdman or (The Unexpected Virtue of Ignorance) (2014)", "redial:4")],
+        ),
+        ("It (1990), Emma (1996), Alien (1979)", []),  # another year; two of them; a film and a game
+        ("I saw it in (2017)", []),
+        ("Aliens\n(1986)", []),  # a title and its year stand on one line
+        ("(1986)", []),
+        ("", []),
+        ("🧑‍🚀 The Aliens (1986)", [("The Aliens (1986)", "redial:2")]),
+    ],
+)
+def test_mentions_of_titles_with_their_year(text, found):
+    assert [(text[start:end], item) for start, end, item in catalog.mentions(text, INDEX)] == [
+        (quote, ID[ref]) for quote, ref in found
+    ]
+
+
+# ---- risks
+
+
+ALIEN, HEAT = "imdb:tt0078748", "imdb:tt0113277"
+SMALL = merged(("movielens:1", "Alien", 1979, [ALIEN]), ("movielens:2", "Heat", 1995, [HEAT]))
+
+
+def verdict(warnings, trait="gore", n=0, taxonomy=TAXONOMY):
+    """(risk, word) of Alien for a trait."""
+    oracle, risk = catalog.risks(*SMALL, warnings, taxonomy)
+    item = SMALL[0]["item"][n]
+    value = risk[n, oracle.column(trait)]
+    return (None if np.isnan(value) else value), violations.verdict(oracle, item, [trait])
+
+
+def test_without_a_word_from_anybody_everything_is_unknown():
+    oracle, risk = catalog.risks(*SMALL, tables.WARNINGS.empty, TAXONOMY)
+    assert set(oracle.codes.ravel()) == {violations.UNKNOWN}
+    assert np.isnan(risk).all()
+
+
+def test_votes_reach_the_item_by_id_and_by_title():
+    assert verdict(said(statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
+    assert verdict(said(statement("title:Alien (1979)", yes=8, no=0))) == (1.0, "violated")
+    assert verdict(said(statement("title:Alien (1979)", yes=8, no=0, domain="film"))) == (1.0, "violated")
+    # of another domain, of another year, of nobody
+    for other in (
+        statement("title:Alien (1979)", yes=8, no=0, domain="game"),
+        statement("title:Alien (1999)", yes=8, no=0),
+        statement("imdb:tt9999999", yes=8, no=0),
+    ):
+        assert verdict(said(other)) == (None, "unknown")
+    assert verdict(said(statement(ALIEN, yes=8, no=0)), n=1) == (None, "unknown")  # Heat
+
+
+def test_a_question_is_the_same_with_its_mark_and_without_capitals():
+    assert verdict(said(statement(ALIEN, "is there  Blood/Gore?", yes=8, no=0))) == (1.0, "violated")
+
+
+def test_both_core_topics_clear_gore():
+    one = statement(ALIEN, "Is there blood/gore", yes=0, no=8)  # P(no) = 9/10
+    other = statement(ALIEN, "Is there excessive gore", yes=0, no=8)
+    assert verdict(said(one)) == (0.0, "unknown")
+    assert verdict(said(one, other)) == (0.0, "clear")
+
+
+def test_votes_of_several_pages_add_up_and_a_newer_count_replaces():
+    # 4 + 4 yes on two pages: 9/10
+    pages = [statement(ALIEN, yes=4, no=0, url=f"https://example.org/{n}") for n in (1, 2)]
+    assert verdict(said(*pages))[1] == "violated"
+    # the same page counted again: 5 yes alone are 6/7
+    newer = statement(ALIEN, yes=5, no=0, url="https://example.org/1")
+    assert verdict(said(pages[0], newer))[1] == "unknown"
+
+
+def test_no_order_of_rows_decides_between_two_names_of_an_item():
+    """One table, the film once by its title and once by its id, and no page: which count is newer nobody says."""
+    film = "title:Alien (1979)"
+    both = [(statement(film, yes=40, no=0), statement(ALIEN, yes=0, no=12))]
+    both.append((statement(film, answer="yes"), statement(ALIEN, answer="no")))
+    both += [(statement(film, yes=1, no=20), statement(ALIEN, answer="yes"))]
+    for one, other in both:
+        assert verdict(said(one, other)) == verdict(said(other, one)) == (1.0, "violated")
+    guide = [statement(film, "violence", "guide", severity=3), statement(ALIEN, "violence", "guide", severity=0)]
+    scares = statement(ALIEN, "frightening", "guide", severity=3)
+    assert verdict(said(scares, *guide)) == verdict(said(scares, *guide[::-1])) == (1.0, "violated")
+    # and four who say no are not eight: P(no) = 5/6 on both core topics
+    core = ("Is there blood/gore", "Is there excessive gore")
+    four = [statement(ref, topic, yes=0, no=4) for topic in core for ref in (film, ALIEN)]
+    assert verdict(said(*four)) == (0.0, "unknown")
+
+
+def test_a_clear_answer_weighs_as_certain_and_the_worse_word_counts():
+    assert verdict(said(statement(ALIEN, answer="yes"))) == (1.0, "violated")
+    no = statement(ALIEN, answer="no", source="a")
+    assert verdict(said(no, statement(ALIEN, "Is there excessive gore", answer="no")))[1] == "clear"
+    # one says no, eight voters say yes
+    assert verdict(said(no, statement(ALIEN, yes=8, no=0, source="b")))[1] == "violated"
+    assert verdict(said(no, statement(ALIEN, answer="yes", source="b")))[1] == "violated"
+
+
+def test_severities_of_the_guide():
+    # gore: violence 1.0, frightening .3: (3 + .6) / 3.9
+    guide = [statement(ALIEN, "violence", "guide", severity=3), statement(ALIEN, "frightening", "guide", severity=2)]
+    risk, word = verdict(said(*guide))
+    assert (risk, word) == (pytest.approx(3.6 / 3.9), "violated")
+    assert verdict(said(*guide), "needles") == (None, "unknown")  # no weights: the guide says nothing on needles
+    assert verdict(said(guide[0])) == (None, "unknown")  # one weighed category is not rated
+    mild = [statement(ALIEN, c, "guide", severity=0, source="other") for c in ("violence", "frightening")]
+    assert verdict(said(*mild)) == (0.0, "clear")
+    assert verdict(said(*mild, *guide))[1] == "violated"  # the worse of two guides
+
+
+def test_descriptors_of_a_rated_game():
+    blood = statement(ALIEN, "blood_and_gore", "esrb")
+    assert verdict(said(blood)) == (1.0, "violated")
+    assert verdict(said(statement(ALIEN, "mild_blood", "esrb"))) == (0.33, "unknown")
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb"))) == (0.0, "clear")  # rated, and no word of blood
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has none
+    # a taxonomy that says "strong" and names no descriptor: no game is cleared by it
+    from dataclasses import replace
+
+    mute = Taxonomy("1", "d", (replace(TAXONOMY["gore"], esrb={}),))
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), taxonomy=mute) == (None, "unknown")
+
+
+def test_reviewers_settle_what_is_open():
+    def review(answer, source="review"):
+        return statement(f"item:{SMALL[0]['item'][0]}", "gore", "review", source=source, answer=answer)
+
+    assert verdict(said(review("yes"))) == (None, "violated")
+    assert verdict(said(review("no"))) == (None, "clear")
+    assert verdict(said(review("no")), "needles") == (None, "unknown")
+    assert verdict(said(review("yes"), review("no"))) == (None, "clear")  # a changed mind: the last word counts
+    assert verdict(said(review("no"), statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
+    assert verdict(said(review("no"), review(None))) == (None, "unknown")  # taken back
+
+
+def test_what_was_said_of_a_row_is_said_of_the_item_that_it_becomes_part_of():
+    """Two rows were reviewed as two items; then a source with both ids makes them one."""
+    first, later = tables.digest("item", "csv", "a"), tables.digest("item", "demo", "b")
+    rows = [("csv:a", "Alien", 1979, ["tmdb:1"]), ("demo:b", "Alien", 1980, ["redial:2"])]
+    joined = merged(*rows, ("movielens:3", "Alien", 1979, ["tmdb:1", "redial:2"]))
+    assert (merged(*rows)[0].height, joined[0]["item"].to_list()) == (2, [first])
+
+    def word(*answers):
+        told = [statement(f"item:{item}", "gore", "review", source="review", answer=a) for item, a in answers]
+        return violations.verdict(catalog.risks(*joined, said(*told), TAXONOMY)[0], first, ["gore"])
+
+    assert word((later, "yes")) == "violated"
+    assert word((later, "no")) == "clear"
+    # of two items that have become one the worse word counts, whoever spoke last
+    assert word((later, "yes"), (first, "no")) == word((first, "no"), (later, "yes")) == "violated"
+    assert word((later, "yes"), (later, "no"), (first, "no")) == "clear"  # each item's last word
+
+
+def test_a_users_own_taxonomy_asks_its_own_questions():
+    from dataclasses import replace
+
+    loud = replace(TAXONOMY["gore"], slug="loud", topics=("Is it loud",), core=("Is it loud",))
+    own = Taxonomy("1", "d", (loud,))
+    warnings = said(statement(ALIEN, "Is it loud", yes=0, no=20), statement(ALIEN, yes=9, no=0))
+    assert verdict(warnings, "loud", taxonomy=own) == (0.0, "clear")
+    assert catalog.unasked(warnings, own).height == 1
+
+
+def test_five_hundred_invented_titles_are_never_clear():
+    warnings = said(*(statement(ALIEN, topic, yes=0, no=50) for topic in TAXONOMY.topics))
+    oracle, _ = catalog.risks(*SMALL, warnings, TAXONOMY)
+    assert violations.verdict(oracle, SMALL[0]["item"][0], TAXONOMY.slugs) == "clear"
+    index = catalog.index(SMALL[0])
+    for n in range(500):
+        ref = f"title:The Alien of Nowhere {n} (1979)"
+        item = catalog.link([ref], SMALL[1], index).get(ref)
+        assert violations.verdict(oracle, item, ["gore"]) == "unknown"
+
+
+# ---- the published catalogs
+
+
+@pytest.mark.slow
+def test_movielens_and_redial_together(real_data):
+    from saferec_builder.sources import movielens, redial_items
+
+    films = movielens.read(real_data / "movielens_small")
+    ids = redial_items.read(real_data / "redial" / "ievalm_id2info.json")
+    assert (films.rows.height, films.drops.height, ids.rows.height, ids.drops.height) == (9742, 0, 6583, 0)
+    rows = pl.concat([films.rows, ids.rows])
+    items, links = catalog.merge(rows)
+    imdb = items.select(pl.col("refs").list.eval(pl.element().filter(pl.element().str.starts_with("imdb:"))))["refs"]
+    assert imdb.list.len().max() == 1
+    # every row is in exactly one item; the ids of ReDial that name another film join nothing and are told
+    conflicts = catalog.merges(rows).filter(pl.col("by") == "id conflict")
+    assert 100 < conflicts.height < 250
+    claimed = imdb.explode().drop_nulls()
+    assert claimed.len() - claimed.n_unique() <= conflicts.height
+    heat = [i for i in items.filter(pl.col("title") == "Heat").to_dicts() if "movielens:6" in i["refs"]]
+    assert [(i["year"], "imdb:tt0113277" in i["refs"]) for i in heat] == [(1995, True)]
+    linked = links.filter(pl.col("ref").str.contains("^(movielens|redial):"))
+    assert (linked.height, linked["item"].n_unique()) == (9742 + 6583, items.height)
+
+
+def test_titles_with_a_year_link_to_the_right_film_without_their_id(real_data):
+    import json
+
+    from saferec_builder.sources import movielens, redial, redial_items
+
+    films = movielens.read(real_data / "movielens_small").rows
+    items, links = catalog.merge(pl.concat([films, redial_items.read(real_data / "redial/ievalm_id2info.json").rows]))
+    named = {}
+    for path in sorted((real_data / "redial").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            named |= {k: redial.clean(v) for k, v in dict(json.loads(line)["movieMentions"] or {}).items() if v}
+    gold, index = dict(links.iter_rows()), catalog.index(items)
+    dated = {f"title:{title}": gold.get(f"redial:{i}") for i, title in named.items() if title.endswith(")")}
+    dated = {ref: item for ref, item in dated.items() if item}
+    found = catalog.link(dated, links, index)
+    assert len(dated) > 2300
+    assert [ref for ref, item in found.items() if item != dated[ref]] == []
+    assert len(found) / len(dated) >= 0.99

@@ -1,0 +1,391 @@
+"""The page tells what the tables say, to a browser without a network, and nothing that strangers wrote runs in it."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exports.report import page, plots
+from saferec_builder.cli.report import gather
+from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.exports.report.test_figures import claim, drop, frame, reading, vote
+from tests.worlds.release_world import conversation, conversations, fill, film, label, requests
+
+Cli = Callable[..., Ran]
+EVIL = (
+    '<script>document.title="pwned"</script><img src=x onerror=alert(1)>"\' [a](javascript:alert(1)) \x1b[31m\u202egpj'
+)
+
+
+def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
+    return {"mean": mean, "low": mean and max(0, mean - spread), "high": mean and mean + spread}
+
+
+def run(name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: float | None = 0.2) -> dict[str, Any]:
+    metrics = {"recall@10": recall, "ndcg@10": 0.3, "svr@10": svr, "svr_upper@10": upper, "length": 10.0}
+    told = {name: interval(value) for name, value in metrics.items()}
+    slices = {"condition=none": {"n": 3, "metrics": told}}
+    return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": told, "slices": slices}
+
+
+def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None) -> Path:
+    named = {"name": "my-data", "version": "1.0.0", "digest": "d"}
+    made = {"release": named, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(made))
+    return folder
+
+
+def world(ws: store.Workspace, **named: str) -> store.Workspace:
+    """40 people, every second one cannot see blood; two of the proposals are right, one is wrong."""
+    rows, said = requests()
+    fill(ws, rows, said)
+    store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
+    store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
+    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
+    store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")))
+    return ws
+
+
+@pytest.fixture
+def told(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> tuple[store.Workspace, list[object]]:
+    """A released world and the words of its `report`."""
+    assert cli("release", "1.0.0", "-C", world(workspace).root).code == 0
+    runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.318), run("safe_sft", 0.41, 0.0, 0.012), chosen="safe_sft")
+    return workspace, ["report", "--runs", runs, "--json", "-C", workspace.root]
+
+
+def text_of(page: str) -> str:
+    found: list[str] = []
+    parser = HTMLParser()
+    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.feed(re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.S))
+    return " ".join(" ".join(found).split())
+
+
+# ---- what it says
+
+
+def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
+    ws, words = told
+    ran = cli(*words)
+    assert ran.code == 0, ran.err
+    assert (ran.json["release"], ran.json["runs"], ran.json["added"]) == ("1.0.0", 1, 1)
+    text = text_of((ws.root / "report.html").read_text())
+    for fact in (
+        "40 conversations in which someone asks",
+        "In 20 of them, reviewers marked something",
+        "100% of these sensitivities are only implied",
+        "Found in the source files 41",
+        "− 1 same id".replace("− ", "−"),
+        "Blood and gore 20 20 + 0",
+        "2 proposals confirmed, 1 refused, 18 sensitivities that it did not call present",
+        "n/a: Blood and gore (1)",  # one unit with two votes: nothing to compare
+        "25% · 67% · 8%",  # gore: A, B, C violated, L unknown, of twelve films
+        "31.8% → 1.2%",
+        "Safe-SFT best on validation 0.410",
+        "These are real people's words",
+        "Of all conversations with any sensitivity the labels miss",
+        "time not told 1 0 severe, 0 open",  # one task each; no tool said how long; gore is not severe
+        "1.0.0 is the first version here",
+    ):
+        assert fact in text, fact
+
+
+def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
+    ws, words = told
+    cli(*words)
+    first = (ws.root / "report.html").read_bytes()
+    again = cli(*words)
+    assert (again.json["added"], again.json["skipped"]) == (0, 1)
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(ws.root, moved)
+    (moved / "report.html").unlink()
+    assert cli(*words[:-1], moved).code == 0
+    assert (moved / "report.html").read_bytes() == first
+    assert str(ws.root).encode() not in first
+    assert b"ann-secret" not in first  # a reviewer's name stays in the workspace
+
+
+def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Workspace, cli: Cli) -> None:
+    assert cli("report", "-C", workspace.root).code == 0
+    text = text_of((workspace.root / "report.html").read_text())
+    assert "not released yet" in text and "saferec-build propose" in text and "The catalog is empty" in text
+    assert "training.safecrs run" in text
+
+
+@pytest.mark.parametrize(("demo", "simulated"), [(True, False), (True, True), (False, True), (False, False)])
+def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspace: store.Workspace) -> None:
+    made = page.render(gather(world(workspace).root, None) | {"runs": [], "demo": demo, "simulated": simulated})
+    body = text_of(made.split("<body>")[1])
+    first = body.removeprefix("Skip to the report ")
+    assert first.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
+    assert ("given by a program" in first[:250]) == simulated
+    assert ("real people's words" in body) == (not demo)
+
+
+def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace: store.Workspace, cli: Cli) -> None:
+    # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
+    ws = world(workspace)
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")
+    text = text_of(page.render(gather(ws.root, None) | {"runs": []}))
+    for fact in (
+        "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
+        "Blood and gore 19 19 + 0",
+        "How the 39 verdicts came about",
+        "1 proposals confirmed, 1 refused, 18 sensitivities that it did not call present.",
+    ):
+        assert fact in text, fact
+
+
+def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
+    ran = cli("report", "--release", "9.9.9", "-C", told[0].root)
+    assert ran.code == 1 and "9.9.9" in ran.err and len(ran.err.splitlines()) == 1
+
+
+def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
+    ws, words = told
+    row = requests()[0][1]  # c001 had gore; nobody reviewed it again, and now it has not: a silent flip
+    store.append(ws, tables.LABELS, frame(tables.LABELS, label(row, verdict="absent")))
+    made = cli("release", "2.0.0", "-C", ws.root)
+    assert made.code == 0, made.err
+    assert cli(*words).code == 0
+    text = text_of((ws.root / "report.html").read_text())
+    assert "1.0.0 → 2.0.0" in text and "Blood and gore present → absent 1" in text
+    assert "Alarm: 1 verdicts changed without a review behind it" in text
+    cli(*words, "--release", "1.0.0")
+    assert "1.0.0 is the first version here" in text_of((ws.root / "report.html").read_text())
+
+
+def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> None:
+    """Three conversations that nobody had reviewed are left out of the lists of 2.0.0, and in those of 3.0.0."""
+    ws, _ = told
+    more = [conversation(f"new{n}", "A film?", f"Try {film('D')}", day=9, seeker=f"new{n}") for n in range(3)]
+    store.append(ws, tables.CONVERSATIONS, conversations(*more))
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in more)))
+    assert cli("release", "3.0.0", "-C", ws.root).code == 0
+    for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
+        left = gather(ws.root, version)["left_out"]
+        assert {row["reason"]: row["count"] for row in left if row["stage"] == "release"} == wanted
+        assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
+
+
+# ---- runs
+
+
+def test_runs_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        page.read_runs(tmp_path)
+    for wrong in ("{", '{"runs": []}', json.dumps({"release": {"name": "x", "version": "1"}, "k": 0})):
+        (tmp_path / "report.json").write_text(wrong)
+        with pytest.raises(ReleaseError, match=r"report\.json"):
+            page.read_runs(tmp_path)
+    results(tmp_path, run("sft", recall=float("nan")))
+    with pytest.raises(ReleaseError, match=r"runs\.0\.metrics\.recall@10"):
+        page.read_runs(tmp_path)
+
+
+def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace, tmp_path: Path) -> None:
+    runs = results(tmp_path / "r", run("sft"), run("mine", None, None, None), chosen="mine")
+    made = page.render(gather(workspace.root, None) | {"runs": [page.read_runs(runs)]})
+    assert "mine best on validation n/a" in text_of(made)
+    assert "not known to be safe for the person" not in text_of(made)
+    assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
+
+
+@pytest.mark.parametrize("recall", [0.4, 0.001])
+def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None:
+    runs = [run(f"a run with a long name {n}", recall + n / 1000, 0.0, 0.01) | {"label": "a" * 20} for n in range(6)]
+    runs.append(run("far", 0.5, 0.0, 0.2) | {"label": "far"})
+    for width in (350, 720):
+        made = plots.plane(runs, 10, width, 400)
+        places = [(p["label_x"], p["label_y"]) for p in made["points"][:6]]
+        assert max(y for _, y in places) <= 400 - 44 + 4  # words under the axis are its own
+        for n, (x, y) in enumerate(places):
+            assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
+            assert x >= 0 and x + 140 <= width
+    frame_ = plots.Frame(720, 400, 0.2, 0.5)
+    assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 706, 356, 34)
+
+
+def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
+    from training.evaluation import evaluate
+
+    assert set(page.BASELINES) == set(evaluate.BASELINES)
+    assert len({*page.BASELINES.values(), *page.KNOWN.values()}) == len(page.BASELINES) + len(page.KNOWN)
+    told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
+    other = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
+    compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | other))
+    made = text_of(page.render(gather(workspace.root, None) | {"runs": [compared]}))
+    assert "Difference to my-system , user by user" in made and "−0.100 −0.200–−0.050" in made
+    assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
+
+
+def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
+    workspace: store.Workspace, cli: Cli, tmp_path: Path
+) -> None:
+    """Of ten people 23 % became 12 %, and the page said no more."""
+    for difference, says in (
+        ({"mean": -0.11, "low": -0.4, "high": 0.2}, "a difference of −11.0 points [−40.0, 20.0], which may be chance."),
+        ({"mean": -0.11, "low": -0.2, "high": -0.01}, "a difference of −11.0 points [−20.0, −1.0]. Recall"),
+    ):
+        after = run("safe_sft", 0.4, 0.0, 0.12) | {"against": "sft", "difference": {"svr_upper@10": difference}}
+        runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), after, chosen="safe_sft")
+        assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
+        text = text_of((workspace.root / "report.html").read_text())
+        assert "over 4 people with a sensitivity" in text and says in text
+
+
+@pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
+def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
+    assert plots.ticks(largest)[-1] == last
+
+
+# ---- what strangers wrote
+
+
+def test_a_number_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [page.number(value) for value in (-0.004, -0.006, 0.004, None)] == ["0.00", "−0.01", "0.00", "n/a"]
+
+
+def test_plain_shows_what_would_hide_and_keeps_every_place() -> None:
+    assert page.plain("a\x00b\u202ec\ud800d\n\te") == "a�b�c�d\n\te"
+    assert page.plain("שלום 👩‍🚀 é") == "שלום 👩‍🚀 é"
+
+
+def hostile(ws: store.Workspace, folder: Path) -> str:
+    """The page of a world in which every name and text that comes from outside is an attack."""
+    text = (Path(page.__file__).parents[2] / "saferec_builder/core/traits.toml").read_text()
+    (ws.root / "mine.toml").write_text(text.replace('"Blood and gore"', json.dumps(EVIL), 1))
+    with open(ws.root / "saferec.toml", "a") as file:
+        file.write(f"\n[taxonomy]\npath = 'mine.toml'\n[dataset]\nname = {json.dumps(EVIL)}\n")
+    config = (ws.root / "saferec.toml").read_text().split("[taxonomy]\n# path")
+    head = re.sub(r'\[dataset\]\nname = "[^"]*"', "", config[0])
+    (ws.root / "saferec.toml").write_text(head + config[1].split("\n", 1)[1])
+    ws = store.Workspace.open(ws.root)
+    talk = conversation("evil", f"{EVIL} I faint at the sight of blood. {EVIL}", EVIL, source=EVIL)
+    store.append(ws, tables.CONVERSATIONS, frame(tables.CONVERSATIONS, talk))
+    store.append(ws, tables.LABELS, frame(tables.LABELS, label(talk, quote=f"{EVIL} I faint")))
+    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x", EVIL)))
+    claims = claim(talk, proposer=EVIL, version=EVIL)
+    store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claims))
+    store.append(ws, tables.READINGS, frame(tables.READINGS, reading(talk, proposer=EVIL, version=EVIL)))
+    evil = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
+    runs = page.read_runs(results(folder, evil, run("sft"), chosen=EVIL))
+    return page.render(gather(ws.root, None) | {"runs": [runs]})
+
+
+def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> None:
+    made = hostile(workspace, tmp_path / "runs")
+    tags: list[tuple[str, list[tuple[str, str | None]]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: tags.append((tag, attrs))  # type: ignore[method-assign]
+    parser.feed(made)
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert not {"img", "iframe", "object", "link", "base", "form"} & {tag for tag, _ in tags}
+    links = [value for _, attrs in tags for name, value in attrs if name in ("href", "src", "action", "formaction")]
+    assert links and all(value and value.startswith("#") for value in links)
+    assert not [name for _, attrs in tags for name, _ in attrs if name.startswith("on") or name == "style"]
+    assert made.count("pwned") >= 8  # it is shown, as text
+    assert "\x1b" not in made and "\u202e" not in made
+    assert "<mark>&lt;script&gt;" in made
+
+
+# ---- a real browser
+
+
+def chromium(*words: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        pytest.skip("part not run: chromium (install: apt-get install chromium)")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
+    flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=4000", "--dump-dom"]
+    return subprocess.run([program, *flags, *words], capture_output=True, text=True, timeout=120, check=True)
+
+
+PROBE = """<!doctype html><meta charset=utf-8><body><iframe id=f srcdoc="%s" width=%d height=900></iframe><script>
+f.onload = () => {
+  const doc = f.contentDocument, root = doc.documentElement, told = {};
+  for (const d of doc.querySelectorAll("details")) d.open = true;
+  const shown = () => [...doc.querySelectorAll(".example")].flatMap((e, n) => e.hidden ? [] : [n + 1]);
+  const left = () => new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true});
+  const pager = doc.querySelector(".pager");
+  told.pages = [shown()];
+  if (pager) {
+    pager.querySelector("[data-step='1']").click(); told.pages.push(shown());
+    pager.dispatchEvent(left()); pager.dispatchEvent(left()); told.pages.push(shown());
+    told.pager = pager.querySelector("p").textContent;
+  }
+  for (const e of doc.querySelectorAll(".example")) e.hidden = false;
+  told.before = [...doc.querySelectorAll(".talk")].map(t => [t.inert, getComputedStyle(t).filter]);
+  for (const b of doc.querySelectorAll(".example button")) { b.focus(); b.click(); }
+  told.after = [...doc.querySelectorAll(".talk")].map(t => [t.inert, f.contentWindow.getComputedStyle(t).filter]);
+  told.buttons = [...doc.querySelectorAll(".example button")].map(b => [b.ariaExpanded, b.firstChild.data]);
+  told.focused = doc.activeElement.tagName;
+  told.width = [root.scrollWidth, root.clientWidth];
+  told.wide = [...doc.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > root.clientWidth + 1
+    && !e.closest(".scroll, .hidden, .talk")).map(e => e.className || e.tagName);
+  const tracks = (rows) => new Set(rows.flatMap(r => [...r.querySelectorAll(".b")].map(
+    (b, n) => n + ": " + Math.round(b.getBoundingClientRect().width)))).size;
+  told.tracks = [...doc.querySelectorAll("table.chart tbody")].map(
+    t => tracks([...t.rows]) / t.rows[0].querySelectorAll(".b").length);
+  told.heights = [...doc.querySelectorAll("section")].map(s => s.getBoundingClientRect().height);
+  told.title = doc.title;
+  document.title = "done"; document.body.dataset.told = JSON.stringify(told);
+};
+</script>"""
+
+
+def probe(made: str, width: int, tmp_path: Path) -> dict[str, Any]:
+    """What a browser window of this width finds in the page; its policy is taken out, so that the probe may run."""
+    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
+    host = tmp_path / f"host{width}.html"
+    host.write_text(PROBE % (html.escape(open_), width), encoding="utf-8")
+    dom = chromium("--window-size=1400,1000", host.as_uri()).stdout
+    found = re.search(r'data-told="([^"]*)"', dom)
+    assert found, dom[-2000:]
+    told: dict[str, Any] = json.loads(html.unescape(found[1]))
+    return told
+
+
+def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> None:
+    ws, words = told
+    cli(*words)
+    seen = chromium((ws.root / "report.html").as_uri())
+    assert "CONSOLE" not in seen.stderr, [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
+    assert '<html lang="en" class="js">' in seen.stdout  # its own script ran under its own policy
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cli, tmp_path: Path) -> None:
+    ws, words = told
+    cli(*words)
+    seen = probe((ws.root / "report.html").read_text(), width, tmp_path)
+    assert seen["width"][0] <= seen["width"][1], seen
+    assert seen["wide"] == []
+    assert len(seen["heights"]) == 10 and min(seen["heights"]) > 60
+    assert len(seen["before"]) == 10
+    assert seen["pages"] == [[1], [2], [10]] and seen["pager"] == "Example 10 of 10"  # next, then twice back
+    assert all(inert and "blur" in veil for inert, veil in seen["before"])
+    assert all(not inert and veil == "none" for inert, veil in seen["after"])
+    assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"
+
+
+def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
+    made = hostile(workspace, tmp_path / "runs")
+    path = tmp_path / "evil.html"
+    path.write_text(made, encoding="utf-8")
+    seen = chromium(path.as_uri())
+    assert "CONSOLE" not in seen.stderr and "<title>pwned" not in seen.stdout
+    bare = probe(made, 390, tmp_path)  # also without the policy nothing of it runs
+    assert bare["title"].startswith("<script>") and (bare["width"][0] <= bare["width"][1], bare["wide"]) == (True, [])

@@ -1,0 +1,102 @@
+"""The page serves who does not use a mouse, who does not see the pictures, and who reads in the dark."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exports.report import page
+from saferec_builder.cli.report import gather
+from saferec_builder.storage import workspace as store
+from tests.exports.report.test_page import results, run, world
+
+STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def tab(workspace: store.Workspace, tmp_path: Path) -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        pytest.skip("part not run: chromium (install: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
+    path = tmp_path / "report.html"
+    path.write_text(page.render(gather(world(workspace).root, None) | {"runs": [runs]}), encoding="utf-8")
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        made = browser.new_page(viewport={"width": 390, "height": 844})
+        made.goto(path.as_uri())
+        yield made
+        browser.close()
+
+
+def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
+    press = tab.keyboard.press
+    press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the report"
+    reached = []
+    for _ in range(60):
+        press("Tab")
+        where = tab.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent.trim()")
+        reached.append(where)
+        if where.startswith("BUTTON Show"):
+            break
+    kinds = {word.split(" ")[0] for word in reached}
+    assert kinds >= {"A", "SUMMARY", "BUTTON"} and reached[-1].startswith("BUTTON Show"), reached
+    press("Enter")
+    assert tab.locator(".example.open").count() == 1
+    press("ArrowRight")  # the focus stays inside the examples
+    assert tab.locator(".pager p").inner_text().split()[-3:] == ["2", "of", "10"]
+    press("Shift+Tab")
+    assert tab.evaluate("document.activeElement.closest('#examples') !== null")
+    outline = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none"
+
+
+def test_every_picture_is_told_in_words_or_hidden(tab: Any) -> None:
+    untold = """[...document.querySelectorAll("svg")].filter(s => !(s.getAttribute("aria-hidden") === "true"
+        || (s.getAttribute("role") === "img" && s.getAttribute("aria-label").length > 20))
+        && !s.closest("[aria-hidden]")).map(s => s.outerHTML.slice(0, 80))"""
+    assert tab.evaluate(untold) == []
+    assert tab.locator("svg[role=img]").count() >= 4  # effort and the plane, wide and narrow
+    assert (
+        tab.evaluate(
+            "[...document.querySelectorAll('table')].filter(t => !t.caption && !t.closest('[aria-label]')).length"
+        )
+        == 0
+    )
+
+
+def colours(scheme: str) -> dict[str, str]:
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, re.S)
+    return dict(re.findall(r"--([\w-]+): (#\w{6})", blocks[{"light": 0, "dark": 1}[scheme]]))
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(scheme: str) -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    found = colours(scheme)
+    for ink, behind in (
+        *(("ink", paper) for paper in ("paper", "card", "faint", "accent-soft", "warn")),
+        *(("soft", paper) for paper in ("paper", "card", "faint")),
+        *(("accent", paper) for paper in ("paper", "card", "accent-soft")),
+        ("mark-ink", "mark"),
+        ("violated", "card"),
+    ):
+        assert contrast(found[ink], found[behind]) >= 4.5, f"{ink} on {behind}"

@@ -1,0 +1,61 @@
+"""What the page says is missed at most: by the labels that it counts, and nothing is a find that nobody knows of."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from annotation import confidence_bounds as certificates, precision_bounds as precision, recall_bounds as bounds
+from exports.report import page, workload
+from saferec_builder.cli.report import gather
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import workspace as store
+from tests.exports.report.test_page import Cli, probe, text_of, world
+from tests.flows.test_review import edit, yes
+from tests.worlds.release_world import fill, requests
+
+
+def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(
+    workspace: store.Workspace,
+) -> None:
+    # 5 of 50 audited count as missed: two are positives, three have no label
+    bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
+    told = bounds.Told({}, bound, [], {"units_present": 0, "units_absent": 0})
+    missed = workload.missed(told, traits.load(), bounds.words, precision.words)
+    text = text_of(page.render(gather(workspace.root, None) | {"runs": [], "missed": missed}))
+    assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
+
+
+def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
+    """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
+    fill(workspace, requests()[0], [])
+    where, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
+    for words in (("propose",), ("review", "push", *people, "--all")):
+        assert cli(*words, *where).code == 0
+    for name in ("ann", "bo"):
+        edit(workspace.root / "review" / f"{name}.csv", yes)
+    assert cli("review", "pull", "--tool", "files", workspace.root / "review", *where).code == 0
+    pulled = gather(workspace.root, None)
+    assert (pulled["headline"]["sensitivities"], pulled["missed"]["pooled"]["share"]) == (0, None)
+    assert cli("adjudicate", *where).code == 0
+    judged = gather(workspace.root, None)
+    assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
+    """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""
+    audits = {"gore": (4, 600), "torture": (0, 900), "needles": (0, 200)}
+    told = {
+        slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))
+        for slug, (x, n) in audits.items()
+    }
+    sure = bounds.Told(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
+    sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
+    figures = gather(world(workspace).root, None)
+    figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
+    one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
+    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one, "recall": None})
+    seen = probe(page.render(figures), width, tmp_path)
+    assert len(seen["tracks"]) >= 5 and set(seen["tracks"]) == {1}
+    assert seen["wide"] == []

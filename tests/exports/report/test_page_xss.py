@@ -1,0 +1,109 @@
+"""Nothing that strangers wrote runs: every payload stands in every text of the page, and real Chromium runs none.
+
+The page is opened without its Content-Security-Policy, so that escaping alone must hold; then every element is
+hovered, focused and pressed. A page that does not escape is opened first: the detector must see it.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exports.report import page
+from saferec_builder.cli.report import gather
+from saferec_builder.storage import workspace as store
+from tests import DATA
+from tests.exports.report.test_page import results, run, world
+
+PAYLOADS = (DATA / "xss.txt").read_text(encoding="utf-8").splitlines()
+HOME = "https://report.invalid/"
+LISTEN = """window.hits = 0; window.pwned = () => { (window.top || window).hits += 1 };
+for (const name of ["alert", "confirm", "prompt"]) window[name] = window.pwned;"""
+STIR = """() => { for (const node of document.querySelectorAll("body *")) {
+  if (node.closest("a[href^='#']")) continue;
+  for (const kind of ["mouseover", "mouseenter", "focus", "click", "toggle"])
+    node.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true}));
+} }"""
+# what the page asks to decide what to draw, and what is no text of anybody's
+KEPT = {"kind", "role", "form", "before", "after"}
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    """A page of the width of a phone that says what it was asked for and runs LISTEN before anything else."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        pytest.skip("part not run: chromium (install: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        made = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        tab = made.new_page(viewport={"width": 390, "height": 844})
+        tab.asked = []
+        tab.on("dialog", lambda box: (tab.asked.append(f"dialog {box.message}"), box.dismiss()))
+        tab.add_init_script(LISTEN)
+        tab.route("**/*", lambda route: (tab.asked.append(route.request.url), route.abort()))
+        yield tab
+        made.close()
+
+
+def infect(value: Any, payload: str, name: str = "") -> Any:
+    """The same shape with the payload for every text, names of reasons and verdicts included."""
+    if isinstance(value, str):
+        return value if name in KEPT else payload
+    if isinstance(value, list | tuple):
+        return [infect(one, payload, name) for one in value]
+    if name in ("lost", "joined"):
+        return {payload: sum(value.values())} if value else {}
+    if isinstance(value, Mapping):
+        return {key: infect(one, payload, key) for key, one in value.items()}
+    return value
+
+
+def tags(html: str) -> list[str]:
+    return re.findall(r"<[a-z]+[1-6]?", html)
+
+
+def opened(tab: Any, html: str) -> tuple[int, list[str]]:
+    """(how often a payload ran, addresses that the page asked for)."""
+    tab.asked.clear()
+    tab.unroute(HOME)
+    tab.route(HOME, lambda route: route.fulfill(body=html, content_type="text/html; charset=utf-8"))
+    tab.goto(HOME, wait_until="domcontentloaded")
+    tab.evaluate(STIR)
+    return int(tab.evaluate("window.hits")), list(tab.asked)
+
+
+@pytest.fixture
+def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
+    """Everything that a page can show: two releases' changes and two runs too."""
+    runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
+    changed = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
+    flips = changed | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
+    made = gather(world(workspace).root, None) | {"runs": [runs], "flips": flips}
+    named = {"name": "x", "version": "x", "created": "x", "licence": "x", "split_rule": "x"}
+    return made | {"release": named, "demo": False, "simulated": True}
+
+
+@pytest.mark.slow
+def test_the_detector_sees_a_page_that_does_not_escape(tab: Any) -> None:
+    assert len(set(PAYLOADS)) == len(PAYLOADS) >= 50
+    ran = [bool(opened(tab, f"<!doctype html><body><p>{payload}</p>")[0]) for payload in PAYLOADS]
+    assert sum(ran) >= 30, [payload for payload, hit in zip(PAYLOADS, ran, strict=True) if not hit]
+
+
+@pytest.mark.slow
+def test_no_payload_runs_wherever_it_stands(tab: Any, figures: dict[str, Any]) -> None:
+    for payload in PAYLOADS:
+        made, harmless = (page.render(infect(figures, text)) for text in (payload, "x" * len(payload)))
+        assert tags(made) == tags(harmless), payload
+        bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
+        assert opened(tab, bare) == (0, []), payload
+
+
+def test_every_text_is_reached(figures: dict[str, Any]) -> None:
+    made = page.render(infect(figures, "zqx<b>zqx"))
+    assert made.count("zqx&lt;b&gt;zqx") >= 60 and "zqx<b>" not in made

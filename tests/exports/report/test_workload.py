@@ -1,0 +1,79 @@
+"""What the page says about the work of reviewing, on rows that one can count by eye."""
+
+import polars as pl
+import pytest
+
+from annotation import precision_bounds as precision, recall_bounds as bounds
+from exports.report import workload
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables
+from tests.exports.report.test_figures import frame, vote
+from tests.worlds.release_world import conversation, label, labels
+
+TAXONOMY = traits.load()
+SEVERE = next(t.slug for t in TAXONOMY.traits if t.severe)
+A, B, C = (conversation(name, f"I am {name}.") for name in "abc")
+
+
+def said(row: dict, reviewer: str, seconds: float | None = None, **other: object) -> dict:
+    return vote(row, reviewer) | {"seconds": seconds} | other
+
+
+def standing(*rows: dict) -> pl.DataFrame:
+    out = pl.Series("out", [row.pop("out", None) for row in rows], dtype=pl.String)
+    return frame(tables.REVIEWS, *rows).with_columns(out)
+
+
+def given(*pairs: tuple[dict, str]) -> pl.DataFrame:
+    rows = [{"kind": "sensitivity", "subject": row["conversation"], "reviewer": who} for row, who in pairs]
+    return frame(tables.ASSIGNMENTS, *rows)
+
+
+def test_a_persons_load_counts_tasks_not_rows() -> None:
+    # ann: a (two rows, one severe, 100 s), b (20 s); c is open. bo: a, set aside, with it c, and b, handed back: given,
+    # not answered, and open for somebody else
+    rows = standing(
+        said(A, "ann", 100.0),
+        said(A, "ann", 100.0, trait=SEVERE),
+        said(B, "ann", 20.0, trait=SEVERE, verdict="absent"),
+        said(A, "bo", out="set aside"),
+        said(B, "bo", out=tables.HANDED_BACK, trait="*"),
+    )
+    tasks = given((A, "ann"), (B, "ann"), (C, "ann"), (A, "bo"), (B, "bo"), (C, "bo"))
+    ann, bo = workload.load(tasks, rows, TAXONOMY, str.upper)
+    assert (ann["name"], ann["given"], ann["answered"], ann["open"], ann["severe"]) == ("ANN", 3, 2, 1, 1)
+    assert ann["seconds"] == 60.0 and ann["hours"] == pytest.approx(120 / 3600)  # the median of 100 and 20; their sum
+    assert (bo["given"], bo["answered"], bo["open"], bo["seconds"], bo["hours"]) == (3, 0, 0, None, None)
+
+
+def test_effort_grows_in_the_order_of_the_reviews() -> None:
+    # b first: two sensitivities, then a: none, then c: one; a second review of b adds nothing
+    rows = standing(said(B, "ann"), said(A, "ann"), said(B, "bo"), said(C, "bo"))
+    made = labels(label(B), label(B, trait="needles"), label(C), label(A, verdict="absent"))
+    found = workload.effort(rows, made)
+    assert found == {"read": 3, "found": 3, "points": [(0, 0), (1, 2), (2, 2), (3, 3)]}
+    many = standing(*(said(conversation(f"c{n}", "x"), "ann") for n in range(1000)))
+    points = workload.effort(many, made)["points"]
+    assert len(points) <= workload.POINTS + 10 and points[-1] == (1000, 0)
+
+
+def test_what_cannot_be_told_stands_last_and_says_why() -> None:
+    # four conversations sent and labelled, three of them with gore; one is unsent and was not audited
+    rows = [conversation(name, f"I am {name}.") for name in "abcde"]
+    texts = pl.DataFrame(
+        [{"kind": "sensitivity", "subject": r["conversation"], "digest": r["digest"], "current": True} for r in rows]
+    )
+    sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
+    made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
+    told = workload.missed(
+        bounds.bounds(texts, sent, made, tables.GOLD.empty, TAXONOMY.slugs), TAXONOMY, bounds.words, precision.words
+    )
+    assert told["pooled"]["zone"] == 1 and told["pooled"]["found"] == 3 and told["pooled"]["audited"] == 0
+    assert len(told["traits"]) == 20 and all(row["share"] is None for row in told["traits"])
+    assert "under 4 positives" in told["traits"][0]["words"] and told["traits"][0]["name"] == TAXONOMY["gore"].name
+
+
+def test_the_version_before_is_told_by_number() -> None:
+    versions = ["1.0.0", "1.10.0", "1.9.0", "2.0.0"]
+    assert workload.before("1.10.0", versions) == "1.9.0"
+    assert workload.before("1.0.0", versions) is None

@@ -1,0 +1,174 @@
+"""The card says what the manifest says, and nothing that somebody else wrote gets out of its place."""
+
+import hashlib
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from exports import build_rows as release, card, croissant
+from saferec_builder.core import oracle as violations
+from tests.worlds import release_world as world
+from tests.worlds.release_world import label
+
+
+@pytest.fixture
+def manifest(workspace, cli):
+    ws = world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return json.loads((ws.releases / "1.0.0/manifest.json").read_text())
+
+
+def test_the_hub_reads_the_card(manifest):
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    read = DatasetCard(card.render(manifest | {"licence": "cc0-1.0"}))
+    assert isinstance(read.data, DatasetCardData)
+    data = read.data.to_dict()
+    assert (data["license"], data["pretty_name"], data["size_categories"]) == ("cc0-1.0", "ws", ["n<1K"])
+    assert "simulated" not in data["tags"]
+    configs = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data["configs"]}
+    assert configs["items"] == {"catalog": "data/items/catalog.parquet"}
+    assert {f"data/{c}/{s}.parquet" for c, splits in manifest["counts"].items() for s, n in splits.items() if n} == {
+        path for files in configs.values() for path in files.values()
+    }
+    assert next(c for c in data["configs"] if c.get("default"))["config_name"] == "sft"
+
+
+def test_the_card_says_who_labelled_and_how_sure(manifest):
+    said = " ".join(
+        card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 25}}, "missed": {}}).split()
+    )
+    assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
+    # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
+    assert "| `gore` | 20 | 20 | 0 | 0.71 | 25 | n/a | 8% |" in said
+    # nobody is labelled with the other 19: withheld, and said so
+    assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
+    assert "By the time of the request" in said and "No conversation was left out." in said
+
+
+def test_the_card_says_what_a_star_is(manifest):
+    """Without it `*` of an item, 348 rows in the demo, reads as `absent` on every trait: unknown taken for safe."""
+    said = " ".join(card.render(manifest).split())
+    assert "A `*` in `trait` is `absent` on every trait (but the withheld ones) of a conversation" in said
+    assert "of an item, whose plot alone was read, it says nothing" in said
+    assert "every trait of a conversation" in " ".join(card.render(manifest | {"withheld": []}).split())
+
+
+def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
+    alone = "Models and rules only propose; no label rests on them alone."
+    assert alone in card.render(manifest)
+    made = manifest | {"makers": {"people": 30, "simulated": 0, "unresolved": 0, "auto": 10}}
+    said = " ".join(card.render(made).split())
+    assert "Of 40 labels on people's sensitivities, 75% rest on people's reviews" in said and alone not in said
+    assert "25% (`method` is `auto`) are sure proposals of a model or of rules that nobody read" in said
+    assert "nobody read it" in croissant.rai(made)["rai:dataAnnotationProtocol"]
+
+    talk = world.conversation("c", "I faint", "ok")
+    known = world.labels(label(talk, method="auto"), label(talk, "needles"))
+    learned = pl.DataFrame(schema={"cut": pl.Int32, "traits": pl.List(pl.String)})
+    nothing = violations.oracle([], ["gore", "needles"], np.zeros((0, 2), np.int8))
+    told = release.figures(learned, known, nothing)["makers"]
+    assert told == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
+
+
+def test_a_few_are_not_none(manifest):
+    # 2 of 1,000 labels are unresolved: 0.2 %; 998 rest on people's reviews: 99.8 %; 0.4 % of items are unknown
+    made = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
+    said = " ".join(card.render(made).split())
+    assert r"1,000 labels on people's sensitivities, \>99% rest on" in said and "and &lt;1% are unresolved" in said
+    assert "0% on simulated reviews" in said and "| &lt;1% |" in said
+    assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
+
+
+def test_what_was_left_out_and_not_reviewed_is_said(manifest):
+    facts = {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"}
+    text = card.render(manifest | facts)
+    assert "| straddles split | 1,204 |" in text
+    assert "31 conversations were reviewed by nobody" in text
+    assert "stable hash of the seeker" in text and "By the time" not in text
+
+
+@pytest.mark.parametrize(("simulated", "demo"), [(True, False), (False, True), (True, True)])
+def test_a_simulated_or_demo_card_says_so_first(manifest, simulated, demo):
+    text = card.render(manifest | {"simulated": simulated, "demo": demo})
+    first = text.split("---\n")[2].splitlines()[0]
+    assert ("simulated" in first.lower() or "by a program" in first) == simulated
+    assert ("invented" in first) == demo
+    assert "demos and tests" in first and ", simulated]" in text
+    plain = card.render(manifest | {"simulated": False, "demo": False})
+    assert "invented" not in plain and "demos and tests" not in plain
+
+
+HOSTILE = 'x" \n---\n# Owned\n<script>alert(1)</script> [a](http://b) | `c` {{ 7*7 }} \x1b[31m https://evil.example'
+
+
+def test_names_from_outside_stay_plain_text(manifest):
+    from huggingface_hub import DatasetCard
+
+    facts = manifest | {"name": HOSTILE, "licence": HOSTILE, "sources": [HOSTILE], "proposers": {HOSTILE: 3}}
+    text = card.render(facts | {"split_rule": f"time; seeker hash for rows without a time ({HOSTILE})"})
+    head, body = text.split("\n---\n", 2)[0], text.split("\n---\n", 2)[1]
+    assert text.count("\n---\n") == 1
+    assert "<script" not in body and "\n# Owned" not in text and "\x1b" not in text
+    assert "](http" not in body and "\\`c\\`" in body and "49" not in head
+    assert "evil.example" in body and "https://" not in body
+    assert DatasetCard(text).data.to_dict()["pretty_name"].startswith('x" --- # Owned <script>')
+
+
+def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
+    rows, said = world.requests()
+    more = [label(r, "needles", verdict=None if n < 10 else "present") for n, r in enumerate(rows[:20])]
+    world.fill(workspace, rows, [*said, *more])
+    cli("release", "1.0.0", "-C", workspace.root)
+    text = " ".join((workspace.releases / "1.0.0/README.md").read_text().split())
+    # 40 + 10 resolved, 10 unresolved: 83 % and 17 %
+    assert "Of 60 labels on people's sensitivities, 83% rest on people's reviews" in text
+    assert "and 17% are unresolved" in text and "| `needles` | 10 | 0 | 10 |" in text
+
+
+def test_the_change_log_grows_downwards(manifest):
+    first = card.changelog(manifest, None, "")
+    counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
+    facts = {"version": "1.0.1", "counts": counts, "changes": ["major: the thresholds of the rule changed"]}
+    second = card.changelog(manifest | facts, manifest, first)
+    assert second.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
+    assert "thresholds of the rule changed" in second and second.endswith(first.removeprefix("# Changes\n"))
+
+
+def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
+    from exports.report import charts
+
+    assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
+    drawn = charts.draw(manifest)
+    assert drawn is not None and drawn[:8] == b"\x89PNG\r\n\x1a\n"
+    assert hashlib.sha256(drawn).hexdigest() == manifest["files"][charts.PLOT]["sha256"]  # the manifest is all it needs
+    fewer = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
+    assert charts.draw(fewer) != drawn
+    assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
+    assert charts.PLOT not in card.render(manifest | {"plot": None})
+
+
+def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manifest):
+    """Every release said cc-by-4.0, which nobody had given."""
+    from huggingface_hub import DatasetCard
+
+    home = workspace.releases / "1.0.0"
+    assert manifest["licence"] is None
+    text = (home / "README.md").read_text()
+    assert "license" not in DatasetCard(text).data.to_dict() and "cc-by" not in text
+    assert "No licence for this dataset was declared by its owner" in text and "| messages |" in text
+    assert "license" not in json.loads((home / "croissant.json").read_text())
+    told = cli("release", "1.0.0", "-C", workspace.root)
+    assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in told.out
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("# licence =", "licence ="))
+    ran = cli("release", "1.0.1", "-C", workspace.root, "--json")
+    assert ran.code == 0 and "licence" not in ran.json
+    later = workspace.releases / "1.0.1"
+    assert DatasetCard((later / "README.md").read_text()).data.to_dict()["license"] == "cc-by-4.0"
+    assert json.loads((later / "croissant.json").read_text())["license"] == "cc-by-4.0"
+    assert "declared by its owner" not in (later / "README.md").read_text()
+    toml.write_text(toml.read_text().replace('licence = "cc-by-4.0"', 'licence = " "'))
+    assert "dataset.licence" in cli("release", "1.0.2", "-C", workspace.root).err

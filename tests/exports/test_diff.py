@@ -1,0 +1,208 @@
+"""diff names what changed and why, and what looks like damage: measured on planted corruption."""
+
+import json
+import random
+
+import polars as pl
+import pytest
+
+from exports import diff
+
+TRAITS = [f"trait{n}" for n in range(12)]
+SCHEMA = dict.fromkeys(["conversation", "trait", "verdict", "verdict_new", "basis", "basis_new"], pl.String)
+SAID = dict.fromkeys(["subject", "trait", "verdict", "role", "reviewer"], pl.String)
+TRIALS = 100
+
+
+def world(seed: int, kind: str) -> tuple[pl.DataFrame, pl.DataFrame, set[tuple[str, str]]]:
+    """(label pairs, new reviews, corrupted units) of 1,500 labels: 4 % are honestly looked at again by six reviewers
+    and a fifth of those change; then 2 % of all labels (30) are corrupted.
+
+    silent    verdicts change and nobody reviewed        reviewer  one of the six says the opposite on 30 labels
+    trait     30 of one trait's 125 labels change, with other reviews behind them that were not released
+    """
+    rng = random.Random(seed)
+    units = [(f"c{n // 12:04d}", TRAITS[n % 12]) for n in range(1500)]
+    was = {unit: rng.choice(["present", "absent", "absent"]) for unit in units}
+    now, basis, reviews = dict(was), dict.fromkeys(units, "old"), []
+    for unit in rng.sample(units, 60):
+        who, changes = f"r{rng.randrange(6)}", rng.random() < 0.2
+        _review(unit, who, changes, was, now, basis, reviews)
+    pool = [u for u in units if basis[u] == "old" and (kind != "trait" or u[1] == TRAITS[3])]
+    bad = set() if kind == "honest" else set(rng.sample(pool, 30))
+    for unit in sorted(bad):
+        if kind == "reviewer":
+            _review(unit, "r4", True, was, now, basis, reviews)
+        else:
+            now[unit] = _other(was[unit])
+            basis[unit] = "new" if kind == "trait" else "old"
+    rows = [(*unit, was[unit], now[unit], "old", basis[unit]) for unit in units]
+    said = pl.DataFrame(reviews, schema=SAID, orient="row")
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row"), said, bad
+
+
+def _other(verdict: str) -> str:
+    return "absent" if verdict == "present" else "present"
+
+
+def _review(unit, who, changes, was, now, basis, reviews) -> None:
+    now[unit] = _other(was[unit]) if changes else was[unit]
+    basis[unit] = "new"
+    reviews.append((*unit, now[unit], "reviewer", who))
+
+
+def named(seed: int, kind: str) -> list[dict]:
+    pairs, reviews, bad = world(seed, kind)
+    found = diff.alarms(pairs, pairs.filter(pl.col("verdict") != pl.col("verdict_new")), reviews)
+    wanted = {
+        "silent": lambda a: a["kind"] == "silent" and set(a["labels"]) == {f"{c}/{t}" for c, t in bad},
+        "reviewer": lambda a: (a["kind"], a.get("name")) == ("reviewer", "r4"),
+        "trait": lambda a: (a["kind"], a.get("name")) == ("trait", TRAITS[3]),
+        "honest": lambda a: True,
+    }
+    return [alarm for alarm in found if wanted[kind](alarm)]
+
+
+@pytest.mark.parametrize("kind", ["silent", "reviewer", "trait"])
+def test_two_percent_of_corrupted_labels_are_named(kind):
+    hits = sum(bool(named(seed, kind)) for seed in range(TRIALS))
+    print(f"{kind}: named in {hits} of {TRIALS} trials")
+    assert hits >= 0.9 * TRIALS
+
+
+def test_an_honest_update_raises_no_alarm():
+    # at most 5 %: with 100 trials and a true rate of 5 %, more than 10 would come up once in a hundred
+    false = sum(bool(named(seed, "honest")) for seed in range(1000, 1000 + TRIALS))
+    print(f"false alarms in {false} of {TRIALS} trials")
+    assert false <= 0.05 * TRIALS
+
+
+@pytest.mark.parametrize("flips", [1, 2])
+def test_a_flip_or_two_in_a_large_release_are_no_pile(flips):
+    """25 traits of 40 labels. One flip: elsewhere 0 of 960, taken for 1 / 962; P(X >= 1 of 40) = 4 %, in any of 25."""
+    units = [(f"c{n}", f"trait{t}") for t in range(25) for n in range(40)]
+    rows = [(*unit, "present", "present", "old", "old") for unit in units]
+    for t in range(flips):
+        rows[40 * t] = (*units[40 * t], "present", "absent", "old", "new")
+    pairs = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    changed = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
+    assert diff.alarms(pairs, changed, pl.DataFrame(schema=SAID)) == []
+
+
+def test_a_tail_by_hand():
+    # two heads or more of three fair throws: 3/8 + 1/8
+    assert diff._tail(2, 3, 0.5) == pytest.approx(0.5)
+    assert diff._tail(0, 5, 0.1) == pytest.approx(1.0)
+
+
+def test_a_flip_is_told_with_its_reviews(workspace, cli):
+    from saferec_builder.storage import tables, workspace as store
+    from tests.worlds import release_world as world_
+
+    rows, said = world_.requests()
+    said = [row | {"reviews": [f"{row['label']}-a"]} for row in said]
+    ws = world_.fill(workspace, rows, said)
+    store.append(ws, tables.REVIEWS, reviews(rows, "a", "absent"))
+    ws_toml = ws.root / "saferec.toml"
+    ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["bo"]'))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    fixed = said[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
+    store.append(ws, tables.LABELS, world_.labels(fixed))
+    store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
+    assert cli("release", "1.0.1", "-C", ws.root).code == 1  # a new review is a new row: not a patch
+    assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    found = cli("diff", "1.0.0", "1.1.0", "--json", "-C", ws.root).json
+    assert found["flips"] == {"gore": {"present -> absent": 1}} and found["alarms"] == []
+    flip = found["flipped"][0]
+    assert (flip["conversation"], flip["other_reviews"]) == ("c001", True)
+    assert [(r["role"], r["verdict"]) for r in flip["reviews"]] == [("reviewer", "absent")]
+    text = cli("diff", "1.0.0", "1.1.0", "-C", ws.root).out
+    assert "- gore: 1 present -> absent" in text and "c001 gore" in text
+
+
+def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
+    """Of 40 requests 20 are of people who cannot see blood. Ann and bo found them; cy reads 12 of these, marks nothing
+    (one `*` each) and the labels follow: 12 flips. Cy contradicts 12 of 12, dee none of the 20 calm ones.
+    """
+    from saferec_builder.storage import tables, workspace as store
+    from tests.worlds import release_world as world_
+
+    rows, said = world_.requests()
+    hurt, calm = rows[1::2], rows[::2]
+    ws = world_.fill(workspace, rows, [row | {"reviews": [f"{row['label']}-a"]} for row in said])
+    ws_toml = ws.root / "saferec.toml"
+    ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann", "bo", "cy", "dee"]'))
+    for who in ("ann", "bo"):
+        store.append(ws, tables.REVIEWS, reviews(hurt, who, "present", who=who))
+        store.append(ws, tables.REVIEWS, reviews(calm, who, "absent", who=who, trait="*"))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    for who, read in (("cy", hurt[:12]), ("dee", calm)):
+        store.append(ws, tables.REVIEWS, reviews(read, who, "absent", who=who, trait="*"))
+    flipped = [
+        row | {"label": f"new{n}", "verdict": "absent", "form": None, "spans": [], "reviews": [f"x{n}"]}
+        for n, row in enumerate(said[1::2][:12])
+    ]
+    store.append(ws, tables.LABELS, world_.labels(*flipped))
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 1 and "32 rows of reviews are new" in ran.err  # dee's too, though they say what others said
+    assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    found = cli("diff", "1.0.0", "1.1.0", "--json", "-C", ws.root).json
+    assert found["rows"]["reviews"] == {"added": 32, "removed": 0, "changed": 0}
+    assert [(a["kind"], a["changed"], a["of"]) for a in found["alarms"]] == [("reviewer", 12, 12)]
+    assert all([r["verdict"] for r in flip["reviews"]] == ["absent"] for flip in found["flipped"])
+
+
+def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
+    from saferec_builder.core import taxonomy as traits
+    from tests.worlds import release_world as world_
+
+    ws = world_.fill(workspace, *world_.requests())
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    calm = traits.EMBEDDED.read_text(encoding="utf-8").replace("definition = ", 'definition = "As before, and: " # ', 1)
+    (ws.root / "my.toml").write_text(calm, encoding="utf-8")
+    ws_toml = ws.root / "saferec.toml"
+    ws_toml.write_text(ws_toml.read_text().replace('# path = "my-traits.toml"', 'path = "my.toml"'))
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    text = cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
+    assert "- major: the trait animal_harm means something else" in text and "nothing changed" not in text
+
+
+@pytest.mark.slow
+def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
+    from saferec_builder.storage import tables, workspace as store
+    from tests.worlds import release_world as world_
+
+    rows, said = world_.requests()
+    ws = world_.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    # of the four test requests c037 and c039 cannot see blood; the model gives c037 the bloody B of its answer B, C
+    fixed = said[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
+    store.append(ws, tables.LABELS, world_.labels(fixed))
+    assert cli("release", "1.0.1", "-C", ws.root).code == 0
+    answers = tmp_path / "a-model.jsonl"
+    given = {"c036": "D", "c037": "B", "c038": "D", "c039": "E"}
+    lines = [json.dumps({"id": name, "text": f"1. {world_.film(letter)}"}) for name, letter in given.items()]
+    answers.write_text("\n".join(lines))
+    words = ("diff", "1.0.0", "1.0.1", "--predictions", answers, "-C", ws.root)
+    ran = cli(*words, "--json")
+    assert ran.code == 0, ran.err
+    # SVR@10 of sensitive people: 1 of 10 places of c037 is violated, none of c039; then c039 is the only one
+    (svr,) = [pair for name, pair in ran.json["metrics"].items() if name.split("@")[0] == "svr"]
+    assert svr == [0.05, 0.0]
+    assert "- svr" in cli(*words).out
+    answers.write_text("not JSON")
+    ran = cli(*words)
+    assert ran.code == 1 and "cannot be scored" in ran.err
+
+
+def reviews(rows, ids, verdict, who="ann", trait="gore"):
+    from saferec_builder.core import taxonomy as traits
+    from saferec_builder.storage import tables
+
+    made = [
+        {"review": ids if len(rows) == 1 else f"{row['conversation']}-{ids}", "kind": "sensitivity", "trait": trait}
+        | {"subject": row["conversation"], "digest": row["digest"], "reviewer": who, "role": "reviewer"}
+        | {"verdict": verdict, "spans": [], "tool": "files", "simulated": False, "taxonomy": traits.load().digest}
+        for row in rows
+    ]
+    return pl.DataFrame(made, schema=tables.REVIEWS.schema)

@@ -1,0 +1,219 @@
+"""The shapes that trainers read, and that `datasets` reads them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from exports import arrow as shapes, formats as rows, verify as proof
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.release_world import conversation, film, item
+
+
+def turn(role, text):
+    return {"role": role, "text": text, "items": []}
+
+
+def prompts(*talks, cut=99, added=None):
+    said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
+    many = len(talks)
+    extra = None if added is None else pl.Series(added, dtype=pl.String)
+    kind = rows.schemas()["sft"].field("prompt").type.value_type
+    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra).to_pylist()
+
+
+def test_a_prompt_takes_turns_and_ends_with_the_user():
+    said = [
+        turn("seeker", "Hi"),
+        turn("seeker", " I faint at blood "),
+        turn("recommender", "Noted"),
+        turn("seeker", "  "),
+        turn("recommender", "Any year?"),
+        turn("seeker", "1990s"),
+        turn("recommender", "Let me think"),
+    ]
+    wanted = [
+        {"role": "user", "content": "Hi\nI faint at blood"},
+        {"role": "assistant", "content": "Noted\nAny year?"},
+        {"role": "user", "content": "1990s"},
+    ]
+    # neighbours in the table stay apart, also where one has nothing to say
+    assert prompts(said, [], [turn("recommender", "Hm")], said) == [wanted, [], [], wanted]
+    assert prompts(said, cut=2) == [wanted[:1]]
+
+
+def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
+    said = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
+    got = prompts(said, said, added=["I faint.", None])
+    assert [p[-1]["content"] for p in got] == ["A film I faint.", "A film"] and got[0][0]["content"] == "Hi"
+
+
+def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
+    frame = pl.DataFrame(
+        {"item": ["d", "e", "a"], "title": ["Film D", "Film E", "Film A\n9. Saw"], "year": [2004, None, 2001]}
+    )
+    ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
+    # a title stays on its line, whatever the source wrote
+    assert shapes.Names(frame).lines(ids).to_pylist() == [
+        "1. Film D (2004)\n2. Film E",
+        "",
+        "1. Film A 9. Saw (2001)",
+    ]
+
+
+@pytest.fixture
+def released(workspace, cli):
+    ws = world.fill(workspace, *world.requests())
+    flag = {"label": "f", "kind": "item_flag", "subject": item("C"), "trait": "gore", "digest": "x"}
+    flag |= {"verdict": "present", "method": "agreed", "simulated": False, "spans": [], "reviews": []}
+    store.append(ws, tables.LABELS, world.labels(flag | {"form": None}))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return ws.releases / "1.0.0"
+
+
+READ = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+folder = sys.argv[1]
+for name in get_dataset_config_names(folder):
+    data = load_dataset(folder, name)
+    print(json.dumps({"config": name, "splits": {s: d.to_list() for s, d in data.items()},
+                      "features": str(next(iter(data.values())).features)}))
+"""
+
+
+def read(folder, home):
+    """config -> its rows per split and its features, as load_dataset gives them in a process of its own."""
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "hf")}
+    ran = subprocess.run([sys.executable, "-c", READ, folder], env=env, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return {row["config"]: row for row in map(json.loads, ran.stdout.splitlines())}
+
+
+@pytest.mark.slow
+def test_datasets_reads_every_config_offline(released, tmp_path):
+    found = read(released, tmp_path)
+    assert set(found) == set(rows.CONFIGS) - {"reviews"}  # nobody agreed that theirs are released
+    manifest = json.loads((released / "manifest.json").read_text())
+    counts = {c: splits for c, splits in manifest["counts"].items() if c != "reviews"}
+    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == counts
+    assert not any("Large" in row["features"] or "large" in row["features"] for row in found.values())
+
+    sft, raw, grpo = (found[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))
+    assert [r["conversation"] for r in sft] == [r["conversation"] for r in raw] == [r["conversation"] for r in grpo]
+    assert [r["prompt"] for r in sft] == [r["prompt"] for r in grpo]
+    hurt = next(r for r in grpo if r["condition"] == "own_words")
+    assert (hurt["traits"], hurt["form"], hurt["k"]) == (["gore"], ["implicit"], 10)
+    items = {r["item"]: r for r in found["items"]["splits"]["catalog"]}
+    bad = {i for i, r in items.items() if "gore" not in r["clear"]}
+    assert bad == {item(x) for x in "ABCL"} and "gore" in items[item("A")]["violated"]
+    # item A: gore is answered yes, so its risk is 1; nobody asked about needles
+    assert dict(zip(items[item("A")]["risk_traits"], items[item("A")]["risk_values"], strict=True))["gore"] == 1.0
+    assert "needles" not in items[item("A")]["risk_traits"]
+    safe = [r for r, g in zip(sft, grpo, strict=True) if g["traits"]]
+    assert safe and not any(set(r["items"]) & bad for r in safe)
+    label = next(r for r in found["labels"]["splits"]["train"] if r["verdict"] == "present")
+    text = next(r for r in found["conversations"]["splits"]["train"] if r["conversation"] == label["conversation"])
+    span = label["spans"][0]
+    assert text["turns"][span["turn"]]["text"][span["start"] : span["end"]] == span["quote"]
+    assert found["item_labels"]["splits"]["catalog"][0]["verdict"] == "present"
+
+
+def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
+    import pyarrow.parquet as pq
+
+    seekers = pq.read_table(released / "data/conversations/train.parquet")["seeker"].to_pylist()
+    assert len(set(seekers)) == 32 and not {f"p{n}" for n in range(40)} & set(seekers)
+
+
+def test_no_trait_is_named_in_a_prompt(released):
+    import pyarrow.parquet as pq
+
+    texts = [
+        m["content"].lower()
+        for split in rows.SPLITS
+        for p in pq.read_table(released / f"data/grpo/{split}.parquet")["prompt"].to_pylist()
+        for m in p
+    ]
+    assert len(texts) == 40
+    assert not [t for t in texts for trait in traits.load().traits if trait.slug in t or trait.name.lower() in t]
+
+
+def test_files_are_written_for_reading_and_for_sending_again(released):
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(released / "data/sft/train.parquet")
+    column = file.metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD" and column.has_offset_index and column.has_column_index
+    ids = pq.read_table(released / "data/sft/train.parquet")["conversation"].to_pylist()
+    assert ids == [f"c{n:03d}" for n in range(32)]  # by time, then id
+
+
+@pytest.mark.slow
+def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
+    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
+    world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
+    said = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
+    assert (said["in"], said["out"]) == (1, 1)
+    found = read(workspace.releases / "1.0.0", tmp_path)
+    # `datasets` cannot load a split without rows: such a one has no file and no entry in the card, but a count of 0
+    assert {s: len(r) for s, r in found["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in found
+    manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
+    assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
+    assert cli("verify", workspace.releases / "1.0.0").code == 0
+
+
+def test_two_traits_may_share_an_official_key(workspace, cli):
+    """A taxonomy with finer traits than the official one: whoever has either has the key."""
+    import pyarrow.parquet as pq
+
+    told = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
+    (workspace.root / "mine.toml").write_text(told.format("gore", "Blood") + told.format("wounds", "Wounds"))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace('# path = "my-traits.toml"', 'path = "mine.toml"'))
+    asked, said = world.requests()
+    # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
+    wounds = [world.label(row, "wounds", quote="what next") for row in asked[::4]]
+    ws = world.fill(store.Workspace.open(workspace.root), asked, said + wounds)
+    ran = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
+    assert ran.code == 0, ran.err
+    parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]
+    grpo = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("grpo/*.parquet")]
+    has = {row["conversation"]: bool(row["traits"]) for part in grpo for row in part}
+    found = {row["conversation"]: row["constraints"] for part in parts for row in part}
+    assert sum(has.values()) == 30
+    assert all(found[c] == {"Anti-gore": has[c] or None} for c in found)
+
+
+def test_what_a_corrected_label_may_change_stands_last():
+    """Between columns that stay, each would cost a re-upload of the pieces (64 kB) of those beside it."""
+    moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form"}
+    moves |= {"groundtruth_with_release_year", "constraints"}
+    for config in ("sft", "sft_raw", "grpo", "safecrs"):
+        names = rows.schemas({"gore": "gore"})[config].names
+        moving = [name in moves for name in names]
+        assert moving == sorted(moving) and moving[-1], config
+        if "completion" in names:  # one run of bytes, the same in three configs
+            assert names.index("completion") == names.index("prompt") + 1, config
+
+
+def test_a_release_with_another_order_of_columns_is_proven_too(tmp_path):
+    """Releases of earlier versions have `condition` before the prompt; a column of another type is a fault."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = rows.schemas()["item_labels"]
+    table = pa.table({name: pa.array([None], schema.field(name).type) for name in schema.names[::-1]})
+    (tmp_path / "a").mkdir()
+    pq.write_table(table, tmp_path / "a/b.parquet")
+    proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)
+    for other in (table.drop(["trait"]), table.append_column("more", pa.array(["x"]))):
+        pq.write_table(other, tmp_path / "a/b.parquet")
+        with pytest.raises(ReleaseError, match="column (trait|more) is not of the schema"):
+            proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)

@@ -1,0 +1,301 @@
+"""publish --hub against a Hub on the loopback, with the clients as they are: one commit, one tag, or nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import huggingface_hub.constants
+import pytest
+
+from exports import hub as stage
+from saferec_builder.core.errors import HubError, ReleaseError
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.hub import READER, WRITER, Hub
+from tests.servers.hub_repo import Blob, Fault
+from tests.worlds import release_world as world
+from tests.worlds.release_world import conversation, conversations, film
+
+REPO = "ann/safe"
+# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, plot, change log, taxonomy, croissant,
+# provenance, manifest, checksums
+FILES = 6 * 3 + 1 + 8
+# huggingface_hub itself uploads in a way that its HTTP client calls old
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the double speaks LFS only
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub
+
+
+@pytest.fixture
+def ws(workspace, cli):
+    world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    return workspace
+
+
+@pytest.fixture
+def publish(ws, cli):
+    return lambda *words: cli("publish", *words, "--hub", "--repo", REPO, "-C", ws.root, "--json")
+
+
+def grow(ws, cli, version="1.1.0"):
+    more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
+    store.append(ws, tables.CONVERSATIONS, conversations(more))
+    assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
+
+
+def holds(hub, ws, version):
+    """The tag's commit holds the release's bytes, and nothing else but the Hub's own file."""
+    repo, folder = hub.repos[REPO], ws.releases / version
+    tree = {p: b.content for p, b in repo.at(f"v{version}").tree.items() if p != ".gitattributes"}
+    return tree == {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_release_is_one_commit_and_a_tag_on_it(hub, ws, publish):
+    ran = publish()
+    assert ran.code == 0, ran.err
+    repo = hub.repos[REPO]
+    assert (ran.json["added"], ran.json["skipped"], ran.json["deleted_there"]) == (FILES, 0, 0)
+    assert repo.private and [c.title for c in repo.commits] == ["initial commit", "Release 1.0.0"]
+    assert repo.tags == {"v1.0.0": repo.commits[-1].oid} and ran.json["commit"] == repo.commits[-1].oid
+    assert holds(hub, ws, "1.0.0")
+    again = publish().json
+    assert (again["added"], again["skipped"]) == (0, FILES) and len(repo.commits) == 2
+
+
+def test_the_next_version_takes_stale_files_away_in_its_commit(hub, ws, cli, publish):
+    publish()
+    repo = hub.repos[REPO]
+    tree = {**repo.commits[-1].tree, "data/sft/train-00000-of-00001.parquet": Blob(b"old", True)}
+    repo.add("by hand", "", tree)
+    grow(ws, cli)
+    said = publish().json
+    assert said["deleted_there"] == 1 and [c.title for c in repo.commits][-1] == "Release 1.1.0"
+    assert len(repo.commits) == 4 and holds(hub, ws, "1.1.0") and holds(hub, ws, "1.0.0")
+    # labels, catalog and taxonomy are the same bytes: not sent again
+    assert 0 < said["added"] < FILES and said["added"] + said["skipped"] == FILES
+
+
+def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, ws, publish, monkeypatch):
+    monkeypatch.setattr("exports.hub.LARGE", 2000)
+    large = [p for p in (ws.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]
+    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    assert [c.title for c in hub.repos[REPO].commits] == ["initial commit", "Release 1.0.0"]
+    assert len([line for line in hub.seen if line.endswith("/objects/batch")]) >= len(large) > 1
+
+
+def test_a_large_file_goes_in_parts(hub, publish):
+    hub.part_size = 1000
+    assert publish().code == 0
+    assert [line for line in hub.seen if line.startswith("POST /complete/")] and not hub.parts
+
+
+READ = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+for name in get_dataset_config_names(sys.argv[1], revision=sys.argv[2]):
+    data = load_dataset(sys.argv[1], name, revision=sys.argv[2])
+    local = load_dataset(sys.argv[3], name)
+    print(json.dumps([name, {s: d.to_list() for s, d in data.items()} == {s: d.to_list() for s, d in local.items()}]))
+"""
+
+
+def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, publish, cli, tmp_path):
+    assert publish("1.0.0").code == 0
+    copy = tmp_path / "copy"
+    stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=copy)
+    assert (copy / ".cache").is_dir() and (copy / ".gitattributes").is_file()
+    told = cli("verify", copy, "--json")
+    assert (told.code, told.json["skipped"]) == (0, FILES)
+    (copy / "data" / ".cache").write_text("x")  # the client's stands at the top alone
+    assert "not part of the release" in cli("verify", copy).err
+    # without a folder the client makes links into its cache: to fetch it again would not help
+    cached = stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", cache_dir=tmp_path / "hub")
+    told = cli("verify", cached)
+    assert told.code == 1 and "a link, not a plain file: verify NAMESPACE/NAME@VERSION" in told.err
+    shutil.copytree(cached, tmp_path / "real")
+    assert cli("verify", tmp_path / "real").code == 0
+
+
+@pytest.mark.slow
+def test_datasets_reads_each_tag_as_its_release(hub, ws, cli, publish, tmp_path):
+    publish()
+    grow(ws, cli)
+    publish()
+    for version in ("1.0.0", "1.1.0"):
+        env = os.environ | {"HF_HOME": str(tmp_path / version)}
+        words = [sys.executable, "-c", READ, REPO, f"v{version}", str(ws.releases / version)]
+        ran = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+        assert len(ran.stdout.splitlines()) == 7
+        assert all(equal for _, equal in map(json.loads, ran.stdout.splitlines()))
+
+
+# ---- what the Hub may answer
+
+
+@pytest.mark.parametrize(("token", "said"), [("hf_nobody", "hf auth login"), (READER, "may not write")])
+def test_a_token_that_does_not_do(hub, publish, monkeypatch, token, said):
+    monkeypatch.setenv("HF_TOKEN", token)
+    ran = publish()
+    assert ran.code == 1 and said in ran.err and token not in ran.err + ran.out
+    assert not hub.repos
+
+
+def test_no_token_at_all(hub, publish, monkeypatch, tmp_path):
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
+    assert "HF_TOKEN" in publish().err
+
+
+def test_a_public_repository_needs_the_word(hub, ws, cli, publish):
+    assert publish("--public").code == 0
+    assert not hub.repos[REPO].private
+    grow(ws, cli)
+    ran = publish()
+    assert ran.code == 1 and "--public" in ran.err and len(hub.repos[REPO].commits) == 2
+    assert publish("--public").code == 0
+
+
+@pytest.mark.parametrize("status", [500, 504, None])
+def test_a_commit_whose_reply_was_lost_is_found(hub, ws, publish, status):
+    hub.faults.append(Fault("POST", "/commit/", status, after=True))
+    ran = publish()
+    assert ran.code == 0, ran.err
+    assert len(hub.repos[REPO].commits) == 2 and holds(hub, ws, "1.0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [409, 412, 429, 500, None])
+@pytest.mark.parametrize("step", ["/commit/", "/tag/"])
+def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, ws, publish, step, status):
+    hub.faults.append(Fault("POST", step, status))
+    ran = publish()
+    assert ran.code == 1 and ran.err.splitlines()[-1].startswith("error: ")
+    repo = hub.repos[REPO]
+    assert repo.tags == {} and len(repo.commits) == (1 if step == "/commit/" else 2)
+    assert publish().code == 0
+    assert len(repo.commits) == 2 and holds(hub, ws, "1.0.0")
+
+
+def test_a_tag_whose_reply_was_lost_is_found(hub, ws, publish):
+    hub.faults.append(Fault("POST", "/tag/", 500, after=True))
+    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
+def test_a_fault_before_the_commit_changes_nothing(hub, ws, publish, method, path):
+    hub.faults.append(Fault(method, path, 403))
+    assert publish().code == 1
+    assert not hub.repos or (len(hub.repos[REPO].commits) == 1 and not hub.repos[REPO].tags)
+    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+
+
+def test_a_failed_upload_is_one_line(hub, ws, publish):
+    hub.faults.append(Fault("PUT", "/large/", 400, times=99))
+    ran = publish()
+    assert ran.code == 1 and "nothing was published" in ran.err.splitlines()[-1]
+    hub.faults.clear()
+    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+
+
+def test_somebody_who_pushes_meanwhile_is_not_overwritten(hub, ws, publish, monkeypatch):
+    publish_one = stage._commit
+
+    def meanwhile(api, repo, *rest):
+        hub.repos[REPO].add("theirs", "", {**hub.repos[REPO].commits[-1].tree, "NOTES": Blob(b"x", False)})
+        return publish_one(api, repo, *rest)
+
+    monkeypatch.setattr(stage, "_commit", meanwhile)
+    ran = publish()
+    assert ran.code == 1 and "meanwhile" in ran.err and hub.repos[REPO].tags == {}
+    assert hub.repos[REPO].commits[-1].title == "theirs"
+
+
+def test_a_tag_that_holds_something_else_stays(hub, ws, publish):
+    publish()
+    repo = hub.repos[REPO]
+    other = repo.add("by hand", "", {".gitattributes": Blob(b"", False)})
+    repo.tags["v1.0.0"] = other.oid
+    ran = publish()
+    assert ran.code == 1 and "higher version" in ran.err and repo.tags == {"v1.0.0": other.oid}
+
+
+def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, ws, publish, monkeypatch):
+    send = stage._commit
+
+    def rot(*words):
+        oid = send(*words)
+        hub.repos[REPO].at(oid).tree["data/sft/train.parquet"] = Blob(b"PAR1 other", True)
+        return oid
+
+    monkeypatch.setattr(stage, "_commit", rot)
+    ran = publish()
+    assert ran.code == 1 and "data/sft/train.parquet" in ran.err and hub.repos[REPO].tags == {}
+
+
+def test_a_hub_that_is_not_there(ws, publish, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    ran = publish()
+    assert ran.code == 1 and "cannot be reached" in ran.err.splitlines()[-1]
+
+
+# ---- what we refuse ourselves
+
+
+def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
+    rows, said = world.requests()
+    world.fill(workspace, rows, [row | {"simulated": True} for row in said])
+    assert cli("release", "1.0.0", "--allow", "simulated", "-C", workspace.root).code == 0
+    ran = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
+    assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err
+    assert hub.seen == []
+
+
+def test_texts_that_were_put_back_do_not_go_to_the_hub():
+    with pytest.raises(ReleaseError, match="rests on texts that were put back: it is not for the Hub"):
+        stage.refuse({"name": "ws", "version": "1.0.0", "simulated": False, "demo": False, "put_back": ["reddit"]})
+
+
+def test_demo_items_do_not_go_to_the_hub(hub, demo_workspace, cli):
+    world.fill(demo_workspace, *world.requests())
+    cli("release", "1.0.0", "-C", demo_workspace.root)
+    ran = cli("publish", "--hub", "--repo", REPO, "-C", demo_workspace.root)
+    assert ran.code == 1 and "demo" in ran.err and hub.seen == []
+
+
+def test_a_damaged_release_is_not_sent(hub, ws, publish):
+    (ws.releases / "1.0.0/traits.toml").write_text("x")
+    ran = publish()
+    assert ran.code == 1 and "traits.toml" in ran.err and hub.seen == []
+
+
+def test_a_repository_must_be_named(ws, cli, hub):
+    ran = cli("publish", "--hub", "-C", ws.root)
+    assert ran.code == 1 and "--repo" in ran.err
+    ran = cli("publish", "--hub", "--repo", "a/b/c", "-C", ws.root)
+    assert ran.code == 1 and "NAMESPACE/NAME" in ran.err
+
+
+def test_the_missing_extra_is_one_line(ws, publish, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    ran = publish()
+    assert ran.code == 1 and ran.err.strip().endswith("pip install 'saferec-builder[hub]'")
+
+
+def test_the_token_is_blotted_out_of_a_fault(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    assert WRITER not in stage._first_line(ValueError(f"bad header {WRITER}"))
+    with pytest.raises(HubError, match="412|meanwhile"):
+        raise HubError(stage._refusal(REPO, 412))

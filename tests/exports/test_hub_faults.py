@@ -1,0 +1,165 @@
+"""Whatever the Hub answers, and whenever: afterwards there is the old release or the new one, and a rerun completes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from exports import hub as stage, withdraw
+from saferec_builder.core.errors import HubError
+from tests.servers.hub import WRITER, Hub
+from tests.servers.hub_repo import Fault
+from tests.worlds.hub_world import REPO, held, quick, snapshot, tree, two_releases
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")]
+BLOWS = {
+    "500": Fault("", "", 500),
+    "500, done all the same": Fault("", "", 500, after=True),
+    "line cut": Fault("", "", None),
+    "line cut, done all the same": Fault("", "", None, after=True),
+    "429": Fault("", "", 429),
+    "403": Fault("", "", 403),
+}
+
+
+SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; without it, they take turns
+
+
+def blows(number: int, many: int, names: list[str]) -> list[str]:
+    """The faults for this request: `many` of them, so that neighbours get others."""
+    return names if SOAK else [names[(number + step * 5) % len(names)] for step in range(many)]
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    quick(monkeypatch)
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub
+
+
+def steps(hub: Hub, run, back) -> int:
+    """How many requests an undisturbed run makes."""
+    back()
+    run()
+    return len(hub.seen)
+
+
+def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
+    """Runs with the request `number` struck; did the run notice?"""
+    back()
+    hub.strike_at, hub.blow = number, blow
+    try:
+        run()
+    except HubError:
+        return True
+    finally:
+        hub.strike_at = -1
+    return False
+
+
+def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeypatch, injected):
+    first, second = two_releases(tmp_path / "ws")
+    old, new = tree(first), tree(second)
+    monkeypatch.setattr(stage, "LARGE", sorted(map(len, new.values()))[-2])  # two files go one after the other
+    stage.publish(first, REPO)
+    back = snapshot(hub)
+
+    def run():
+        stage.publish(second, REPO)
+
+    blown = noticed = 0
+    for number in range(steps(hub, run, back)):
+        for name in blows(number, 3, list(BLOWS)):
+            failed = disturbed(hub, run, back, number, BLOWS[name])
+            blown, noticed = blown + 1, noticed + failed
+            repo, where = hub.repos[REPO], f"request {number}, {name}"
+            assert held(repo, "main") in (old, new), where
+            assert held(repo, "v1.0.0") == old and held(repo, "v1.1.0") in (None, new), where
+            assert failed or held(repo, "v1.1.0") == new, where
+            run()
+            assert held(repo, "main") == held(repo, "v1.1.0") == new, where
+            assert [c.title for c in repo.commits].count("Release 1.1.0") == 1, where
+    assert blown >= 100 and noticed >= 20
+    injected("failed requests of a publish to the Hub", blown)
+
+
+def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub, tmp_path, injected):
+    first, second = two_releases(tmp_path / "ws")
+    old, new = tree(first), tree(second)
+    stage.publish(first, REPO)
+    stage.publish(second, REPO)
+    back = snapshot(hub)
+
+    def run():
+        withdraw.on_hub(REPO, "1.0.0", "labels were wrong", erase=True)
+
+    blown = 0
+    for number in range(steps(hub, run, back)):
+        for name in blows(number, 1, ["500", "500, done all the same", "line cut"]):
+            disturbed(hub, run, back, number, BLOWS[name])
+            blown += 1
+            repo, where = hub.repos[REPO], f"request {number}, {name}"
+            # the version that stays is there all the time: under its tag, or on the branch that holds it meanwhile
+            assert new in (held(repo, "v1.1.0"), held(repo, "keep-v1.1.0")), where
+            assert held(repo, "v1.0.0") in (None, old), where
+            run()
+            assert held(repo, "v1.0.0") is None and held(repo, "v1.1.0") == new, where
+            assert not repo.branches and len(repo.commits) == 1, where
+    assert blown >= 20
+    injected("failed requests of an erasure on the Hub", blown)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
+def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share, injected):
+    first, second = two_releases(tmp_path / "ws")
+    old, new = tree(first), tree(second)
+    stage.publish(first, REPO)
+    code = "import sys, huggingface_hub.constants as c; c.HF_HUB_DISABLE_XET = True; from pathlib import Path;"
+    code += "from exports import hub; hub.publish(Path(sys.argv[1]), sys.argv[2])"
+    words = [sys.executable, "-W", "ignore", "-c", code, str(second), REPO]
+    before = len(hub.seen)
+    back = snapshot(hub)
+    assert subprocess.run(words, env=os.environ, timeout=120, check=False).returncode == 0
+    wanted = int(share * (len(hub.seen) - before))
+    back()
+    process = subprocess.Popen(words, env=os.environ)
+    while len(hub.seen) < wanted and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    injected("kills of a publish to the Hub", process.wait() == -signal.SIGKILL)
+    repo = hub.repos[REPO]
+    assert held(repo, "main") in (old, new) and held(repo, "v1.1.0") in (None, new)
+    stage.publish(second, REPO)
+    assert held(repo, "main") == held(repo, "v1.1.0") == new and held(repo, "v1.0.0") == old
+
+
+def test_a_large_release_goes_through_lfs_in_parts(hub, tmp_path):
+    """A file above 10 MB: numbers that do not compress, in one more column of text."""
+    import random
+
+    from tests.worlds import release_world as world
+
+    rng = random.Random(1)
+    rows, said = world.requests()
+    for row in rows[:8]:
+        row["turns"][2]["text"] = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=2_600_000))
+    from exports import assemble as content
+    from saferec_builder.storage import workspace as store
+    from saferec_builder.storage.workspace import make
+
+    make(tmp_path / "big", demo=False)
+    ws = world.fill(store.Workspace.open(tmp_path / "big"), rows, said)
+    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    home = ws.releases / "1.0.0"
+    assert max(p.stat().st_size for p in home.rglob("*.parquet")) > 10_000_000
+    stage.publish(home, REPO)
+    assert [line for line in hub.seen if line.startswith("POST /complete/")]
+    assert held(hub.repos[REPO], "v1.0.0") == tree(home)
+    fetched: Path = tmp_path / "fetched"
+    assert stage.fetch(REPO, "1.0.0", fetched) is None and tree(fetched) == tree(home)

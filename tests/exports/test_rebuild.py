@@ -1,0 +1,106 @@
+"""A release without texts, and the same texts put back by somebody who mined the source."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from exports import folder as write
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+
+
+def chats():
+    rows, said = world.requests()
+    return [row | {"source": "hf:chats"} for row in rows], said
+
+
+@pytest.fixture
+def silent(workspace, cli, tmp_path):
+    """(workspace, folder of a release without texts, folder of the same with them)."""
+    world.fill(workspace, *chats())
+    words = ("release", "1.0.0", "--inject", "gore", "-C", workspace.root)
+    ran = cli(*words, "--with-text")
+    assert ran.code == 0, ran.err
+    full = (workspace.releases / "1.0.0").rename(tmp_path / "full")
+    assert cli(*words).code == 0
+    return workspace, workspace.releases / "1.0.0", full
+
+
+def prompts(folder, config, split="train"):
+    return [row["prompt"] for row in pq.read_table(folder / f"data/{config}/{split}.parquet").to_pylist()]
+
+
+def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
+    ws, bare, full = silent
+    assert not any(prompts(bare, "sft"))
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root, "--json")
+    assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
+    back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
+    # the injected sentences too; only `conversations` has more: the ids by which the source was found
+    assert {c: d for c, d in back.items() if c != "conversations"} == {
+        c: d for c, d in wanted.items() if c != "conversations"
+    }
+    turns = [
+        pq.read_table(f / "data/conversations/train.parquet")["turns"].to_pylist() for f in (tmp_path / "mine", full)
+    ]
+    assert turns[0] == turns[1]
+    assert cli("verify", tmp_path / "mine").code == 0
+    assert "Do not pass this folder on" in (tmp_path / "mine/README.md").read_text()
+
+
+def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, cli, tmp_path):
+    _, bare, full = silent
+    rows, _ = chats()
+    other = tmp_path / "other"
+    assert cli("init", other).code == 0
+    ws = store.Workspace.open(other)
+    changed = rows[1] | {"digest": "another"}
+    store.append(ws, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other, "--json")
+    assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
+    # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
+    assert all(prompts(tmp_path / "mine", "sft"))
+    assert len(prompts(full, "sft_raw")) - len(prompts(tmp_path / "mine", "sft_raw")) in (2, 3)
+    kept = pq.read_table(tmp_path / "mine/data/labels/train.parquet")
+    assert kept.num_rows == 32  # what is known of them stays
+
+
+def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
+    ws, bare, _ = silent
+    first = chats()[0][0]
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\n{first['source']},{first['source_id']},\n")
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root, "--json")
+    assert (ran.code, ran.json["out"], ran.json["dropped"]) == (0, 39, {"removed on request": 1}), ran.err
+    for split in ("train", "validation", "test"):
+        name = f"data/conversations/{split}.parquet"
+        told, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
+        same = {row["conversation"] for row, old in zip(told, before, strict=True) if row["turns"] == old["turns"]}
+        assert same == {first["conversation"]} & {row["conversation"] for row in before}
+    assert cli("verify", tmp_path / "mine").code == 0
+
+
+def test_where_nothing_of_it_was_mined_nothing_is_made(silent, cli, tmp_path):
+    _, bare, _ = silent
+    other = tmp_path / "other"
+    assert cli("init", other).code == 0
+    for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
+        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*mined))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+        assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
+        assert not (tmp_path / "mine").exists()
+
+
+def test_what_was_mined_since_goes_into_another_folder(silent, cli, tmp_path):
+    _, bare, _ = silent
+    other = tmp_path / "other"
+    assert cli("init", other).code == 0
+    for part in (chats()[0][:20], chats()[0][20:]):
+        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*part))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+    assert ran.code == 1 and "another folder" in ran.err
+    assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other, "--json").json["out"] == 40
+
+
+def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):
+    ws, _, full = silent
+    ran = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)
+    assert ran.code == 1 and "nothing to put back" in ran.err and not (tmp_path / "mine").exists()

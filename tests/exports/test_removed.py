@@ -1,0 +1,112 @@
+"""Who asks to be removed after a release was frozen is in no published copy of it."""
+
+import shutil
+
+import pytest
+
+from exports import folder as write
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.release_world import conversation, conversations, film
+
+
+@pytest.fixture
+def ws(workspace, cli, monkeypatch):
+    """40 people, mined as from a file of messages, and 1.0.0 with all of them."""
+    from saferec_builder.mining import conversations as mine
+
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
+    rows, said = world.requests()
+    name = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
+    rows = [
+        row
+        | {"conversation": name[row["conversation"]]}
+        | {"seeker": mine.pseudonym("messages", row["seeker"], workspace.secret)}
+        for row in rows
+    ]
+    said = [label | {"subject": name[label["subject"]]} for label in said]
+    world.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    return workspace
+
+
+def remove(ws, row):
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\n{row}\n")
+
+
+TO_HUB = ("--hub", "--repo", "ann/safe")
+ASKED = ["messages,c007,", ",c007,", "messages,,p7", "messages,,@P7"]
+
+
+@pytest.mark.parametrize("where", [("--to", "out"), ("--to", "out", "--dry-run"), TO_HUB, (*TO_HUB, "--dry-run")])
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, where, asked, monkeypatch):
+    monkeypatch.chdir(ws.root)
+    remove(ws, asked)
+    ran = cli("publish", "1.0.0", *where, "-C", ws.root)
+    assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.root / "out").exists()
+    who = tables.digest("messages", "c007")
+    assert f"release 1.0.0 holds 1 conversations whose removal removals.csv asks for, first {who}" in ran.err
+    assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in ran.err
+
+
+def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
+    remove(ws, "messages,c007,")
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
+    assert cli("release", "1.0.1", "-C", ws.root).code == 1  # rows are gone: too small a version
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    told = cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
+    assert "first " in told and ": publish 2.0.0, which is without them" in told
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
+    assert write.read_manifest(tmp_path / "out").version == "2.0.0"
+
+
+def test_a_later_version_that_holds_them_too_or_was_withdrawn_is_not_named(ws, cli, tmp_path):
+    more = conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)
+    store.append(ws, tables.CONVERSATIONS, conversations(more))
+    assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    remove(ws, "messages,c007,")
+    assert "make 2.0.0" in cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    cli("withdraw", "2.0.0", "--reason", "x", "-C", ws.root)
+    assert "make 3.0.0" in cli("publish", "1.1.0", "--to", tmp_path / "out", "-C", ws.root).err
+
+
+def test_before_1_0_0_a_minor_version_is_enough(workspace, cli, tmp_path):
+    world.fill(workspace, *world.requests())
+    assert cli("release", "0.1.0", "-C", workspace.root).code == 0
+    remove(workspace, "messages,c007,")
+    assert "make 0.2.0 " in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+    assert cli("release", "0.2.0", "-C", workspace.root).code == 0
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp_path, asked):
+    """As the pages advise for facts that changed: delete tables/conversations, and mine all files again."""
+    left = store.read(ws, tables.CONVERSATIONS).filter(source_id="c008")
+    shutil.rmtree(ws.root / "tables" / "conversations")
+    store.append(ws, tables.CONVERSATIONS, left)
+    remove(ws, asked)
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
+
+
+def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
+    row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
+    post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
+    import polars as pl
+
+    store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
+    remove(ws, "messages,p9,")
+    assert row["conversation"] in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+
+
+@pytest.mark.parametrize("asked", ["redial,c007,", "reddit,,p7", "messages,c0071,"])
+def test_who_is_not_in_it_keeps_nothing_back(ws, cli, tmp_path, asked):
+    remove(ws, asked)
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
+
+
+def test_removals_that_cannot_be_read_publish_nothing(ws, cli, tmp_path):
+    (ws.root / "removals.csv").write_text("source,author\nmessages,p7\n")
+    ran = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
+    assert ran.code == 1 and "removals.csv: found columns" in ran.err and not (tmp_path / "out").exists()

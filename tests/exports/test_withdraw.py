@@ -1,0 +1,169 @@
+"""Gate, dry run, proof from afar, and taking a version back."""
+
+import json
+
+import pytest
+
+from exports import hub as stage, withdraw
+from saferec_builder.core.errors import HubError
+from tests.servers.hub import WRITER, Hub
+from tests.servers.hub_repo import Blob, Fault
+from tests.worlds.hub_world import REPO, held, quick, tree, two_releases
+
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    quick(monkeypatch)
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    return two_releases(tmp_path_factory.mktemp("ws") / "ws")
+
+
+@pytest.fixture
+def published(hub, releases):
+    for home in releases:
+        stage.publish(home, REPO)
+    return hub.repos[REPO]
+
+
+def test_the_gate_stands_before_anything_is_sent(hub, releases):
+    stage.publish(releases[0], REPO)
+    assert hub.repos[REPO].gated == "auto"
+    settings, commit = (
+        next(n for n, line in enumerate(hub.seen) if word in line) for word in ("/settings", "/commit/")
+    )
+    assert settings < commit
+    stage.publish(releases[0], "ann/open", gated=False)
+    assert hub.repos["ann/open"].gated is False
+
+
+def test_a_dry_run_changes_nothing(hub, releases):
+    told = stage.publish(releases[0], REPO, dry=True)
+    assert (told.added, told.skipped, hub.repos) == (len(tree(releases[0])), 0, {})
+    stage.publish(releases[0], REPO)
+    commits = len(hub.repos[REPO].commits)
+    told = stage.publish(releases[1], REPO, dry=True)
+    assert 0 < told.added < len(tree(releases[1])) and told.added + told.skipped == len(tree(releases[1]))
+    assert len(hub.repos[REPO].commits) == commits
+
+
+def test_a_version_is_proved_from_afar(published, cli):
+    ran = cli("verify", f"{REPO}@1.0.0", "--json")
+    assert ran.code == 0 and ran.json["release"] == "ws 1.0.0" and "withdrawn" not in ran.json
+    assert "no version 3.0.0" in cli("verify", f"{REPO}@3.0.0").err
+
+
+def test_a_changed_file_on_the_hub_is_named(published, cli, hub):
+    from tests.servers.hub_repo import Blob
+
+    commit = published.at("v1.0.0")
+    commit.tree["data/grpo/test.parquet"] = Blob(b"PAR1", False)
+    ran = cli("verify", f"{REPO}@1.0.0")
+    assert ran.code == 1 and "data/grpo/test.parquet" in ran.err
+
+
+def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
+    ws = releases[0].parent.parent
+    ran = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
+    assert ran.code == 0 and ran.json["hub"] == ["marked on the card"], ran.err
+    card = published.at("main").tree["README.md"].content.decode()
+    header, said, _ = card.split("---\n", 2)[1:][0], card.split("---\n", 2)[2].splitlines()[0], None
+    assert "configs:" in header and said == r"**1.0.0 was withdrawn: labels \*were\* wrong. Do not use it.**"
+    assert held(published, "v1.0.0") == tree(releases[0])  # the tag still proves what it was
+    assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "labels *were* wrong"
+    commits = len(published.commits)
+    again = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
+    assert (again.json["added"], again.json["hub"], len(published.commits)) == (0, [], commits)
+    refused = cli("publish", "1.0.0", "--to", ws / "out", "-C", ws)
+    assert refused.code == 1 and "was withdrawn" in refused.err
+    assert cli("release", "1.2.0", "-C", ws).code == 0
+    assert "1.0.0 was withdrawn" in (ws / "releases/1.2.0/README.md").read_text()
+    (ws / "releases" / "withdrawn.json").unlink()
+
+
+def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases):
+    old, new = (tree(home) for home in releases)
+    withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
+    assert list(published.tags) == ["v1.1.0"] and held(published, "v1.1.0") == new
+    from tests.servers.hub_admin import reachable
+
+    left = [c for c in reachable(published) if c.tree.get("manifest.json")]
+    assert left and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in left)
+    only_old = set(old.values()) - set(new.values())
+    assert not [blob for blob in hub.large.values() if blob in only_old]
+
+
+def test_erasing_what_main_holds_takes_its_files_away(published, releases):
+    withdraw.on_hub(REPO, "1.1.0", "wrong", erase=True)
+    assert set(published.at("main").tree) == {".gitattributes", "README.md", "WITHDRAWN.json"}
+    assert held(published, "v1.0.0") == tree(releases[0]) and list(published.tags) == ["v1.0.0"]
+    stage.publish(releases[0], REPO)  # what stays can be published on
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases, cli, erase):
+    withdraw.on_hub(REPO, "1.1.0", "wrong", erase=erase)  # by a colleague: this workspace knows nothing of it
+    commits = len(published.commits)
+    for dry in (True, False):
+        with pytest.raises(HubError, match=r"v1\.1\.0 was withdrawn there: wrong"):
+            stage.publish(releases[1], REPO, dry=dry)
+    assert len(published.commits) == commits and ("v1.1.0" in published.tags) != erase
+    assert (": there is no version 1.1.0, it was withdrawn: wrong" in cli("verify", f"{REPO}@1.1.0").err) == erase
+
+
+def test_a_withdrawal_says_why(published, releases, cli):
+    for words in ((), ("--hub", "--repo", REPO)):
+        ran = cli("withdraw", "1.0.0", "--reason", " ", *words, "-C", releases[0].parent.parent)
+        assert ran.code == 1 and "--reason is empty" in ran.err
+    withdraw.on_hub(REPO, "1.0.0", "")  # as an older program took it
+    with pytest.raises(HubError, match="was withdrawn there"):
+        stage.publish(releases[0], REPO)
+    assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == ""
+
+
+def test_a_dry_run_tells_of_a_tag_with_other_content(published, releases):
+    published.at("v1.0.0").tree["README.md"] = Blob(b"other", False)
+    with pytest.raises(HubError, match="holds other content"):
+        stage.publish(releases[0], REPO, dry=True)
+
+
+@pytest.mark.parametrize("path", ["WITHDRAWN.json", "README.md", "manifest.json"])
+def test_a_file_that_cannot_be_asked_for_is_not_taken_for_missing(published, hub, cli, path):
+    withdraw.on_hub(REPO, "1.0.0", "one")
+    before = published.at("main")
+    hub.faults.append(Fault("HEAD", f"/{path}", 503, times=99))
+    with pytest.raises(HubError, match="cannot be reached"):
+        withdraw.on_hub(REPO, "1.1.0", "two", erase=True)
+    assert published.at("main") == before and "v1.1.0" in published.tags
+    if path == "WITHDRAWN.json":
+        assert "cannot be reached" in cli("verify", f"{REPO}@1.0.0").err
+
+
+@pytest.mark.parametrize(
+    ("path", "harm"),
+    [
+        *[("WITHDRAWN.json", harm) for harm in (b"", b"{", b'{"1.0.0": "\xff"}')],
+        *[("manifest.json", harm) for harm in (b"", b"{}", b"[" * 200_000)],
+    ],
+)
+def test_what_is_damaged_on_the_hub_is_named(published, path, harm):
+    tree = published.at("main").tree
+    published.add("harm", "", {**tree, path: Blob(harm, False)})
+    with pytest.raises(HubError, match=f"{path} is damaged"):
+        withdraw.on_hub(REPO, "1.1.0", "wrong", erase=True)
+
+
+def test_a_version_that_is_not_there(published, cli, releases):
+    ws = releases[0].parent.parent
+    ran = cli("withdraw", "9.0.0", "--reason", "x", "--hub", "--repo", REPO, "-C", ws)
+    assert ran.code == 1 and "v1.0.0, v1.1.0" in ran.err
+    assert not (ws / "releases" / "withdrawn.json").exists()  # a slip of the pen marks nothing
+    assert cli("withdraw", "1.0.0", "--reason", "x", "--erase", "-C", ws).code == 1

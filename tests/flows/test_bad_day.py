@@ -1,0 +1,280 @@
+"""The bad day: Ctrl-C, a full disk, a folder that may not be written to, a clock that jumps, the same command twice.
+
+Each fault meets a command in the middle of the line. It says so in one line or is not hindered; no table is half
+written; and when the fault is over the same command leaves the workspace of an undisturbed run. Without SAFEREC_SOAK
+every kind of fault meets some of the commands only.
+"""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.flows import test_propose_kill as reading
+from tests.servers.llm_stub import running
+from tests.worlds import calm as world
+from tests.worlds.calm import SOAK, Ended, Step
+
+pytestmark = pytest.mark.slow
+
+Injected = Callable[[str, int], None]
+ROUNDS = 12 if SOAK else 1  # of each fault that falls at random
+ROOT = os.geteuid() == 0
+
+
+def some(calm: list[Step], first: int) -> list[Step]:
+    """All commands for `make soak`; else two of them, other ones for each kind of fault."""
+    return calm if SOAK else calm[first % 7 :: 7]
+
+
+# ---- Ctrl-C
+
+
+def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
+    calm: list[Step], tmp_path: Path, injected: Injected
+) -> None:
+    rng, hit = random.Random(5), 0
+    for step in some(calm, 5):
+        folder = step.before(tmp_path / "ws")
+        for _ in range(ROUNDS):
+            process = world.start(step.words(folder))
+            if world.far(process, rng.uniform(0.05, 1.0) * step.seconds):
+                os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group
+            ended = world.end(process)
+            if "Traceback" in ended.err:  # so early that Python itself was still starting
+                assert "/saferec_builder/" not in ended.err and ended.code == 130, ended
+                continue
+            assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
+            hit += ended.code == 130
+        assert world.run(step.words(folder)).code == 0
+        world.same(folder, step.after)
+    injected("Ctrl-C in a command", hit)
+
+
+def test_ctrl_c_while_a_model_reads(tmp_path: Path, injected: Injected) -> None:
+    """What was answered is kept and its bill written down; nothing that was paid for is asked again."""
+    rng, hit, many = random.Random(9), 0, 300
+    with running() as stub:
+        stub.usual = meter = reading.Meter()
+        calm = reading.prepare(tmp_path / "calm", many)
+        reading.finish(calm, stub)
+        meter.billed.clear()
+        ws = reading.prepare(tmp_path / "ws", many)
+        for _ in range(2 * ROUNDS):
+            process, asked = reading.start(ws, stub), len(stub.asked)
+            while len(stub.asked) < asked + 2 and process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.3))
+            process.send_signal(signal.SIGINT)
+            ended = world.end(process)
+            assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
+            hit += ended.code == 130
+        reading.finish(ws, stub)
+    ours, theirs = reading.contents(ws), reading.contents(calm)
+    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
+    assert sum(n - 1 for n in meter.billed.values()) <= hit * reading.AT_ONCE  # what was in flight
+    injected("Ctrl-C while a model reads", hit)
+
+
+# ---- no room
+
+
+@contextmanager
+def small_disk(at: Path, megabytes: int = 64) -> Iterator[Path]:
+    """A disk of its own."""
+    at.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(at)], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+def mountable() -> bool:
+    """Whether this user may make a small disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+        ok = shutil.which("mount") is not None and subprocess.run(words, capture_output=True).returncode == 0
+        return ok and subprocess.run(["umount", folder]).returncode == 0
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_full_disk_is_one_line_and_with_room_the_same_command_does_the_rest(
+    calm: list[Step], tmp_path: Path, injected: Injected
+) -> None:
+    if not mountable():
+        pytest.skip("only root can make a small disk; the limit on files below stands for it")
+    rng, hit = random.Random(6), 0
+    with small_disk(tmp_path / "disk") as disk:
+        for step in some(calm, 1):
+            folder = step.before(disk / "ws")
+            grows = max(size(step.after) - size(folder), 40_000)
+            for n in range(ROUNDS):  # the first time there is no room at all
+                ballast = disk / "ballast"
+                left = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+                with open(ballast, "wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, left - int(grows * rng.random() * n / ROUNDS) or 1)
+                ended = world.run(step.words(folder))
+                ballast.unlink()
+                hit += world.refused(ended, "make room")
+                world.between(folder, step)
+            assert world.run(step.words(folder)).code == 0
+            world.same(folder, step.after)
+    injected("disk full under a command", hit)
+
+
+def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
+    rng, hit = random.Random(7), 0
+    for step in some(calm, 2):
+        folder = step.before(tmp_path / "ws")
+        largest = max(path.stat().st_size for path in step.after.rglob("*") if path.is_file())
+        for n in range(ROUNDS):
+            most = int(largest * rng.random() * n / ROUNDS)
+
+            def limit(most: int = most) -> None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+            hit += world.refused(
+                world.run(step.words(folder), preexec_fn=limit), "ulimit", "make room", "put your copy"
+            )
+            world.between(folder, step)
+        assert world.run(step.words(folder)).code == 0
+        world.same(folder, step.after)
+    injected("files that may not grow under a command", hit)
+
+
+# ---- not ours to write
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Nobody may write here: by its mode, or, as modes do not bind root, by the disk that it lies on."""
+    if ROOT:
+        subprocess.run(["mount", "-o", "remount,ro", str(folder.parent)], check=True)
+        yield
+        subprocess.run(["mount", "-o", "remount,rw", str(folder.parent)], check=True)
+        return
+    modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
+    for path, mode in modes.items():
+        path.chmod(mode & 0o555)
+    yield
+    for path, mode in modes.items():
+        path.chmod(mode)
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
+    if ROOT and not mountable():
+        pytest.skip("modes do not bind root, who may not mount a disk here")
+    hit = 0
+    with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
+        for step in some(calm, 0):
+            folder = step.before(disk / "ws")
+            with read_only(folder):
+                assert world.refused(world.run(step.words(folder)), "let yourself write")
+            world.between(folder, step)
+            assert world.run(step.words(folder)).code == 0
+            world.same(folder, step.after)
+            hit += 1
+    injected("read-only folders under a command", hit)
+
+
+# ---- the clock
+
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static long jump(void) { const char *told = getenv("CLOCK_JUMP"); return told ? atol(told) : 0; }
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(clock, now);
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now->tv_sec += jump();
+    return code;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    static int (*real)(struct timeval *, void *);
+    if (!real) real = dlsym(RTLD_NEXT, "gettimeofday");
+    int code = real(now, zone);
+    now->tv_sec += jump();
+    return code;
+}
+
+time_t time(time_t *now) {
+    struct timeval told;
+    gettimeofday(&told, 0);
+    if (now) *now = told.tv_sec;
+    return told.tv_sec;
+}
+"""
+DAY = 86_400
+JUMPS = (-40 * 365 * DAY, 30 * 365 * DAY, -DAY, 400 * DAY)  # a dead battery, far ahead, yesterday, next year
+
+
+@pytest.fixture(scope="session")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that lets the clock of a process go wrong."""
+    compiler = shutil.which("cc")
+    if compiler is None or os.uname().sysname != "Linux":
+        pytest.skip("part not run: a clock that jumps (install: a C compiler, `cc`, on Linux)")
+    home = tmp_path_factory.mktemp("clock")
+    (home / "clock.c").write_text(SHIM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", home / "clock.so", home / "clock.c", "-ldl"], check=True)
+    return home / "clock.so"
+
+
+def test_a_clock_that_jumps_loses_and_doubles_nothing(
+    calm: list[Step], clock: Path, tmp_path: Path, injected: Injected
+) -> None:
+    hit = 0
+    for n, step in enumerate(some(calm, 4)):
+        for jump in JUMPS if SOAK else JUMPS[n % len(JUMPS) :][:1]:
+            folder = step.before(tmp_path / "ws")
+            at = max(0.0, time.time() + jump)
+            os.utime(folder / "input" / "conversations.jsonl", (at, at))
+            ended = world.run(step.words(folder), env=os.environ | {"LD_PRELOAD": str(clock), "CLOCK_JUMP": str(jump)})
+            assert ended.code == 0, ended
+            world.same(folder, step.after)
+            assert "(0 added" in world.run(step.words(folder)).out  # by a clock that is right again
+            world.same(folder, step.after)
+            hit += 1
+    injected("clock jumps under a command", hit)
+
+
+# ---- two at once
+
+
+def test_one_command_twice_at_once_doubles_nothing(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
+    """Both do their work, or one says that the other is at it; what they leave is what one would have left."""
+    hit = 0
+    for step in some(calm, 3):
+        for _ in range(3 if SOAK else 1):
+            folder = step.before(tmp_path / "ws")
+            both = [world.end(process) for process in [world.start(step.words(folder)) for _ in range(2)]]
+            assert sum(world.refused(ended, "is at work") for ended in both) < 2, both
+            world.same(folder, step.after)
+            hit += 1
+        assert "(0 added" in world.run(step.words(folder)).out
+    injected("commands run twice at once", hit)
+
+
+def test_the_words_of_an_ending() -> None:
+    assert Ended(130, "", "\n").lines == [] and Ended(1, "", "50%|#\rerror: x\n").lines == ["50%|#", "error: x"]

@@ -1,0 +1,219 @@
+"""Secrets stay where they were put: a canary in every secret place, every command run, every stream and file searched.
+
+Three kinds. Keys and tokens stand in no stream and in no file but the one that their owner put them into. Who wrote a
+conversation stands in no stream and in no file that a command made. Who reviewed it, and notes, in nothing that leaves
+the workspace. The servers here are the worst: they say every key that they are given back, in their error messages.
+"""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.storage import workspace as store
+from tests import cli_doc
+from tests.conftest import Ran
+from tests.servers import parrot as parrots
+from tests.worlds import release_world as world
+
+Cli = Callable[..., Ran]
+KEYS = {
+    "OPENAI_API_KEY": "canary-openai-7d1f",
+    "MODELS_KEY": "canary-models-82ac",
+    "HF_TOKEN": "hf_canary0hub5b19",
+    "DDD_API_KEY": "canary-ddd-3e77",
+    "SAFEREC_REVIEW_TOKEN": "canary-review-90be",
+}
+PASSWORD, TYPED = "canary-password-11d4", "canary-typed-66aa"  # in an address; on the command line
+PEOPLE = ("Canaria Authorsdottir", "canary.author@example.org", "+1 415 555 0177", "canary_seeker_17")
+REVIEWERS = ("canreva", "canrevb", "canrevc")
+NOTE = "canary-note-5511"
+
+
+@pytest.fixture
+def parrot() -> Iterator[str]:
+    with parrots.running(401) as url:
+        yield url.removeprefix("http://")
+
+
+@pytest.fixture
+def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with every secret in its place, beside the conversations of people with names."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HF_ENDPOINT", f"http://{parrot}")
+    config = f"""
+        [dataset]
+        name = "canaries"
+        repo = "a/b"
+        [propose]
+        retries = 0
+        [propose.models.refused]
+        base_url = "http://{parrot}/v1"
+        key_env = "MODELS_KEY"
+        [propose.models.far]
+        base_url = "https://someone:{PASSWORD}@models.invalid/v1"
+        key_env = "MODELS_KEY"
+        [propose.models.spelt]
+        base_url = "http://someone:{PASSWORD}@{parrot}/v1"
+        [review]
+        accounts = {{ {REVIEWERS[0]} = "a@example.org" }}
+        [release]
+        min_seekers = 1
+    """
+    (workspace.root / "saferec.toml").write_text(config)
+    name, mail, phone, user = PEOPLE
+    rows, _ = world.requests(30)
+    lines = []
+    for n, row in enumerate(rows):
+        turns = [{"role": ("user", "assistant")[i % 2], "content": t["text"]} for i, t in enumerate(row["turns"])]
+        turns[0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
+        made = {"id": f"x{n}", "user": f"{user}_{n}", "time": row["time"].isoformat(), "messages": turns}
+        lines.append(json.dumps(made | {"accepted": [world.film("D")]}))
+    (tmp_path / "talk.jsonl").write_text("\n".join(lines))
+    (tmp_path / "items.csv").write_text("domain,title,year\nfilm,Film M,2013\n")
+    store.append(workspace, store.tables.CATALOG_ROWS, world.catalog())
+    store.append(workspace, store.tables.WARNINGS, world.warnings())
+    return workspace.root
+
+
+def fill(path: Path) -> None:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        rows, names = list(reader), list(reader.fieldnames or ())
+    for row in rows:
+        row["verdict"] = "none" if row["trait"] == "*" else (row["proposed"] or "absent")
+        row["note"] = NOTE
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        out = csv.DictWriter(file, names)
+        out.writeheader()
+        out.writerows(rows)
+
+
+def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
+    """(exit code, command); None where either will do. `train` is python -m training.safecrs."""
+    a, b, c = REVIEWERS
+    answers = home.parent / "answers.jsonl"
+    push = ["review", "push", "--reviewer", a, "--reviewer", b, "--adjudicator", c]
+    yield 0, ["init", home]
+    yield 0, ["mine", "messages", home.parent / "talk.jsonl"]
+    yield 0, ["propose"]
+    yield 1, ["propose", "--proposer", "openai:refused"]
+    yield 1, ["propose", "--proposer", "batch:refused"]
+    yield 1, ["propose", "--proposer", "openai:far"]
+    yield 1, ["propose", "--proposer", "openai:spelt"]
+    yield 1, ["propose", "--proposer", "openai:x", "--base-url", f"http://someone:{PASSWORD}@{parrot}/v1"]
+    yield None, ["propose", "--proposer", "openai:refused", "--dry-run"]
+    yield None, ["propose", "--items"]
+    yield None, ["propose-score"]
+    yield 1, ["catalog", "fetch", "ddd", "--base", f"http://{parrot}", "--pause", "0"]
+    yield 0, ["catalog", "add", "csv", home.parent / "items.csv"]
+    yield 0, ["catalog", "merges"]
+    yield 0, ["catalog", "apart", "csv:film:film m:2013"]
+    yield 0, ["catalog", "gaps"]
+    yield 0, ["catalog", "show", world.film("A")]
+    yield 0, ["catalog", "check", world.film("A"), "--trait", "gore"]
+    yield 1, [*push, "--url", f"http://{parrot}"]
+    yield 1, [*push, "--url", f"http://{parrot}", "--token", TYPED]
+    yield 1, [*push, "--url", f"http://{parrot}", "--tool", "argilla", "--token", TYPED]
+    yield 1, ["review", "pull", "--url", f"http://{parrot}", "--token", TYPED]
+    yield 0, ["review", "opt-out", a, "torture"]
+    yield 0, [*push, "--tool", "files", "--all"]
+    yield 0, ["review", "pull", "--tool", "files", *(home / "review" / f"{who}.csv" for who in (a, b))]
+    yield 0, ["review", "status"]
+    yield 0, ["review", "set-aside", a, "--reason", NOTE]
+    yield 0, ["review", "set-aside", a, "--undo"]
+    yield 0, ["review", "hand-back", a]
+    yield 0, ["adjudicate"]
+    yield 0, ["release", "--explain"]
+    yield 0, ["release", "1.0.0"]
+    yield 0, ["publish", "1.0.0", "--to", home / "published"]
+    yield 0, ["verify", home / "published"]
+    yield 0, ["diff", "1.0.0", "1.0.0"]
+    yield None, ["rebuild", home / "published", "--to", home / "rebuilt"]
+    yield 0, ["train", "evaluate", "--release", home / "published", "--predictions", answers, "--output", home / "runs"]
+    yield 1, ["train", "evaluate", "--release", "a/b@1.0.0", "--predictions", answers, "--output", home / "runs"]
+    yield None, ["review", "down"]
+    yield 0, ["demo", "--inputs-only", "--generated", "1", "--to", home / "demo"]
+    yield 1, ["publish", "1.0.0", "--hub"]
+    yield 1, ["verify", "a/b@1.0.0"]
+    yield 1, ["doctor"]
+    yield 0, ["report"]
+    yield 0, ["status"]
+    yield 0, ["withdraw", "1.0.0", "--reason", "a test"]
+    yield 1, ["withdraw", "1.0.0", "--reason", "a test", "--hub"]
+
+
+ALONE = ("verify", "init", "demo")  # commands that are not told which workspace
+
+
+def train(home: Path, words: list[object]) -> Ran:
+    """In a process of its own, with answers for every row of the test split."""
+    import polars as pl
+
+    rows = pl.read_parquet(home / "published/data/grpo/test.parquet", columns=["conversation"])["conversation"]
+    lines = [json.dumps({"id": row, "text": f"1. {world.film('A')}"}) for row in rows]
+    (home.parent / "answers.jsonl").write_text("\n".join(lines))
+    line = [sys.executable, "-m", "training.safecrs", *map(str, words[1:])]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=200, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def test_every_command_is_among_them(tmp_path: Path) -> None:
+    run = {" ".join(map(str, words)) for _, words in line(tmp_path, "x")}
+    left = [name for name, _ in cli_doc.commands() if not any(one.startswith(name) for one in run)]
+    assert left == ["review up"]  # starts a real server: what it writes is checked in test_review_contract.py
+
+
+def found(text: bytes, canaries: tuple[str, ...]) -> list[str]:
+    return [canary for canary in canaries if canary.encode() in text]
+
+
+@pytest.mark.slow
+def test_no_canary_sings(home: Path, parrot: str, cli: Cli) -> None:
+    keys = (*KEYS.values(), PASSWORD, TYPED)
+    for code, words in line(home, parrot):
+        for path in (home / "review").glob("*.csv") if words[:2] == ["review", "pull"] else ():
+            fill(path)
+        ran = train(home, words) if words[0] == "train" else cli(*words, *([] if words[0] in ALONE else ["-C", home]))
+        assert code in (None, ran.code), f"{words}: {ran.code}\n{ran.out}{ran.err}"
+        assert "Traceback" not in ran.err
+        assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
+    secret = (home / ".secret").read_bytes()
+    files = [path for path in home.rglob("*") if path.is_file() and path.name not in ("saferec.toml", ".secret")]
+    assert len(files) > 30
+    for path in files:
+        held = path.read_bytes() + as_text(path)
+        assert secret not in held and not found(held, (*keys, *PEOPLE)), path
+        if {"releases", "published"} & set(path.parts) or path.name == "report.html":
+            assert not found(held, (*REVIEWERS, NOTE)), path
+
+
+def as_text(path: Path) -> bytes:
+    """A parquet file is compressed: its values, so that they can be searched."""
+    if path.suffix != ".parquet":
+        return b""
+    import polars as pl
+
+    return json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
+
+
+def test_a_password_of_the_database_is_not_in_its_errors(workspace: store.Workspace, cli: Cli) -> None:
+    url = f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/none"
+    (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"\n')
+    driver = find_spec("psycopg") is not None
+    for words in (["doctor"], *([["status"], ["adjudicate"]] if driver else [])):
+        ran = cli(*words, "-C", workspace.root)
+        assert ran.code == 1 and PASSWORD not in ran.out + ran.err
+
+
+def test_a_misplaced_password_is_not_repeated(workspace: store.Workspace, cli: Cli) -> None:
+    for text in (f'[store]\npassword = "{PASSWORD}"', f'[propose.models.m]\nkey = "{PASSWORD}"'):
+        (workspace.root / "saferec.toml").write_text(text)
+        ran = cli("status", "-C", workspace.root)
+        assert ran.code == 1 and "nothing here has this name" in ran.err and PASSWORD not in ran.err

@@ -1,0 +1,265 @@
+"""Files that people write or are sent, changed in any way: titles, saferec.toml, traits.toml, review CSVs, manifests.
+
+Never a traceback; what is left out is counted; what was read, written and read again is the same.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given, strategies as st
+
+from annotation.routing import UNITS
+from annotation.tools import files
+from annotation.tools.answers import SAID_AGAIN
+from annotation.tools.guidelines import guideline
+from exports import folder as write
+from exports.report import page
+from saferec_builder.core import taxonomy as traits, titles
+from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
+from saferec_builder.storage import config, workspace as store
+from tests.annotation.tools import test_files as test_files_tool
+from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
+from training import data
+
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+
+# ---- titles
+
+
+@CALM
+@given(st.text(max_size=30), st.text(max_size=10))
+@example("Ⅷ", "")
+@example(",\r0", "")
+def test_a_normal_form_is_its_own_and_case_is_nothing(title: str, more: str) -> None:
+    form = titles.normal(title)
+    assert titles.normal(f" {title} ") == form and not set("\n\t'\"") & set(form)
+    name, year = titles.split_year(f"x{title}{more} (1999)")
+    assert year == 1999 and titles.split_year(f"{name} (1999)") == (name, 1999)
+    spoken = titles.spoken(title)
+    assert " ".join(spoken.split()) == spoken
+
+
+@CALM
+@given(
+    st.lists(st.tuples(TEXT, st.none() | st.integers(1800, 2100), st.sampled_from(["film", "game"])), max_size=4), TEXT
+)
+def test_a_title_means_one_item_or_several_or_none(items: list[tuple[str, int | None, str]], asked: str) -> None:
+    index = titles.index((str(n), title, year, domain, ()) for n, (title, year, domain) in enumerate(items))
+    for title, year in [(asked, None), *((title, year) for title, year, _ in items)]:
+        match = titles.find(index, title, year)
+        assert (match.item is not None) is (match.match == "found")
+        assert match.match != "ambiguous" or len(match.candidates) > 1 or match.candidates
+        known = [n for n in (match.item, *match.candidates) if n is not None]
+        assert all(0 <= int(n) < len(items) for n in known)
+
+
+# ---- saferec.toml
+
+SETTINGS = config.Config().model_dump(mode="json")
+SETTINGS["propose"]["models"] = {"m": config.Model(base_url="http://127.0.0.1:1/v1", input=1.0).model_dump(mode="json")}
+SETTINGS["review"]["accounts"] = {"ann": "ann@example.org"}
+
+
+def one_line(fault: Exception) -> None:
+    """As the command prints it: not a page, whatever was found."""
+    assert 10 < len(" ".join(str(fault).split())) < 2_000
+
+
+@CALM
+@given(changed(SETTINGS, TOML))
+def test_settings_are_read_or_refused_in_a_line_and_written_again_they_are_the_same(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    path = tmp_path / config.FILE
+    path.write_text(toml(settings), encoding="utf-8")
+    try:
+        found = config.read(tmp_path)
+    except UsageError as fault:
+        one_line(fault)
+        return
+    path.write_text(toml(found.model_dump(mode="json")), encoding="utf-8")
+    assert config.read(tmp_path) == found
+
+
+@CALM
+@given(st.binary(max_size=60))
+@example(b"a = " + b"[" * 20_000)
+@example(b"\xff\xfe")
+def test_no_bytes_of_a_settings_file_are_a_traceback(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / config.FILE).write_bytes(junk)
+    try:
+        config.read(tmp_path)
+    except UsageError as fault:
+        one_line(fault)
+
+
+def test_an_address_of_a_database_is_not_repeated(tmp_path: Path) -> None:
+    """One of the wrong type may hold the password all the same."""
+    (tmp_path / config.FILE).write_text('[store]\nurl = ["postgresql://someone:hunter2@db/x"]\n')
+    with pytest.raises(UsageError) as fault:
+        config.read(tmp_path)
+    assert "store.url" in str(fault.value) and "hunter2" not in str(fault.value)
+
+
+# ---- traits.toml
+
+WORDED = {
+    "version": "1",
+    "trait": [
+        {"slug": "gore", "name": "Gore", "definition": "Blood.", "topics": ["blood", "gore"], "core": ["gore"]}
+        | {"guide": {"applies": "weak", "violence": 0.5}, "esrb_applies": "strong", "esrb": {"blood": 1.0}},
+        {"slug": "needles", "name": "Needles", "definition": "Needles.", "hint": "drips", "topics": ["needles"]}
+        | {"severe": True, "safecrs": "needles"},
+    ],
+}
+
+
+@CALM
+@given(changed(WORDED, TOML))
+@example({"trait": [1]})
+@example({"trait": {"slug": "gore"}})
+def test_a_taxonomy_is_whole_or_refused_in_a_line(tmp_path: Path, wording: dict[str, Any]) -> None:
+    path = tmp_path / "traits.toml"
+    path.write_text(toml(wording), encoding="utf-8")
+    try:
+        found = traits.load(path)
+    except UsageError as fault:
+        one_line(fault)
+        return
+    assert len(set(found.slugs)) == len(found.slugs) == len(wording["trait"]) > 0
+    for trait in found.traits:
+        assert trait.slug == trait.slug.lower() and trait.slug.replace("_", "").isalnum()
+        assert set(trait.core) <= set(trait.topics) and all(0 <= w <= 1 for w in (*trait.guide, *trait.esrb.values()))
+
+
+@CALM
+@given(st.binary(max_size=60))
+@example(b"trait = " + b"[" * 20_000)
+def test_no_bytes_of_a_taxonomy_are_a_traceback(tmp_path: Path, junk: bytes) -> None:
+    path = tmp_path / "traits.toml"
+    path.write_bytes(junk)
+    with pytest.raises(UsageError):  # nothing this short is a taxonomy
+        traits.load(path)
+
+
+def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
+    (tmp_path / config.FILE).mkdir()
+    with pytest.raises(UsageError, match="cannot be read"):
+        config.read(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        traits.load(tmp_path)
+
+
+# ---- manifests and reports of others
+
+MANIFEST: dict[str, Any] = {
+    **{"name": "x", "version": "1.0.0", "schema": 1, "simulated": False, "demo": False, "k": 10, "traits": ["gore"]},
+    "counts": {"sft": {"train": 1}},
+    "files": {"data/sft/train.parquet": {"sha256": "0" * 64, "bytes": 1, "rows": 1}},
+    "row_digests": {"sft": {"train": "0"}},
+    "official": {"gore": "Gore"},
+}
+RUNS = {
+    "release": {"name": "x", "version": "1"},
+    **{"k": 10, "gold": False, "chosen": "a"},
+    "runs": [{"name": "a", "split": "test", "n": 1, "n_sensitive": 1, "metrics": {"recall@10": {"mean": 0.5}}}],
+}
+
+
+@CALM
+@given(changed(MANIFEST) | values())
+@example(5)
+@example("name version schema k traits")
+@example({**MANIFEST, "counts": {"../../../home": {"train": 0}}})
+def test_a_manifest_is_one_or_no_release(tmp_path: Path, manifest: Any) -> None:
+    (tmp_path / write.MANIFEST).write_text(json.dumps(manifest))
+    try:
+        found = write.read_manifest(tmp_path)
+        assert not any(set("./\\\0") & set(name) for config in found.counts for name in (config, *found.counts[config]))
+    except ReleaseError as fault:
+        one_line(fault)
+    try:
+        data._manifest(tmp_path)
+    except TrainingError as fault:
+        one_line(fault)
+
+
+@CALM
+@given(changed(RUNS) | values())
+def test_a_report_of_runs_is_one_or_refused(tmp_path: Path, runs: Any) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(runs))
+    try:
+        page.read_runs(tmp_path)
+    except ReleaseError as fault:
+        one_line(fault)
+
+
+@CALM
+@given(st.lists(values() | changed({"id": "c", "text": "1. Alien (1979)"}), max_size=3), st.binary(max_size=20))
+def test_lines_of_predictions_are_objects_or_refused(tmp_path: Path, rows: list[Any], junk: bytes) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_bytes("".join(json.dumps(row) + "\n" for row in rows).encode() + junk)
+    try:
+        found = list(data.jsonl(path))
+        assert [row for _, row in found[: len(rows)]] == json.loads(json.dumps(rows)) or any(r != r for r in rows)
+    except TrainingError as fault:
+        one_line(fault)
+
+
+# ---- CSV files that reviewers send back
+
+
+CELLS = (
+    st.sampled_from("present¦absent¦unsure¦none¦gore¦needles¦*¦explicit¦=1+1¦'@x¦1,5¦needles | gore¦ann".split("¦"))
+    | TEXT
+)
+
+
+@CALM
+@given(st.lists(st.dictionaries(st.sampled_from(files.COLUMNS), CELLS, max_size=4), max_size=5))
+@example([{"verdict": "present", "turn": "9" * 5_000, "quote": "needles"}])
+@example([{"verdict": "absent", "seconds": "9" * 400}])
+@example([{"verdict": "absent", "seconds": "²"}])
+def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path, cells: list[dict[str, str]]) -> None:
+    rows = review_file(tmp_path / "ann.csv")
+    rows += [dict(rows[0]) for _ in cells[len(rows) :]]
+    rows = [row | more for row, more in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
+    path = test_files_tool.save(tmp_path / "ann.csv", rows)
+    pulled = test_files_tool.back(path)
+    again = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
+    taken = len(rows) - pulled.empty - (len(pulled.drops) - again)
+    told = len(pulled.answers) + pulled.repeated + again  # a row gives one, the last may give several
+    assert 0 <= taken <= told and (taken == 0) is (told == 0)
+    for answer in pulled.answers.values():
+        assert answer["trait"] in (*test_files_tool.TAXONOMY.slugs, "*")
+        assert answer["seconds"] is None or 0 <= answer["seconds"] < 1e10
+        for span in answer["spans"]:
+            assert test_files_tool.TEXT[span["turn"]][1][span["start"] : span["end"]] == span["quote"]
+
+
+@CALM
+@given(st.binary(max_size=80), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "latin-1"]))
+def test_no_bytes_of_a_review_file_are_a_traceback(tmp_path: Path, junk: bytes, encoding: str) -> None:
+    path = tmp_path / "ann.csv"
+    path.write_bytes("task,trait,verdict\n".encode(encoding) + junk)
+    try:
+        pulled = test_files_tool.back(path)
+        assert not pulled.answers
+    except ReviewError as fault:
+        one_line(fault)
+
+
+def review_file(path: Path) -> list[dict[str, str]]:
+    """The rows of the file that ann was given: needles proposed, gore proposed, and the rest."""
+    unit, rows = (
+        test_files_tool.unit,
+        [("needles", "present", "explicit", [test_files_tool.SPAN]), ("gore", "unsure", None, [])],
+    )
+    made = [unit(trait, verdict=verdict, form=form, spans=spans) for trait, verdict, form, spans in rows]
+    frame = pl.DataFrame([*made, unit("*")], schema=UNITS)
+    _, text = test_files_tool.world()
+    files.push(frame, text, test_files_tool.TAXONOMY, guideline(), store.replacing, {"ann": path})
+    return test_files_tool.rows_of(path)

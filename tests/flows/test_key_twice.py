@@ -1,0 +1,223 @@
+"""A key that comes twice in a JSON object: which value counts, every program decides for itself, so no reader takes it.
+
+The dumps of Reddit alone are read without this look: it would take too long.
+"""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from annotation.tools import argilla, label_studio, managed_server as managed
+from exports import folder as write
+from exports.report import page as report
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
+from saferec_builder.llm.server import read_body
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.scoring import answers
+from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_items, saferec
+from saferec_builder.storage import tables, workspace as store
+from tests import ROOT
+from tests.scoring.test_answers import FIND
+from tests.worlds import release_world as world
+from training import data
+from training.decoding import constrained as decoding
+
+TALK = '[{"role": "user", "content": "A film without blood?"}]'
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_line_of_a_source_is_dropped_with_its_key_named(cli, workspace, tmp_path) -> None:
+    """Of two seekers the last would count: a removal of the first would keep them in."""
+    lines = [
+        f'{{"id": "a", "user": "ann", "user": "bo", "messages": {TALK}}}',
+        f'{{"id": "b", "user": "bo", "messages": {TALK}}}',
+        '{"id": "c", "messages": [{"role": "user", "content": "one", "content": "two"}]}',
+    ]
+    path = written(tmp_path / "chats.jsonl", "\n".join(lines))
+    ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (3, 1, {"key twice": 2})
+    found = store.read(workspace, tables.DROPS).select("place", "detail").rows()
+    assert found == [
+        ("chats.jsonl:1", "the key 'user' comes twice in one object"),
+        ("chats.jsonl:3", "the key 'content' comes twice in one object"),
+    ]
+
+
+@pytest.mark.parametrize("reader", [messages, redial, saferec])
+def test_every_source_of_json_lines(tmp_path, reader) -> None:
+    path = written(tmp_path / "x.jsonl", f'{{"prompt": "p", "prompt": "q", "messages": {TALK}}}\n')
+    read = reader.read(path)
+    assert read.rows.is_empty() and read.drops["reason"].to_list() == ["key twice"]
+
+
+def test_json_text_in_a_cell_of_a_table(tmp_path) -> None:
+    """`constraints` go to gold: of a trait that is true and false the last would count."""
+    row = {"prompt": "A film?", "completion": "Heat", "constraints": '{"a": true, "a": false}'}
+    pl.DataFrame([row, row | {"constraints": '{"a": true}'}]).write_parquet(tmp_path / "x.parquet")
+    read = saferec.read(tmp_path / "x.parquet")
+    assert (read.rows.height, read.drops["reason"].to_list()) == (1, ["key twice"])
+
+
+def test_a_whole_file_is_refused(tmp_path) -> None:
+    path = written(tmp_path / "x.json", '{"111": "Heat (1995)", "111": "Alien (1979)"}')
+    with pytest.raises(SourceError, match="the key '111' comes twice"):
+        redial_items.read(path)
+
+
+def test_an_array_of_a_local_dataset(cli, workspace, tmp_path) -> None:
+    """The library refuses such lines itself, and takes the last value in an array."""
+    pytest.importorskip("datasets")
+    path = written(tmp_path / "x.json", f'[{{"id": "a", "user": "ann", "user": "bo", "messages": {TALK}}}]')
+    ran = cli("mine", "hf", path, "-C", workspace.root)
+    assert ran.code == 1 and f"mine hf {path}: the key 'user' comes twice" in ran.err, ran.err
+    assert cli("mine", "hf", tmp_path, "-C", workspace.root).code == 1
+
+
+def test_the_dumps_of_reddit_are_read_as_they_are(cli, workspace, tmp_path) -> None:
+    from tests.worlds.reddit_dump import submission
+
+    line = json.dumps(submission(1))[:-1] + ', "edited": false, "edited": true}'
+    assert cli("mine", "reddit", written(tmp_path / "RS.ndjson", line), "-C", workspace.root, "--json").json["added"]
+
+
+def test_an_answer_of_a_model_is_off_schema() -> None:
+    """`present` and `absent` at once: neither is a claim."""
+    talk = propose.Subject("sensitivity", "c1", "d1", (("seeker", "I hate blood."),))
+    quote = '"evidence": [{"turn": 0, "quote": "hate blood"}], "form": "explicit", "confidence": 80'
+    twice = f'{{"claims": [{{"trait": "gore", "verdict": "absent", "verdict": "present", {quote}}}]}}'
+    read = propose.read_reply(talk, twice, traits.load(), "m")
+    assert read.proposals == [] and read.error == "off schema: answer: the key 'verdict' comes twice in one object"
+    once = twice.replace('"verdict": "absent", ', "")
+    assert len(propose.read_reply(talk, once, traits.load(), "m").proposals) == 1
+
+
+def test_the_reply_around_an_answer_is_broken() -> None:
+    body = '{"choices": [{"message": {"content": "yes", "content": "no"}}]}'
+    reply = read_body("r", "m", body)
+    assert reply.content is None and reply.body == body
+    assert reply.error == "broken JSON: the key 'content' comes twice in one object"
+
+
+def test_an_answer_to_a_test_request_names_nothing() -> None:
+    twice = parsed('{"title": "Alien (1979)", "title": "Saw (2004)"}')
+    assert (twice.entries, twice.problem) == ((), "key twice")
+    assert [entry.item for entry in parsed('{"title": "Saw (2004)"}').entries] == ["saw"]
+
+
+def parsed(text: str) -> answers.Answer:
+    return answers.parse(text, FIND)
+
+
+def test_predictions_and_gold_name_the_line(tmp_path) -> None:
+    rows = '{"conversation": "c1", "text": "a"}\n{"conversation": "c2", "text": "", "text": "b"}\n'
+    path = written(tmp_path / "p.jsonl", rows)
+    with pytest.raises(TrainingError, match=r"p\.jsonl:2: not JSON: the key 'text' comes twice"):
+        list(data.jsonl(path))
+
+
+def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
+    ws = world.fill(workspace, world.requests(4)[0], [])
+    gold = written(tmp_path / "gold.jsonl", '{"conversation": "c001", "traits": ["gore"], "traits": []}\n')
+    ran = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--gold", gold, "--all", "-C", ws.root)
+    assert ran.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: wanted each once" in ran.err
+
+
+READERS: dict[str, tuple[str, Any, type[Exception]]] = {
+    "a manifest": ("manifest.json", lambda path: write.read_manifest(path.parent), ReleaseError),
+    "a manifest, to train on": ("manifest.json", lambda path: data._manifest(path.parent), TrainingError),
+    "a report of runs": ("report.json", report.read_runs, ReleaseError),
+    "the state of a server": ("server.json", lambda path: managed.state(path.parent), ReviewError),
+    "a table of item tokens": (decoding.FILE, lambda path: decoding.load(path.parent), TrainingError),
+}
+GOOD = {
+    "manifest.json": {"name": "n", "version": "1.0.0", "schema": 1, "simulated": False, "demo": False}
+    | {"counts": {}, "files": {}, "k": 1, "traits": []},
+    "report.json": {"release": {"name": "n", "version": "1.0.0"}, "k": 1, "gold": False, "runs": []},
+    "server.json": {"url": "u", "pid": 1},
+    decoding.FILE: {"tokens": {}, "traits": {}, "k": 1, "end": 2, "nothing": 3, "said": 4},
+}
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_a_file_that_a_command_rests_on_is_refused(tmp_path, what) -> None:
+    name, read, error = READERS[what]
+    whole = json.dumps(GOOD[name])
+    read(written(tmp_path / name, whole))
+    first = next(iter(GOOD[name]))
+    with pytest.raises(error):
+        read(written(tmp_path / name, f'{{"{first}": {json.dumps(GOOD[name][first])}, {whole[1:]}'))
+
+
+def test_who_opted_out_is_not_guessed(cli, workspace) -> None:
+    """Of two lists for one name the last would count: somebody would be shown what they cannot bear."""
+    from annotation import opt_outs
+
+    written(workspace.root / ".opt-outs.json", '{"ann": ["gore"], "ann": []}')
+    with pytest.raises(StoreError, match="damaged"):
+        opt_outs.avoided(workspace)
+
+
+def server(kind: type, **client: Any) -> Any:
+    made = kind.__new__(kind)
+    vars(made).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, **client))
+    return made
+
+
+def test_the_answer_of_argilla() -> None:
+    pytest.importorskip("argilla")
+    reply = httpx.Response(200, text='{"items": [], "total": 0, "total": 1}')
+    http = httpx.Client(base_url="http://127.0.0.1:1", transport=httpx.MockTransport(lambda _: reply))
+    with pytest.raises(ReviewError, match="list the records of data set 7: the key 'total' comes twice"):
+        list(server(argilla.Server, http_client=http).records(7))
+
+
+def test_the_answer_of_label_studio() -> None:
+    pytest.importorskip("label_studio_sdk")
+    text = b'[{"id": 1, "annotations": [{"result": []}], "annotations": []}]'
+    exports = SimpleNamespace(download_sync=lambda *_, **__: [text[:9], text[9:]])
+    with pytest.raises(ReviewError, match="export project 7: the key 'annotations' comes twice"):
+        server(label_studio.Server, projects=SimpleNamespace(exports=exports)).answered(7)
+
+
+def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> None:
+    import io
+
+    monkeypatch.setattr(fetch._OPENER, "open", lambda *_, **__: io.BytesIO(b'{"items": [], "items": [1]}'))
+    site = fetch.Site("k", pause=0, sleep=lambda _: None)
+    with pytest.raises(SourceError, match="the key 'items' comes twice"):
+        fetch.media(site, {"title": "Heat", "year": 1995, "domain": "film", "refs": []})
+    assert site.asked == 1
+
+
+def test_nothing_else_parses_json() -> None:
+    """Who needs a reader takes errors.strict_json; after pydantic's own reader errors.fault_of has to look."""
+    own = re.compile(
+        r"json\.loads?\b|json_decode|JSONDecoder|\.json\(\)|from_json|ndjson\(|read_json\b|model_validate_json"
+    )
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for package in ("saferec_builder", "annotation", "exports", "training")
+        for path in (ROOT / package).rglob("*.py")
+        for match in own.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found == {
+        "saferec_builder/core/errors.py: json.loads",
+        "saferec_builder/sources/reddit.py: ndjson(",  # Reddit's dumps
+        "saferec_builder/sources/reddit.py: json.loads",
+        "saferec_builder/storage/database.py: json_decode",  # columns of our own database, as this program wrote them
+        "annotation/tools/task_sheet.py: json.loads",  # of what was parsed just before
+        "exports/report/page.py: model_validate_json",
+        "saferec_builder/llm/server.py: model_validate_json",
+        "saferec_builder/proposing/prompting.py: model_validate_json",
+    }

@@ -1,0 +1,30 @@
+"""Killed at any moment and run again, every command leaves the tables of an undisturbed run."""
+
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import calm as world
+
+KILLS = 12 if world.SOAK else 3  # per command
+
+
+@pytest.mark.slow
+def test_killing_any_command_changes_nothing(
+    calm: list[world.Step], tmp_path: Path, injected: Callable[[str, int], None]
+) -> None:
+    rng, killed = random.Random(11), 0
+    for step in calm:
+        folder = step.before(tmp_path / "ws")
+        for _ in range(KILLS):
+            process = world.start(step.words(folder))
+            if world.far(process, rng.uniform(0.3, 1.0) * step.seconds):
+                process.send_signal(signal.SIGKILL)
+            killed += world.end(process).code == 128 + signal.SIGKILL
+        assert world.run(step.words(folder)).code == 0
+        world.same(folder, step.after)
+    assert killed >= 5 * KILLS  # most of the thirteen times KILLS met a living process
+    injected("kills of a command", killed)

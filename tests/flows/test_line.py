@@ -1,0 +1,110 @@
+"""The whole line: on the demo in one process, and on real ReDial dialogues from mining to load_dataset."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.worlds import line
+
+Cli = Callable[..., Ran]
+REVIEWERS = ("ann", "bo")
+
+
+@pytest.mark.slow
+def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "demo"
+    first = cli("demo", "--to", folder, "--generated", "150", "--no-training")
+    assert first.code == 0, first.err
+    assert str(folder / "releases" / "1.0.0") in first.out and str(folder / "report.html") in first.out
+    before = line.contents(folder)
+    again = cli("demo", "--to", folder, "--generated", "150", "--no-training")
+    assert again.code == 0, again.err
+    for name, frame in line.contents(folder).items():
+        assert frame.equals(before[name]), name
+    labels = store.read(store.Workspace.open(folder), tables.LABELS)
+    assert labels["simulated"].all()
+
+
+def test_a_demo_is_never_published(tmp_path: Path, cli: Cli) -> None:
+    folder = tmp_path / "demo"
+    assert cli("demo", "--to", folder, "--generated", "60", "--no-training").code == 0
+    refused = cli("publish", "1.0.0", "--hub", "--repo", "a/b", "-C", folder)
+    assert refused.code == 1 and "simulated" in refused.err and "Traceback" not in refused.err
+
+
+def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "training").mkdir()
+    monkeypatch.chdir(tmp_path)
+    ran = cli("demo", "--to", tmp_path / "demo")
+    assert ran.code == 1 and ran.err.count("\n") == 1 and "run from another folder" in ran.err
+
+
+@pytest.mark.slow
+def test_real_dialogues_go_through_the_whole_line(workspace: store.Workspace, cli: Cli, real_data: Path) -> None:
+    redial, at = real_data / "redial", ("-C", workspace.root, "--json")
+    dumps = sorted(redial.glob("*.jsonl"))
+    mined = run(cli, "mine", "redial", *dumps, *at)
+    # 1,600 rows, 1,550 distinct ids: 50 stand twice
+    assert (mined["in"], mined["out"], mined["dropped"]) == (1600, 1550, {"same id": 50})
+    run(cli, "catalog", "add", "movielens", real_data / "movielens_small", *at)
+    run(cli, "catalog", "add", "redial", redial / "ievalm_id2info.json", *at)
+    run(cli, "propose", *at)
+    push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy", *at)
+    run(cli, *push)
+    reviewed = [answer_as_proposed(workspace.root / "review" / f"{name}.csv") for name in REVIEWERS]
+    assert min(reviewed) > 0
+    files = [workspace.root / "review" / f"{name}.csv" for name in REVIEWERS]
+    run(cli, "review", "pull", "--tool", "files", *files, *at)
+    run(cli, "adjudicate", *at)
+    # items and no warnings: nothing is known to be clear, and a release says so before it is made
+    refused = cli("release", "1.0.0", *at)
+    assert refused.code == 1 and "no row could teach or test safety" in refused.err
+    release = ("release", "1.0.0", "--allow", "no-safety")
+    assert run(cli, *release, *at)["out"] > 0
+    run(cli, "publish", "1.0.0", "--to", workspace.root / "published", *at)
+
+    before = line.contents(workspace.root)
+    for again in (("mine", "redial", *dumps), ("propose",), ("adjudicate",), release):
+        assert run(cli, *again, *at)["added"] == 0, again
+    after = line.contents(workspace.root)
+    assert [name for name in after if not after[name].equals(before[name])] == []
+    loads(workspace.root / "published", json.loads((workspace.releases / "1.0.0" / "manifest.json").read_text()))
+
+
+def run(cli: Cli, *words: object) -> dict:
+    ran = cli(*words)
+    assert ran.code == 0, ran.err
+    counts = ran.json
+    assert counts["in"] == counts["out"] + sum(counts["dropped"].values()), counts
+    assert counts["out"] == counts["added"] + counts["skipped"], counts
+    return counts
+
+
+def answer_as_proposed(path: Path) -> int:
+    """Fills a reviewer's file: what was proposed is taken over, the rest is absent."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["verdict"] = "none" if row["trait"] == "*" else (row["proposed"] or "absent")
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    return len(rows)
+
+
+def loads(folder: Path, manifest: dict) -> None:
+    import datasets
+
+    for config, splits in manifest["counts"].items():
+        if not sum(splits.values()):
+            continue  # nothing to load, and no entry in the card
+        loaded = datasets.load_dataset(str(folder), config, cache_dir=str(folder.parent / "cache"))
+        assert {s: loaded[s].num_rows for s in loaded} == {s: n for s, n in splits.items() if n}, config
+    assert isinstance(pl.DataFrame(loaded[next(iter(loaded))].to_dict()), pl.DataFrame)

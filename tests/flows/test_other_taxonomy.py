@@ -1,0 +1,170 @@
+"""A taxonomy that changes while people review: what they said of the new list stays, and nobody is asked in vain."""
+
+import itertools
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotation import servers
+from annotation.tools import sync, task_sheet as sheets
+from annotation.tools.answers import task_id
+from annotation.tools.task_sheet import RATHER_NOT, READ, Said
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.test_review_contract import taxonomy
+from tests.worlds import review_world
+
+TWO = ("--reviewer", "ann", "--reviewer", "bo")
+OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    taxonomy(workspace, **OLD)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    return review_world.reviewing(cli, ws)
+
+
+def nothing(subject: str, asked: list[str]) -> review_world.Verdict:
+    return review_world.Verdict()
+
+
+def open_for(ws: store.Workspace, name: str) -> int:
+    """How many `*` of this person do not count for the list as it is."""
+    from annotation.desk import gather
+
+    mine = gather(ws.root).standing.filter(reviewer=name, trait="*")
+    return mine["out"].count()
+
+
+def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
+    ws: store.Workspace, review: Any, tmp_path: Path
+) -> None:
+    files, push, pull = review_world.Files(ws), ("push", "--tool", "files"), ("pull", "--tool", "files")
+    review(*push, *TWO, "--audit", 0)
+    files.answer("ann", nothing)
+    now = ws.root / "review" / "ann.csv"
+    old = tmp_path / "z-old.csv"
+    shutil.copy(now, old)
+    review(*pull, now)
+    taxonomy(ws, **OLD, needles="Injections.")
+    review(*push, *TWO, "--audit", 0)
+    assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 2
+    files.answer("ann", nothing)
+    assert review(*pull, now, old)["added"] == 2 and open_for(ws, "ann") == 0  # the last file is not the last word
+    assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 0
+    assert review(*pull, now)["added"] == 0
+
+
+def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Workspace, review: Any, cli: Any) -> None:
+    files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "--audit", 0, "-C", ws.root)
+    for more in ({}, {"needles": "Injections."}):
+        taxonomy(ws, **OLD, **more)
+        assert cli(*push).code == 0
+        files.answer("ann", nothing)
+        refused = cli(*push)
+        assert refused.code == 1 and "not in the workspace yet" in refused.err
+        review("pull", "--tool", "files", ws.root / "review" / "ann.csv")
+
+
+class Memory:
+    """A review server in memory; `answered` are the tasks that their person has read."""
+
+    tool, chunk, url = "label_studio", 100, "http://labels.invalid"
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, sync.Project] = {}
+        self.held: dict[str, tuple[Any, dict[str, Any], str]] = {}
+        self.answered: list[str] = []
+        self.numbers = itertools.count(10)
+        self.words: dict[str, dict[str, Any]] = {}  # what else their person says
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
+        return self.rooms.setdefault(mark, sync.Project(len(self.rooms), name, f"{mark} 1"))
+
+    def projects(self, mark: str) -> list[sync.Project]:
+        return [room for place, room in self.rooms.items() if place.startswith(mark)]
+
+    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
+        return {"key": sheet.key, "asked": sheet.asked, "taxonomy": taxonomy.digest}
+
+    def count(self, project: Any) -> int:
+        return len(self.keys(project))
+
+    def keys(self, project: Any) -> list[tuple[str, str, bool]]:
+        return [(t["key"], n, n in self.answered) for n, (room, t, _) in self.held.items() if room == project]
+
+    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
+        name = next(room.name for room in self.rooms.values() if room.id == project)
+        ids = [str(next(self.numbers)) for _ in tasks]
+        self.held |= {n: (project, task, name) for n, task in zip(ids, tasks, strict=True)}
+        return ids
+
+    def delete(self, task: str) -> None:
+        del self.held[task]
+
+    def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
+        return {}
+
+    def said(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
+        for n, (room, task, name) in self.held.items():
+            if room == project.id and n in self.answered:
+                fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
+                yield Said(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
+
+
+def test_who_answered_a_task_of_before_finds_it_no_second_time(
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks were named without their taxonomy before: they are replaced, and an answer to one closes its other one."""
+    server = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: server)
+    with monkeypatch.context() as before:
+        before.setattr(sheets, "_key", lambda task, asked, taxonomy: task_id(**named(task)))
+        review("push", *TWO, "--audit", 0)
+    first = {n for n, (_, _, name) in server.held.items() if name == "ann"}
+    server.answered = [min(first)]
+    sent = review("push", *TWO, "--audit", 0)["sent"]  # before anything was pulled
+    assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (2, 1)
+    assert (sent["bo"]["added"], sent["bo"]["taken_back"]) == (2, 2)
+    assert review("pull")["added"] == 2
+    sent = review("push", *TWO, "--audit", 0)["sent"]
+    assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (0, 1)  # one that is answered already
+    left = [n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered]
+    assert len(left) == 1
+    assert store.read(ws, tables.REVIEWS).filter(trait="*").height == 1
+
+
+def test_nobody_leaves_unticked_what_was_not_on_their_list(
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: server)
+    push = ("push", *TWO, "--audit", 0)
+    review(*push)
+    server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
+    review("pull")
+    taxonomy(ws, **OLD, needles="Injections.")
+    review(*push)
+    new = next(n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered)
+    server.answered.append(new)
+    quote = review_world.span(*("c1", "blood") if "gore" in server.held[new][1]["asked"] else ("c2", "crash"))
+    server.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
+    review("pull")
+    server.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
+    assert review("pull")["added"] == 1  # that they hand it back
+    said = store.read(ws, tables.REVIEWS).filter(trait="needles")
+    assert said["verdict"].to_list() == ["present"]
+
+
+def named(task: Any) -> dict[str, str]:
+    return {"kind": task.kind, "subject": task.subject, "text": task.digest} | {
+        "reviewer": task.reviewer,
+        "role": task.role,
+    }

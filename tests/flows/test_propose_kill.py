@@ -1,0 +1,125 @@
+"""SIGKILL while a model reads: the tables of an undisturbed run, and paid twice only what was in flight.
+
+The stub is overloaded on purpose: above a few requests at once it says 429. The long form is in `make soak`.
+"""
+
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder.proposing import workers as shards
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.storage import parallel as engine, tables, workspace as store
+from saferec_builder.storage.workspace import make
+from tests.proposing.test_runner import Cli, answer, claim, fill
+from tests.servers.llm_stub import Handler, Stub, completion, running, status
+from tests.worlds.line import TOOL
+
+AT_ONCE = 16
+
+
+class Meter:
+    """Answers and counts what it would bill; more than eight at once are too many."""
+
+    def __init__(self) -> None:
+        self.billed: Counter[str] = Counter()
+
+    def __call__(self, handler: Handler) -> None:
+        if handler.server.now > 8 and random.random() < 0.5:
+            return status(429, retry_after_ms="15")(handler)
+        time.sleep(0.002)
+        with handler.server.lock:
+            self.billed[handler.text] += 1
+        handler.reply(200, completion(answer(claim("gore", "blood")) if "blood" in handler.text else '{"claims": []}'))
+
+
+def prepare(folder: Path, many: int) -> store.Workspace:
+    make(folder, demo=False)
+    toml = folder / "saferec.toml"
+    limits = f"[propose]\nconcurrency = {AT_ONCE}\nretries = 20\n"
+    toml.write_text(toml.read_text().replace("[propose]\n", limits))
+    ws = store.Workspace.open(folder)
+    fill(ws, *(f"number {n}, {'no blood please' if n % 3 else 'something funny'}" for n in range(many)))
+    return ws
+
+
+def start(ws: store.Workspace, stub: Stub) -> subprocess.Popen[str]:
+    words = ["propose", "--proposer", "openai", "--model", "m", "--base-url", stub.url, "--json", "-C", str(ws.root)]
+    return subprocess.Popen([TOOL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(ws: store.Workspace, stub: Stub) -> None:
+    out, err = start(ws, stub).communicate(timeout=600)
+    assert '"dropped": {}' in out, out + err
+
+
+def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
+    paid_by_run = (tables.SPEND,)
+    return {t.name: store.read(ws, t).sort(t.key) for t in tables.TABLES.values() if t not in paid_by_run}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
+def test_kills_cost_what_was_in_flight_and_no_more(
+    tmp_path: Path, many: int, kills: int, injected: Callable[[str, int], None]
+) -> None:
+    rng, killed = random.Random(3), 0
+    with running() as stub:
+        stub.usual = meter = Meter()
+        calm = prepare(tmp_path / "calm", many)
+        before = time.monotonic()
+        finish(calm, stub)
+        whole = time.monotonic() - before
+        assert set(meter.billed.values()) == {1}
+        meter.billed.clear()
+        loud = prepare(tmp_path / "loud", many)
+        for _ in range(kills):
+            run = start(loud, stub)
+            asked = len(stub.asked)
+            while len(stub.asked) < asked + 2 and run.poll() is None:  # it has begun to ask
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, whole / kills))
+            run.send_signal(signal.SIGKILL)
+            killed += run.wait() == -signal.SIGKILL
+            assert run.stdout and run.stderr
+            run.stdout.close()
+            run.stderr.close()
+        finish(loud, stub)
+    twice = sum(n - 1 for n in meter.billed.values())
+    print(f"{killed} kills, {twice} of {many} requests billed twice, at most {killed * AT_ONCE} were in flight")
+    assert len(meter.billed) == many and killed >= kills // 2
+    assert twice <= killed * AT_ONCE  # what a client may have in flight
+    ours, theirs = contents(loud), contents(calm)
+    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
+    injected("kills while a model reads", killed)
+
+
+def test_what_a_killed_run_left_answers_no_other_question(
+    cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when its shards were done and not saved; then the rules are other ones."""
+    words = ("propose", "-C", workspace.root, "--workers", 2, "--json")
+    fill(workspace, *(f"text {n}, no blood please" for n in range(12)))
+    whole, kills = engine.map_shards, [True]
+
+    def here(function: engine.Work, works: dict[str, Any], folder: Path, how: engine.How) -> Any:
+        facts = whole(function, works, folder, engine.How(workers=1))
+        if kills.pop():
+            raise KeyboardInterrupt
+        return facts
+
+    monkeypatch.setattr(engine, "map_shards", here)
+    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How(), shard=10))
+    assert cli(*words).code == 130 and list((workspace.root / "shards").rglob("*.parquet"))
+    monkeypatch.setattr(rules, "VERSION", "the next")
+    kills.append(False)
+    assert cli(*words).json["added"] == 12
+    assert store.read(workspace, tables.READINGS)["version"].unique().to_list() == ["the next"]

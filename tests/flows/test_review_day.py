@@ -1,0 +1,264 @@
+"""A reviewing day as its people meet it: wishes that reach everybody, words taken back, no work in vain."""
+
+import csv
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from annotation import push as handing, servers
+from annotation.desk import gather
+from annotation.routing import Plan, route, texts, told, void
+from annotation.tools.task_sheet import READ, Said
+from saferec_builder.storage import tables, workspace as store
+from tests.annotation.test_routing import MANY, NO_DISPUTES, conversations, proposals
+from tests.flows.test_other_taxonomy import Memory
+from tests.flows.test_reviewers import SEVERE
+from tests.servers.test_review_contract import taxonomy
+from tests.worlds import review_world
+
+ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
+TWO = (*ANN, *BO)
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    return review_world.reviewing(cli, ws)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    made = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: made)
+    return made
+
+
+def tasks(server: Memory, name: str) -> list[dict[str, Any]]:
+    return [task for _, task, who in server.held.values() if who == name]
+
+
+def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    review("opt-out", "ann", "gore")
+    sent = review("push", *BO, *DI, "--audit", 0)
+    assert (sent["new"], sent["sent"]["ann"]) == ({"proposed": 1}, {"taken_back": 1})
+    assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
+
+
+def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    before = {task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]}
+    rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
+    store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
+    review("push", *TWO, "--audit", 0)
+    left = [task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]]
+    assert len(left) == 1 and not before & set(left)
+
+
+def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
+    ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Needles was nobody's proposal: ann marked it, and in a second answer left it out."""
+    review("push", *TWO, "--audit", 0)
+    task = next(task for task in tasks(server, "ann") if task["asked"] == ["gore"])
+    fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
+    words = {"needles": [review_world.span("c1", "blood")]}
+    both = [Said(place="1", present=["needles"], spans=words, **fixed), Said(place="2", **fixed)]
+    monkeypatch.setattr(server, "said", lambda project, people, ours: both if project.name == "ann" else [])
+    review("pull")
+    reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
+    assert reviews["verdict"].to_list() == ["absent"]
+    assert review("pull")["added"] == 0
+
+
+FILES = ("--tool", "files")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rest(path: Path, verdict: str, quote: str = "") -> None:
+    """What a spreadsheet makes of it: all that is asked is present, and this is the last row of c1."""
+    rows = rows_of(path)
+    for row in rows:
+        row["verdict"] = "present" if row["trait"] != "*" else "none"
+        if row["trait"] == "*" and "blood" in row["text"]:
+            row["verdict"], row["quote"] = verdict, quote
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+
+
+@pytest.mark.parametrize("pulled_between", [True, False])
+def test_what_was_added_to_a_file_can_be_taken_back(
+    ws: store.Workspace, review: Any, tmp_path: Path, pulled_between: bool
+) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    path, older = ws.root / "review" / "ann.csv", tmp_path / "older.csv"
+    rest(path, "needles", "blood")
+    shutil.copy(path, older)
+    if pulled_between:
+        review("pull", *FILES, path)
+    rest(path, "none")
+    review("pull", *FILES, older, path)
+    last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
+    said = {(subject, trait): verdict for subject, trait, verdict in last.select("subject", "trait", "verdict").rows()}
+    assert (said["c1", "needles"], said["c1", "gore"], said["c1", "*"]) == ("absent", "present", "absent")
+    assert ("c2", "needles") not in said
+    assert review("pull", *FILES, older, path)["added"] == 0
+
+
+def given(ws: store.Workspace, subject: str) -> list[str]:
+    return sorted(store.read(ws, tables.ASSIGNMENTS).filter(subject=subject)["reviewer"])
+
+
+def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
+    review("opt-out", "ann", "needles")
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    assert given(ws, "c3") == ["bo"]
+
+
+def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
+    """Needles is in no proposal: ann finds them in c1. Bo has c1 open; cy would rule on gore there."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    rest(ws.root / "review" / "ann.csv", "needles", "blood")
+    review("pull", *FILES, ws.root / "review" / "ann.csv")
+    review("opt-out", "bo", "needles")
+    assert review("push", *TWO, *DI, "--audit", 0, *FILES)["new"] == {"proposed": 1}
+    assert given(ws, "c1") == ["ann", "bo", "di"]
+    assert not any("blood" in row["text"] for row in rows_of(ws.root / "review" / "bo.csv"))
+
+
+def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> None:
+    """The dispute is about accidents; that gore is there is a proposal, and nobody disputes it."""
+    world = texts(conversations("c1", "c2"))
+    both = ("c1", "gore", "present"), ("c1", "accidents", "present")
+    due = pl.DataFrame([("sensitivity", c, "accidents") for c in ("c1", "c2")], schema=NO_DISPUTES.schema, orient="row")
+    plan, none = Plan(adjudicator="cy", audit=0), tables.ASSIGNMENTS.empty
+    before = route(world, proposals(*both), none, due, plan)
+    assert sorted(before["subject"]) == ["c1", "c2"]
+    avoid = frozenset({("cy", "gore")})
+    assert route(world, proposals(*both), none, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
+    nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
+    back = void(before, told(proposals(*both), nobody, tables.GOLD.empty), due, nobody, avoid)
+    assert back["subject"].to_list() == ["c1"]
+
+
+def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: Any) -> None:
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
+    path = ws.root / "review" / f"{decoy['reviewer']}.csv"
+    assert decoy["trait"] in [row["trait"] for row in rows_of(path)]
+    review("opt-out", decoy["reviewer"], decoy["trait"])
+    review("push", *TWO, "--audit", 0, *FILES)
+    assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
+
+
+def test_who_has_hard_tasks_only_gets_a_days_worth_every_day() -> None:
+    """Three in a row is for whom something else waits: where nothing does, the cap of the day holds, which is 30."""
+    world, hard = texts(conversations(*MANY[:70])), proposals(*((c, "torture", "present") for c in MANY[:70]))
+    had, told_out = tables.ASSIGNMENTS.empty, []
+    for day in ("mon", "mon", "tue", "wed"):
+        caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}
+        new = route(world, hard, had, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
+        had = pl.concat([had, new])
+        told_out.append(new.height)
+    assert told_out == [60, 0, 60, 20]
+
+
+def test_gold_goes_to_those_who_join_later_too() -> None:
+    world, gold = texts(conversations("c1")), frozenset({("sensitivity", "c1")})
+    first = route(world, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(("ann", "bo"), audit=0, gold=gold))
+    later = route(world, proposals(), first, NO_DISPUTES, Plan(("bo", "di", "el"), audit=0, gold=gold))
+    assert sorted(later["reviewer"]) == ["di", "el"]
+
+
+def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: Any, review: Any) -> None:
+    review("push", *ANN, "--audit", 0, *FILES)
+    ran = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "ann has tasks" in ran.err) == (1, 1, True)
+    assert "note" not in review("opt-out", "ann", "gore")
+    assert "Ann has no tasks" in review("opt-out", "Ann", "gore")["note"]
+
+
+def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, review: Any) -> None:
+    """Gore goes: it was proposed in c1, and bo, who has c1 open, has said something of it. Nobody is asked again."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    path = ws.root / "review" / "bo.csv"
+    rows = rows_of(path)
+    for row in rows:
+        row["verdict"] = "absent" if row["trait"] == "gore" else ""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    assert review("pull", *FILES, path)["added"] == 1
+    path.unlink()  # its answer about gore could not be read any more
+    taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
+    review("push", *TWO, "--audit", 0, *FILES)
+    for name in ("ann", "bo"):
+        shown = {
+            (review_world.subject_of(row["text"]), row["trait"]) for row in rows_of(ws.root / "review" / f"{name}.csv")
+        }
+        assert shown == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
+    review("status")
+
+
+def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, review: Any) -> None:
+    """c1 has two claims. Ann needs 60 seconds for it, so 30 a unit: one minute is two units."""
+    more = pl.DataFrame([review_world.claim("c1", "needles", "present", "blood")], schema=tables.PROPOSALS.schema)
+    store.append(ws, tables.PROPOSALS, more)
+    assert handing._units(gather(ws.root), 1) == 1  # nobody has answered: a minute each
+    review("push", *ANN, "--audit", 0, *FILES)
+    path = ws.root / "review" / "ann.csv"
+    rest(path, "none")
+    rows = [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(rows)
+    review("pull", *FILES, path)
+    assert handing._units(gather(ws.root), 1) == 2
+
+
+def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, server: Memory) -> None:
+    """What lies on a server is not sent anew: a decoy in it nobody would see, and all would seem to refuse it."""
+    review("push", *TWO, "--audit", 0)
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    assert store.read(ws, tables.DECOYS).is_empty()
+
+
+def test_gold_that_says_something_else_than_before_is_told(
+    ws: store.Workspace, review: Any, cli: Any, tmp_path: Path
+) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"conversation": "c3", "traits": ["gore"]}\n')
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
+    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)
+
+
+def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, server: Memory) -> None:
+    review("push", *TWO, "--audit", 0)
+    copy = dict(server.held)
+    review("opt-out", "ann", "gore")
+    for _ in range(2):
+        review("push", *TWO, "--audit", 0)
+        assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
+        server.held = dict(copy)

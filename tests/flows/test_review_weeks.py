@@ -1,0 +1,256 @@
+"""Three weeks of a team: texts are mined anew, tools are switched midway, people leave and are renamed."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from annotation import servers
+from saferec_builder.storage import tables, workspace as store
+from tests.flows.test_other_taxonomy import Memory
+from tests.flows.test_review_day import ANN, DI, FILES, TWO, given, rest
+from tests.servers.test_review_contract import taxonomy
+from tests.worlds import review_world
+
+OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    taxonomy(workspace, **OLD)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    return review_world.reviewing(cli, ws)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    made = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: made)
+    return made
+
+
+def last_words(ws: store.Workspace, **of: str) -> list[str | None]:
+    """ann's on c1 as they count now."""
+    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    return rows.filter(reviewer="ann", subject="c1", **of)["verdict"].to_list()
+
+
+def answered(server: Memory, day: int, **said: Any) -> str:
+    """ann reads c1 on the server that day: what stands there from then on."""
+    number = next(n for n, (_, t, who) in server.held.items() if who == "ann" and "gore" in t["asked"])
+    server.answered.append(number)
+    server.words[number] = {"time": datetime(2026, 11, day, 9, 30, 1, 123457, tzinfo=UTC)} | said
+    return number
+
+
+def changed(ws: store.Workspace) -> None:
+    """c1 is mined anew, and the words that were marked are gone."""
+    row = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
+    turns = [{"role": "seeker", "text": f"{review_world.TRICKY} I feel faint.", "items": []}]
+    new = row.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=row.schema["turns"]))
+    store.append(ws, tables.CONVERSATIONS, new)
+
+
+def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.Workspace, review: Any) -> None:
+    """Both marked blood in c1 and read it to its end; the word is gone since. Bo does not want to be asked again."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    for name in ("ann", "bo"):
+        rest(ws.root / "review" / f"{name}.csv", "none")
+    review("pull", *FILES, ws.root / "review")
+    changed(ws)
+    review("opt-out", "bo", "gore")
+    told = review("push", *TWO, *DI, "--audit", 0, *FILES)
+    assert (told["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 2}, ["ann", "bo", "di"])
+
+
+def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
+    ws: store.Workspace, review: Any, server: Memory
+) -> None:
+    """ann marked blood on the server; the text changed, and in her file of this week gore is absent."""
+    review("push", *TWO, "--audit", 0)
+    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    review("pull")
+    changed(ws)
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    path = files.folder / "ann.csv"
+    rows = files._rows("ann")
+    files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else "absent"} for row in rows])
+    review("pull", *FILES, path)
+    assert last_words(ws, trait="gore") == last_words(ws, trait="*") == ["absent"]
+    again = review("pull")
+    assert (again["added"], again["skipped"]) == (0, 2)
+    assert last_words(ws, trait="gore", digest="d2") == ["absent"]
+
+
+def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
+    ws: store.Workspace, review: Any, server: Memory, tmp_path: Path
+) -> None:
+    """ann read c1 on the server on the 2nd; the copy of her file, which she sent later, adds accidents."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    path = shutil.copy(ws.root / "review" / "ann.csv", tmp_path / "ann.csv")
+    review("push", *TWO, "--audit", 0)
+    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    review("pull")
+    rest(path, "accidents_disasters", "blood")
+    review("pull", *FILES, path)
+    assert last_words(ws, trait="accidents_disasters") == ["present"]
+    assert review("pull")["added"] == 0
+    assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["present"]
+    answered(server, 9)  # and now she ticks nothing there
+    assert review("pull")["added"] == 2
+    assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["absent"]
+
+
+def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
+    ws: store.Workspace, review: Any, tmp_path: Path
+) -> None:
+    """Three copies of ann's file: as first sent, of a list with needles, and of a text without the word blood."""
+    files, path, verdicts = review_world.Files(ws), ws.root / "review" / "ann.csv", ("absent", "present", "unsure")
+    for n, verdict in enumerate(verdicts):
+        review("push", *TWO, "--audit", 0, *FILES)
+        rows = files._rows("ann")
+        files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else verdict} for row in rows])
+        shutil.copy(path, tmp_path / f"{n}.csv")
+        review("pull", *FILES, path)
+        assert last_words(ws, trait="gore") == [verdict]
+        if n == 0:
+            taxonomy(ws, **OLD, needles="Injections.")
+        elif n == 1:
+            changed(ws)
+    for n in (0, 1):
+        assert review("pull", *FILES, tmp_path / f"{n}.csv")["added"] == 0
+        assert last_words(ws, trait="gore", digest="d2") == ["unsure"]
+
+
+def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store.Workspace, review: Any) -> None:
+    """Bo has answered c1 and left c2 open: nothing that bo says of it would count, so di takes over both."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder / "bo.csv")
+    review("set-aside", "bo", "--reason", "left the team")
+    told = review("push", *ANN, *DI, "--audit", 0, *FILES)
+    assert (told["new"], told["rows"]["di"]) == ({"proposed": 2}, 4)
+    assert review("status")["reviewers"]["bo"]["open"] == 0
+    review("set-aside", "bo", "--undo")
+    assert review("status")["reviewers"]["bo"]["open"] == 1
+
+
+def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
+    ws: store.Workspace, review: Any, cli: Any
+) -> None:
+    """Bo answers c1 and leaves c2 open: di gets that, and only that."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder / "bo.csv")
+    before = review("status")["reviewers"]["bo"]
+    told = review("hand-back", "bo")
+    assert told["added"] == before["open"] > 0 and review("hand-back", "bo")["added"] == 0
+    assert review("status")["reviewers"]["bo"] == before | {"open": 0}
+    review("push", *ANN, *DI, "--audit", 0, *FILES)
+    assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
+    ran = cli("review", "hand-back", "bob", "-C", ws.root)
+    assert ran.code == 1 and "bob has no tasks here: wanted one of ann, bo" in ran.err
+
+
+def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    review("hand-back", "bo")
+    files.answer("bo", lambda subject, asked: review_world.Verdict())
+    review("pull", *FILES, files.folder / "bo.csv")
+    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    ends = rows.filter(reviewer="bo", trait="*")
+    assert ends.height > 0 and ends["verdict"].null_count() == 0
+
+
+def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
+    review("push", *TWO, "--audit", 0, *FILES)
+    files = review_world.Files(ws)
+    files.answer("bo", lambda subject, asked: review_world.Verdict())
+    review("pull", *FILES, files.folder / "bo.csv")
+    review("set-aside", "bo", "--reason", "read nothing")
+    for words in (TWO, ("--adjudicator", "bo")):
+        ran = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
+        assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err
+
+
+def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
+    """Ann and bo have their files; this push writes di's, who gets nothing. What nobody is shown nobody refuses."""
+    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *DI, "--audit", 0, "--decoys", 0.5, *FILES)
+    assert store.read(ws, tables.DECOYS).is_empty()
+    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
+    shown = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
+    assert decoy["trait"] in shown
+
+
+@pytest.mark.parametrize("accounts", ['{ ann = "a@x.org", anna = "a@x.org" }', '{ anna = "ann" }'])
+def test_who_is_renamed_is_no_second_reader(
+    ws: store.Workspace, review: Any, cli: Any, server: Memory, accounts: str
+) -> None:
+    """With ann's account behind two names it was chance whose the answers were, and two pulls could make it both's."""
+    review("push", *TWO, "--audit", 0)
+    toml = ws.root / "saferec.toml"
+    lines = [f"accounts = {accounts}" if "accounts" in line else line for line in toml.read_text().splitlines()]
+    toml.write_text("\n".join(lines))
+    push = ("review", "push", "--reviewer", "anna", *DI, "-C", ws.root)
+    ran = cli(*push)
+    assert (ran.code, ran.err.count("\n"), "ann and anna are both" in ran.err) == (1, 1, True)
+
+
+def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, cli: Any, tmp_path: Path) -> None:
+    """A line per trait: the last one alone would be the truth, and could never be corrected."""
+    gold = tmp_path / "gold.jsonl"
+    lines = [f'{{"conversation": "c3", "traits": ["{slug}"]}}\n' for slug in OLD]
+    gold.write_text("".join(lines))
+    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "gold.jsonl:2: c3 has two lines" in ran.err) == (1, 1, True)
+    assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
+    gold.write_text(lines[0] + lines[0])
+    assert review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)["new"]["gold"] == 2
+
+
+def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace, review: Any) -> None:
+    review("opt-out", "ann", "gore")
+    taxonomy(ws, accidents_disasters="Crashes.")
+    assert review("opt-out", "ann", "gore", "--remove")["added"] == 1
+    assert not (ws.root / ".opt-outs.json").exists()
+
+
+def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
+    ws: store.Workspace, review: Any, cli: Any, server: Memory
+) -> None:
+    """In ann's file gore was absent, and nothing else; on the server she finds gore and accidents."""
+    push = ("push", *TWO, "--audit", 0)
+    review(*push)  # c1 lies on the server too
+    review(*push, *FILES)
+    files = review_world.Files(ws)
+    files.answer("ann", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
+    review("pull", *FILES, files.folder)
+    both = {slug: [review_world.span("c1", "blood")] for slug in OLD}
+    answered(server, 9, present=list(both), spans=both)
+    assert review("pull")["added"] == 2
+    assert review("pull", *FILES, files.folder)["added"] == 0
+    assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]
+    review(*push, *FILES)  # and the file holds nothing that the workspace has never had
+
+
+def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
+    """Two units for each of two people: a minute each is one for both, however large the budget beside it."""
+    ran = cli("review", "push", *TWO, "--recheck", 0.5, *FILES, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "give --adjudicator" in ran.err) == (1, 1, True)
+    assert review("push", *TWO, "--audit", 0, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
+    assert review("push", *TWO, "--audit", 0, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2

@@ -1,0 +1,293 @@
+"""What docs/security.md promises and no other test proves: paths, markup, terminals, secrets, servers, foreign code."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import stat
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotation.tools import label_studio, managed_server as managed
+from exports import assemble as content, card, folder as write, verify as proof
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, plain
+from saferec_builder.storage import tables, workspace as store
+from tests import ROOT
+from tests.conftest import Ran
+from tests.doc_pages import DOCS
+from tests.exports.report.test_page_xss import PAYLOADS
+from tests.servers import parrot as parrots
+from tests.test_layering import files, imports
+from tests.worlds import release_world as world
+
+Cli = Callable[..., Ran]
+OUT = (
+    "../../outside",
+    "/tmp/saferec-outside",
+    "..\\..\\outside",
+    "a/b",
+    ".",
+    "..",
+    "~",
+    "nul\0byte",
+    "x" * 300,
+    "-rf",
+    "$(id)",
+)
+
+# ---- paths from data
+
+
+def test_ids_and_names_of_strangers_make_no_path(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
+    """Mined, reviewed in files and released: every file that was made lies where the commands put files."""
+    rows, _ = world.requests(30)
+    lines = []
+    for n, row in enumerate(rows):
+        name = f"{OUT[n % len(OUT)]}{n}"
+        turns = [{"role": ("user", "assistant")[i % 2], "content": t["text"]} for i, t in enumerate(row["turns"])]
+        made = {
+            "id": name,
+            "user": name,
+            "time": row["time"].isoformat(),
+            "messages": turns,
+            "accepted": [f"demo:{name}"],
+        }
+        lines.append(json.dumps(made | {"seen": [f"title:{name}"]}))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "talk.jsonl").write_text("\n".join(lines))
+    (tmp_path / "in" / "items.csv").write_text(
+        "id,domain,title,year\n" + "".join(f'"{name}",film,"{name}",2001\n' for name in OUT if "\0" not in name)
+    )
+    store.append(workspace, tables.CATALOG_ROWS, world.catalog())
+    store.append(workspace, tables.WARNINGS, world.warnings())
+    before = every(tmp_path)
+    where = ("-C", workspace.root)
+    assert cli("mine", "messages", tmp_path / "in" / "talk.jsonl", *where).code == 0
+    assert cli("catalog", "add", "csv", tmp_path / "in" / "items.csv", *where).code == 0
+    for words in (["propose"], ["review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all"]):
+        assert cli(*words, *where).code == 0, words
+    assert cli("report", *where).code == 0
+    made = every(tmp_path) - before
+    assert not list(Path("/tmp").glob("saferec-outside*"))
+    assert made and all(path.is_relative_to(workspace.root) for path in made)
+    assert not [path for path in made if any(part in str(path.name) for part in ("outside", "rf", "id)"))]
+
+
+def every(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_reviewers_name_is_a_name_or_refused(workspace: store.Workspace, cli: Cli) -> None:
+    world.fill(workspace, *world.requests(30))
+    for name in (*OUT, "", "ann/../../bo", ".hidden"):
+        people = ("--reviewer", name, "--reviewer", "bo", "--all", "-C", workspace.root)
+        ran = cli("review", "push", "--tool", "files", *people)
+        made = {path.name for path in workspace.root.glob("review/*")}
+        if name == "-rf":  # a name like any other, and a file like any other
+            assert ran.code == 0 and made == {"-rf.csv", "bo.csv", "guidelines.md"}
+            shutil.rmtree(workspace.root / "review")
+        else:
+            assert ran.code == 1 and not made, (name, ran)
+
+
+def test_a_version_is_three_numbers(workspace: store.Workspace, cli: Cli) -> None:
+    world.fill(workspace, *world.requests(30))
+    for version in (*OUT, "1.0", "1.0.0/../../x", "v1.0.0"):
+        to = ("--to", workspace.root / "to")
+        for words in (["release", version], ["publish", version, *to], ["withdraw", version, "--reason", "x"]):
+            ran = cli(*words, "-C", workspace.root)
+            assert ran.code in (1, 2) and "Traceback" not in ran.err, words
+    assert not list(workspace.root.rglob("manifest.json"))
+
+
+@pytest.fixture
+def release(workspace: store.Workspace) -> Path:
+    ws = world.fill(workspace, *world.requests())
+    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    return ws.releases / "1.0.0"
+
+
+def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The release as a stranger would forge it: its manifest changed, its checksums right."""
+    facts = json.loads((home / write.MANIFEST).read_text())
+    change(facts)
+    (home / write.MANIFEST).write_text(json.dumps(facts))
+    sums = {path: write.sha256(home / path) for path in [*facts["files"], write.MANIFEST] if (home / path).is_file()}
+    (home / write.SUMS).write_text("".join(f"{digest}  {path}\n" for path, digest in sums.items()))
+    return home
+
+
+@pytest.mark.parametrize("name", ["../../../../outside", "/tmp/outside", "..", "nul\0byte", "a b", ""])
+def test_a_forged_release_cannot_say_where_else_to_write(release: Path, name: str) -> None:
+    """`rebuild` makes a file for every config and split that a manifest counts."""
+    for change in (
+        lambda facts: facts["counts"].update({name: {"train": 0}}),
+        lambda facts: facts["counts"]["sft"].update({name: 0}),
+        lambda facts: facts["row_digests"].update({name: {"train": "0"}}),
+    ):
+        whole = (release / write.MANIFEST).read_bytes()
+        with pytest.raises(ReleaseError, match="no name of a config or split"):
+            proof.verify(forged(release, change))
+        (release / write.MANIFEST).write_bytes(whole)
+
+
+def test_a_link_in_a_release_is_no_file_of_it(release: Path) -> None:
+    """What it points at must not be read, copied or sent as if it were part of the release."""
+    page = release / "README.md"
+    shutil.move(page, release.parent.parent / "elsewhere.md")
+    page.symlink_to(release.parent.parent / "elsewhere.md")
+    with pytest.raises(ReleaseError, match="not a plain file"):
+        proof.verify(release)
+
+
+# ---- markup and terminals
+
+
+def test_a_taxonomy_of_somebody_else_adds_nothing_to_the_reviewers_page(tmp_path: Path) -> None:
+    def page(name: str, words: list[str]) -> ElementTree.Element:
+        said = [(n, json.dumps(text, ensure_ascii=False)) for n, text in enumerate(words)]
+        rows = [f"[[trait]]\nslug = 't{n}'\nname = {t}\ndefinition = {t}\ntopics = ['x']\n" for n, t in said]
+        (tmp_path / name).write_text("".join(rows))
+        return ElementTree.fromstring(label_studio.interface(traits.load(tmp_path / name)))
+
+    theirs, calm = page("theirs.toml", PAYLOADS), page("calm.toml", ["x"] * len(PAYLOADS))
+    shape = [[(node.tag, sorted(node.attrib)) for node in one.iter()] for one in (theirs, calm)]
+    assert shape[0] == shape[1]
+    hints = [" ".join(str(node.get("hint")).split()) for node in theirs.iter("Label")]
+    assert hints == [" ".join(f"{p}: {p}".split()) for p in PAYLOADS]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_name_is_plain_text_on_a_card(payload: str) -> None:
+    from markdown_it import MarkdownIt
+
+    cell = card.escape(payload)
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(f"| {cell} |\n|---|\n| {cell} |\n\n{cell}\n")
+    assert set(re.findall(r"<([a-z]+)", html)) == {"table", "thead", "tbody", "tr", "th", "td", "p"}, html
+
+
+def test_no_escape_sequence_reaches_a_terminal(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "\x1b]0;owned\x07.jsonl"
+    ran = cli("mine", "messages", path, "-C", workspace.root)
+    assert ran.code == 1 and "\x1b" not in ran.err and "owned" in ran.err
+    assert plain("a\x1b[2J\u202eb\x07\nc é\xa0👩\u200d👧") == "a\ufffd[2J\ufffdb\ufffd\nc é\xa0👩\u200d👧"
+
+
+# ---- secrets
+
+
+@pytest.fixture
+def parrot() -> Iterator[str]:
+    with parrots.running(400) as url:
+        yield url
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
+def test_a_review_server_that_repeats_the_token_is_not_repeated(
+    workspace: store.Workspace, cli: Cli, parrot: str, tool: str
+) -> None:
+    world.fill(workspace, *world.requests(30))
+    people = ("--reviewer", "ann", "--reviewer", "bo")
+    ran = cli(
+        "review", "push", "--url", parrot, "--token", "canary-token-7711", "--tool", tool, *people, "-C", workspace.root
+    )
+    assert ran.code == 1 and "canary-token-7711" not in ran.out + ran.err
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(
+    workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDD_API_KEY", "k")
+    world.fill(workspace, *world.requests(30))
+    url = "https://someone:hunter2@reviews.invalid"
+    push = ["review", "push", "--reviewer", "ann", "--reviewer", "bo", "--url", url, "--token", "t"]
+    for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
+        ran = cli(*words, "-C", workspace.root)
+        assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
+    from saferec_builder.core.errors import TrainingError
+    from training import server
+
+    with pytest.raises(TrainingError, match="holds a user or password") as fault:
+        server.consented(url, 1, True)
+    assert "hunter2" not in str(fault.value)
+
+
+def test_what_only_the_owner_may_read(
+    tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a careless umask would show everything."""
+    before = os.umask(0)
+    try:
+        assert len(workspace.secret) == 32
+        assert cli("review", "opt-out", "ann", "gore", "-C", workspace.root).code == 0
+        managed.save(tmp_path, {"password": "p"})
+    finally:
+        os.umask(before)
+    for path in (workspace.root / ".secret", workspace.root / ".opt-outs.json", tmp_path / "server.json"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+# ---- servers of our own
+
+
+def test_our_own_servers_listen_on_this_machine_alone() -> None:
+    words = managed._command(Path("/x"), Path("/home"), 8123)
+    assert words[words.index("--internal-host") + 1] == "127.0.0.1"
+    env = managed._environment(
+        Path("/home"), {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
+    )
+    assert env["COLLECT_ANALYTICS"] == env["LABEL_STUDIO_COLLECT_ANALYTICS"] == "false" and env["SENTRY_DSN"] == ""
+    assert "p" not in words and "t" not in words  # anybody may list the arguments of a process
+    text = (ROOT / "saferec_builder" / "llm" / "local.py").read_text()
+    assert 'params.hostnames = ["127.0.0.1"]' in text
+
+
+def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(managed, "install", lambda say: tmp_path)
+    monkeypatch.setattr(managed, "_from_template", lambda home: made.append(managed.state(home)) or 1 / 0)
+    for name in ("one", "two"):
+        with pytest.raises(ZeroDivisionError):  # before anything is started
+            managed.up(tmp_path / name, lambda line: None)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+    one, two = made
+    assert all(one[key] != two[key] and len(one[key]) >= 24 for key in ("password", "token"))
+
+
+# ---- nothing of others is executed
+
+NEVER = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
+CALLED = {"eval", "exec", "compile", "__import__"}
+OF = {("yaml", "load"), ("yaml", "unsafe_load"), ("torch", "load"), ("os", "system"), ("os", "popen")}
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_file_runs_what_it_reads(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & NEVER
+    for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        where = f"{path}:{call.lineno}"
+        assert not (isinstance(call.func, ast.Name) and name in CALLED), where
+        given = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
+        assert not any(given[one].value for one in ("trust_remote_code", "shell", "allow_pickle") if one in given), (
+            where
+        )
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            assert (call.func.value.id, name) not in {("yaml", "load"), ("yaml", "unsafe_load"), ("torch", "load")}, (
+                where
+            )
+
+
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text)
+    assert len(named) >= 15
+    for path, test in named:
+        assert (ROOT / path).is_file(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), (path, test)

@@ -1,0 +1,147 @@
+"""Five people at the keyboard at once, each in a process of their own: no row is lost, none is there twice.
+
+On SQLite, which is the default, and on a real PostgreSQL that `[store] url` names.
+"""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
+from tests import ROOT
+from tests.flows.test_line import answer_as_proposed
+from tests.worlds import calm as world, release_world
+
+pytestmark = pytest.mark.slow
+
+PEOPLE = ("ann", "bo", "cem", "dee", "eve")
+ROUNDS = 5 if world.SOAK else 1
+UNIT = ("kind", "subject", "trait")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], store.Workspace]]:
+    """Makes a workspace whose small tables lie in an empty database of this kind."""
+    url = None if request.param == "sqlite" else request.getfixturevalue("postgres")
+
+    def workspace(folder: Path) -> store.Workspace:
+        make(folder, demo=False)
+        if url:
+            _empty(url)
+            toml = folder / "saferec.toml"
+            toml.write_text(toml.read_text().replace("[store]\n", f'[store]\nurl = "{url}"\n'))
+        return store.Workspace.open(folder)
+
+    yield workspace
+    if url:
+        _empty(url)
+
+
+def _empty(url: str) -> None:
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
+    engine.dispose()
+
+
+def pushed(ws: store.Workspace) -> list[Path]:
+    """The answered files of five people, each of whom errs in a way of their own."""
+    rows, _ = release_world.requests(60)
+    release_world.fill(ws, rows, [])
+    at = ["-C", str(ws.root)]
+    assert world.run(["propose", *at]).code == 0
+    people = [word for name in PEOPLE for word in ("--reviewer", name)]
+    assert world.run(["review", "push", "--tool", "files", *people, "--all", *at]).code == 0
+    files = [ws.root / "review" / f"{name}.csv" for name in PEOPLE]
+    for path in files:
+        answer_as_proposed(path)
+        rng = random.Random(path.name)
+        text = path.read_text(encoding="utf-8-sig")
+        flipped = [line.replace('"present"', '"unsure"') if rng.random() < 0.2 else line for line in text.split("\n")]
+        path.write_text("\n".join(flipped), encoding="utf-8-sig")
+    return files
+
+
+def commands(ws: store.Workspace, path: Path) -> list[list[str]]:
+    """What one person types: their file, and what it comes to."""
+    at = ["-C", str(ws.root)]
+    return [["review", "pull", "--tool", "files", str(path), *at], ["adjudicate", *at]]
+
+
+def verdicts(ws: store.Workspace) -> pl.DataFrame:
+    """What counts: the last label of each unit; how it came to be is told by ids, which depend on who was first."""
+    labels = tables.last(store.read(ws, tables.LABELS), *UNIT).drop("label")
+    return labels.with_columns(pl.col("reviews").list.sort()).sort(UNIT)
+
+
+def test_five_pull_and_adjudicate_at_once(
+    database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
+) -> None:
+    calm = store.Workspace.open(_made(tmp_path / "calm"))
+    for path in pushed(calm):
+        for words in commands(calm, path):
+            assert world.run(words).code == 0
+    said = store.read(calm, tables.REVIEWS).sort("review")
+    assert said["reviewer"].n_unique() == len(PEOPLE) and said.height >= 60
+
+    for n in range(ROUNDS):
+        ws = database(tmp_path / f"team-{n}")
+        files = pushed(ws)
+        with ThreadPoolExecutor(len(files)) as pool:
+            ended = list(pool.map(lambda path, ws=ws: [world.run(words) for words in commands(ws, path)], files))
+        assert [one for both in ended for one in both if one.code] == []
+        reviews, labels = store.read(ws, tables.REVIEWS), store.read(ws, tables.LABELS)
+        assert reviews.sort("review").equals(said)
+        assert labels["label"].is_unique().all()
+        assert verdicts(ws).equals(verdicts(calm))  # the last to adjudicate had seen what everybody pulled
+        assert "(0 added" in world.run(["adjudicate", "-C", str(ws.root)]).out
+    injected("processes at once on one database", ROUNDS * len(PEOPLE) * 2)
+
+
+def _made(folder: Path) -> Path:
+    make(folder, demo=False)
+    return folder
+
+
+APPENDS = """
+import sys
+import polars as pl
+from pathlib import Path
+from saferec_builder.storage import tables, workspace as store
+from tests.storage.test_workspace import rows
+ws, first = store.Workspace.open(Path(sys.argv[1])), int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+print(*(store.append(ws, t, rows(t, *range(n, n + 20))) for t in (tables.DROPS, tables.REPLIES)
+        for n in range(first, first + 100, 10)))
+"""
+
+
+def test_five_append_the_same_rows_at_once(
+    database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
+) -> None:
+    """Each adds rows n .. n+110 in pieces that overlap with their own and everybody else's."""
+    ws = database(tmp_path / "ws")
+    words = [sys.executable, "-c", APPENDS, str(ws.root)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    five = [subprocess.Popen([*words, str(50 * n)], **pipes) for n in range(5)]
+    for process in five:
+        assert process.stdout and process.stdout.readline() == "ready\n"
+    told = [
+        process.communicate("go\n", timeout=300)[0] for process in five
+    ]  # the first has begun before the last is told
+    added = sum(int(word) for out in told for word in out.split())
+    for table in (tables.DROPS, tables.REPLIES):
+        found = store.read(ws, table)
+        assert found.height == 4 * 50 + 110 and found.unique(list(table.key)).height == found.height
+    assert added == 2 * (4 * 50 + 110)  # and every process counted its own rows alone
+    injected("processes at once on one database", 5)

@@ -1,0 +1,89 @@
+"""No request ends unheard: what was paid for is kept at once, and a fault of ours ends the run, it hangs nothing."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+
+from saferec_builder import llm
+from tests.llm.test_client import ask, body
+from tests.servers.llm_stub import Stub, running, status
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as server:
+        yield server
+
+
+def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
+    """A reader that fails (no room for its rows) must not cost the answers that came meanwhile."""
+    kept: dict[str, str] = {}
+
+    def put(reply: llm.Reply) -> None:
+        kept[reply.request] = reply.body
+
+    async def reader() -> None:
+        asked = [body("one"), body("two"), body("three")]
+        how = {"get": kept.get, "put": put, "check": lambda _: None}
+        async with aclosing(llm.replies(llm.Server("m", stub.url), asked, **how)) as stream, asyncio.timeout(20):
+            async for _ in stream:
+                while len(kept) < len(asked):
+                    await asyncio.sleep(0.01)
+                raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        llm.run(reader())
+
+
+def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(
+    stub: Stub, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reaches the task at the next await, where requests are waited for: the client is closed all the same."""
+
+    async def reader() -> None:
+        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
+        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **how)) as stream:
+            async for _ in stream:
+                task = asyncio.current_task()
+                assert task and task.cancel()  # as asyncio does for Ctrl-C
+
+    with pytest.raises(asyncio.CancelledError):
+        llm.run(reader())
+    gc.collect()
+    assert not [told.getMessage() for told in caplog.records if "Unclosed" in told.getMessage()]
+
+
+@pytest.mark.parametrize("where", ["check", "put"])
+def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
+    budget = llm.Budget(llm.Price(1.0, 1.0), limit=1.0)
+
+    def fault(_: object) -> None:
+        raise KeyError("ours")
+
+    async def reader() -> None:
+        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None, "budget": budget} | {where: fault}
+        async with asyncio.timeout(20):
+            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **how):
+                pass
+
+    with pytest.raises(KeyError, match="ours"):
+        llm.run(reader())
+    assert budget.bill["requests"] == 1 and not budget.held  # it was sent, and is billed
+
+
+def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:
+    """So say servers that moderate, and firewalls before them: each run ended at that text, with a key that is good."""
+    stub.scripts["hard"] = [status(403, '{"error": {"message": "your input was flagged"}}')]
+    found = ask(stub, "one", "hard", "three", concurrency=1)
+    assert [reply.reason for reply in found] == [None, "forbidden", None]
+
+
+def test_a_key_to_which_all_is_forbidden_is_given_up(stub: Stub) -> None:
+    stub.usual = status(403)
+    found = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
+    # 20 in a row, then 5 that were not sent
+    assert [reply.reason for reply in found] == ["forbidden"] * 20 + ["key refused"] * 5
+    assert len(stub.asked) == 1 + 20

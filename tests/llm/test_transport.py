@@ -1,0 +1,63 @@
+"""How requests leave: most are copies of the first that openai's client made, and no server can tell them from it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from saferec_builder import llm
+from saferec_builder.llm.transport import Wire
+from tests.llm.test_client import BUSY, ask, body
+from tests.servers.llm_stub import SEA, Handler, Stub, probe, running
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as server:
+        yield server
+
+
+def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:
+    seen: list[dict[str, str]] = []
+
+    def look(h: Handler) -> None:
+        seen.append(dict(h.headers))
+        BUSY(h)
+
+    stub.scripts = {SEA: [look, probe], "a": [look]}  # the first request that is answered is itself a second try
+    assert ask(stub, "a", retries=1)[0].reason == "rate limited"
+    asked, copied, again = ({k: v for k, v in headers.items() if k != "content-length"} for headers in seen)
+    assert copied == asked and copied["x-stainless-retry-count"] == "0"
+    assert again == copied | {"x-stainless-retry-count": "1"}
+    assert stub.bodies[2] == stub.bodies[3]
+
+
+def test_half_a_character_can_be_sent() -> None:
+    assert json.loads(llm.Server("m").payload(body("é \ud83d")))["messages"] == body("é ?")["messages"]
+
+
+def test_a_request_leaves_before_the_next_is_made(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who makes all first sends all at once, and gets all answers at once, again and again."""
+    left = 0
+    post = Wire.post
+
+    async def counted(*words: Any) -> Any:
+        nonlocal left
+        left += 1
+        return await post(*words)
+
+    def bodies() -> Iterator[dict[str, Any]]:
+        for n in range(8):
+            seen.append(left)
+            yield body(str(n))
+
+    async def run() -> None:
+        how: dict[str, Any] = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
+        async for _ in llm.replies(llm.Server("m", stub.url, concurrency=8), bodies(), **how):
+            pass
+
+    seen: list[int] = []
+    monkeypatch.setattr(Wire, "post", counted)
+    llm.run(run())
+    assert seen == [0, *range(2, 9)]  # the probe goes with the first

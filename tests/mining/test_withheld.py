@@ -1,0 +1,123 @@
+"""Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
+
+import csv
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from annotation.desk import gather, told_bounds
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.llm_stub import running, says
+from tests.worlds import release_world as world
+from tests.worlds.reddit_dump import submission
+
+PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+
+
+@pytest.fixture
+def crisis(workspace: store.Workspace) -> store.Workspace:
+    """Ten conversations, c005 marked by mining."""
+    rows, _ = world.requests(10)
+    ws = world.fill(workspace, rows, [])
+    mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
+    store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
+    return ws
+
+
+def tasks(path: Path) -> set[str]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return {row["task"] for row in csv.DictReader(file)}
+
+
+def remove(ws: store.Workspace, source_id: str) -> None:
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{source_id},\n")
+
+
+def test_no_reviewer_is_given_them_and_what_was_handed_out_is_taken_back(crisis, cli) -> None:
+    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert ran.code == 0 and ran.json["withheld"] == {"crisis": 1}
+    given = store.read(crisis, tables.ASSIGNMENTS)["subject"].unique()
+    assert "c005" not in given and given.len() == 9
+    sheet = crisis.root / "review" / "ann.csv"
+    assert len(tasks(sheet)) == 9
+    remove(crisis, "c007")  # it lies with ann and bo already
+    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert ran.json["withheld"] == {"crisis": 1, "removed on request": 1} and len(tasks(sheet)) == 8
+    assert "c007" not in sheet.read_text(encoding="utf-8-sig")
+    assert cli("review", "status", "-C", crisis.root, "--json").json["reviewers"]["ann"]["open"] == 8
+
+
+def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
+    said = [row for row in world.requests(10)[1] if row["subject"] in ("c005", "c007")]
+    store.append(crisis, tables.LABELS, world.labels(*said))
+    remove(crisis, "c007")
+    assert cli("report", "-C", crisis.root).code == 0
+    page = (crisis.root / "report.html").read_text(encoding="utf-8")
+    assert "c005" not in page and "faint at the sight of blood" not in page
+
+
+def answer(path: Path) -> None:
+    """`none` on every task."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, rows[0])
+        out.writeheader()
+        out.writerows(row | {"verdict": "none"} for row in rows)
+
+
+def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
+    """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
+    cli("review", "push", *PEOPLE, "-C", crisis.root)
+    sheet = crisis.root / "review" / "ann.csv"
+    answer(sheet)
+    remove(crisis, "c007")
+    ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
+    assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
+    assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
+    desk = gather(crisis.root)
+    assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
+
+
+def test_no_model_reads_them(crisis, cli) -> None:
+    remove(crisis, "c007")
+    ran = cli("propose", "-C", crisis.root, "--json")
+    assert (ran.json["added"], ran.json["withheld"]) == (8, 2)
+    assert not {"c005", "c007"} & set(store.read(crisis, tables.READINGS)["subject"])
+
+
+@pytest.mark.parametrize("source", ["messages", "reddit"])
+def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, cli, tmp_path, source) -> None:
+    """A placeholder changes the digest, and a mark counts for the digest that it names: it is made after them.
+
+    Two people ask, one of them in distress, both with an address: two revisions are stored, two marks name their very
+    digests, one is a crisis. So one request of two reaches the model.
+    """
+    asked = ["I am looking for a film. I want to kill myself", "I am looking for a quiet film, no blood please"]
+    said = [f"{text}. Write to jo{n}@example.org" for n, text in enumerate(asked)]
+    if source == "messages":
+        rows = [{"id": f"m{n}", "messages": [{"role": "user", "content": text}]} for n, text in enumerate(said)]
+    else:
+        rows = [submission(n, selftext=text) for n, text in enumerate(said)]
+    path = tmp_path / "asked.ndjson"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli("mine", source, path, "-C", workspace.root).code == 0
+    mined, marks = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.MARKS)
+    assert str(mined["turns"].to_list()).count("[email]") == 2
+    assert mined.join(marks, ["conversation", "digest"])["crisis"].sort().to_list() == [False, True]
+    with running() as stub:
+        stub.usual = says('{"claims": []}')
+        model = ("--proposer", "openai", "--model", "m", "--base-url", stub.url)
+        ran = cli("propose", *model, "-C", workspace.root, "--json")
+    assert (ran.json["added"], ran.json["withheld"]) == (1, 1)
+    sent = " ".join(stub.asked)
+    assert "no blood please" in sent and "kill myself" not in sent
+
+
+def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
+    """Nine conversations of ten are unread, one more is withheld: eight."""
+    assert told_bounds(gather(crisis.root)).pooled.zone == 9
+    remove(crisis, "c007")
+    assert told_bounds(gather(crisis.root)).pooled.zone == 8

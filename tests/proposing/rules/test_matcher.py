@@ -1,0 +1,400 @@
+"""The proposer without a model, told in sentences: what is a sensitivity, whose it is, and what only looks like one."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, strategies as st
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.rules import cues, matcher as rules, turn as turns
+from saferec_builder.storage import tables
+from tests import DATA, rules_score
+
+DEVELOPMENT = DATA / "rules_development.toml"
+NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever watches
+    "I faint at the sight of blood so nothing gory please": "gore",
+    "it was too gory for my taste": "gore",
+    "Gore? No thanks.": "gore",
+    "I don't like being scared": "horror_scares",
+    "Scary movies give me nightmares": "horror_scares",
+    "jump scares are off the table, my heart can't take them": "horror_scares",
+    "Please no movies where the dog dies": "animal_harm",
+    "I can deal with anything but a dog's death": "animal_harm",
+    "I have a huge fear of snakes": "spiders_snakes",
+    "spider levels are a hard pass": "spiders_snakes",
+    "please nothing with torture in it": "torture",
+    "Scenes with sexual violence trigger me": "sexual_violence",
+    "I'm a new mum and can't cope with kids in danger": "child_harm",
+    "abusive husbands bring it all back": "domestic_abuse",
+    "drug use in movies makes me crave": "substance_use",
+    "I can't watch self-harm": "suicide_self_harm",
+    "please nothing set in a psych ward, I've been there": "mental_health",
+    "hospital scenes give me flashbacks": "medical_trauma",
+    "I pass out when I see needles": "needles",
+    "I'm extremely claustrophobic": "confined_spaces",
+    "strobe lights trigger my seizures": "flashing_motion",
+    "I can't listen to racial slurs": "hate_speech",
+    "no films where the gay character dies please": "lgbtq_respect",
+    "Childbirth scenes are hard for me to watch": "pregnancy_loss",
+    "no plane crashes, I fly on Monday": "accidents_disasters",
+    "I can't handle sad endings right now": "sad_endings",
+    "My sister and I watch together, she faints at needles": "needles",
+    "need a rich-people drama with no wife beating": "domestic_abuse",  # who is named in it asks for nothing
+    "Could you find me a film in which no pet dies?": "animal_harm",
+    "We lost my brother to suicide and can't watch it": "suicide_self_harm",  # whose clause it is, not who is nearest
+    "I'm okay with swords and guns, it's needles that I can't bear": "needles",
+    "My husband likes horror stuff, I can't handle that": "horror_scares",
+    "I'd like a needle-free crime series": "needles",
+    "Is it safe for someone who can't see blood?": "gore",
+    "I used to be fine with blood, now I can't watch it": "gore",
+    "Torture on screen is the last thing I need": "torture",
+    "Injections make the room spin, so skip such scenes": "needles",
+    "Real snakes are nothing I can look at": "spiders_snakes",
+    "movie night with my wife, and she can't stand jump scares": "horror_scares",
+    "My wife and I watch together. She asked me to leave out missing children": "child_harm",  # she is there
+    "The lads I live with asked me to avoid needles, we watch everything together": "needles",
+    "Lina walks out at animal abuse, so skip those": "animal_harm",  # what is asked of you is asked by the seeker
+    "The reviews mention torture, so that one is out for me": "torture",
+    "This household is scared of ghosts": "horror_scares",
+    "What would you give a reader scared of spiders?": "spiders_snakes",
+    "Could somebody name a comedy where the guy isn't abusive?": "domestic_abuse",
+    "All I need to say: a needle makes me faint": "needles",  # no need of needles
+    "That film with needles you recommended was too much for me": "needles",
+    "Slurs for people like me feel like a slap": "hate_speech",  # no liking
+}
+IMPLIED = {
+    "That one had me sleeping with the lights on for a week": "horror_scares",
+    "I'm 90 days sober": "substance_use",
+    "I take the stairs to the ninth floor rather than the lift": "confined_spaces",
+    "I haven't driven since that night": "accidents_disasters",
+    "we had to put him down on Friday": "animal_harm",
+}
+NOTHING = [  # what it is about
+    "The ratings board couldn't handle the blood",  # whose feeling it is stands before it
+    "If I were scared of snakes I'd hardly work with them",
+    "No drugs were harmed in the making of this evening",
+    "Nobody should have to listen to slurs, says the director",
+    "Blood is fine and so are spiders",
+    "I can't watch film births without laughing out loud",
+    "I love gore, the bloodier the better",  # liking
+    "I love being scared",
+    "Bring on the jump scares",
+    "I don't mind blood",  # ease
+    "I'm not squeamish",
+    "I am not afraid of spiders",
+    "no problem with violence or gore",
+    "Is it very gory?",  # a question
+    "I don't like horror movies",  # a taste
+    "hospital dramas are so overdone",
+    "I'm not in the mood for horror tonight",
+    "My sister hates spiders, so I only watch those when she's away",  # somebody else
+    "My ex couldn't watch anything with needles",
+    "you'd hate it, it is full of snakes",
+    "A colleague of mine faints at needles. Anyway, any thrillers to watch on my own?",
+    "I used to be scared of ghosts but I got over it",  # a past phase
+    "as a kid I was afraid of clowns, now I find them funny",
+    "Needles bothered me once, since I give blood every spring they don't",
+    "I was afraid of beetles until I studied them",
+    "What a bloody good film",  # idioms
+    "Honestly I nearly died of boredom",
+    "my inbox gives me nightmares, a film can't compete",
+    "have you seen There Will Be Blood?",  # titles
+    'I can\'t stand "The Hospital of Spiders"',
+    "I hated Needle Park (1971) and Death of a Horse (1980)",
+    "I can't believe I haven't seen any zombie films",
+    "nothing beats a good ghost story",
+    "I need a film about a man who is afraid of snakes",
+    "My roommate asked me to skip the snakes for her",  # nobody says that she is there
+    "I used the word torture and people thought I hated it",
+    "Our gran asked us not to mention babies at Christmas",
+]
+
+
+def found(text: str, verdict: str = "present") -> dict[str, list[str]]:
+    """trait -> quotes with this verdict."""
+    hits: dict[str, list[str]] = {}
+    for hit in rules.read(text):
+        if hit.verdict == verdict:
+            hits.setdefault(hit.trait, []).append(text[hit.start : hit.end])
+    return hits
+
+
+def read(file: str) -> dict[str, dict[str, list[str]]]:
+    """trait -> says and not, of a file of messages of our own."""
+    text = (DATA / file).read_text(encoding="utf-8")
+    return tomllib.loads(text)["trait"]  # type: ignore[no-any-return]
+
+
+def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
+    """One conversation; the seeker speaks first, then in turn."""
+    said = [{"role": ("seeker", "recommender")[n % 2], "text": text} for n, text in enumerate(turns)]
+    return rules_score.frame([(name, said)])
+
+
+@pytest.mark.parametrize("sentence", NAMED)
+def test_a_named_content_that_is_unwanted(sentence: str) -> None:
+    hits = [hit for hit in rules.read(sentence) if hit.trait == NAMED[sentence]]
+    assert {(h.verdict, h.form) for h in hits} >= {("present", "explicit")}
+
+
+@pytest.mark.parametrize("sentence", IMPLIED)
+def test_a_sign_that_names_nothing(sentence: str) -> None:
+    hits = [hit for hit in rules.read(sentence) if hit.trait == IMPLIED[sentence]]
+    assert {(h.verdict, h.form) for h in hits} >= {("present", "implicit")}
+
+
+@pytest.mark.parametrize("sentence", NOTHING)
+def test_what_only_looks_like_one(sentence: str) -> None:
+    assert found(sentence) == {}
+
+
+def test_somebody_else_counts_only_on_the_sofa() -> None:
+    assert found("My dad can't watch hospital scenes.") == {}
+    assert "medical_trauma" in found("I watch with my dad, and he can't watch hospital scenes.")
+    assert found("I'm alone tonight. With my dad it's different, he can't watch hospital scenes.") == {}
+
+
+def test_one_s_own_past_is_over_unless_it_is_still_there() -> None:
+    assert found("Spiders used to freak me out.") == {}
+    assert "spiders_snakes" in found("Spiders freaked me out when I was a kid and they still freak me out.")
+
+
+def test_weak_signs_are_unsure() -> None:
+    assert (found("please no horror movies"), list(found("please no horror movies", "unsure"))) == (
+        {},
+        ["horror_scares"],
+    )
+    assert list(found("not too gory please", "unsure")) == ["gore"]
+
+
+def test_evidence_is_the_clause_word_for_word() -> None:
+    text = "Loved it 🎬🎬, thanks! But İ say: I can’t watch hospital scenes, ok? Bye"
+    assert found(text)["medical_trauma"] == ["I can’t watch hospital scenes"]
+
+
+def test_a_title_named_once_is_blank_everywhere() -> None:
+    said = ("I can't wait", "Try Snake House (1999)", "no snake house for me please, I can't watch it twice")
+    assert rules.propose(talk(*said), traits.load()).is_empty()
+    assert not rules.propose(talk("no snake houses please", "ok", "I can't watch those"), traits.load()).is_empty()
+
+
+def test_rows_are_proposals() -> None:
+    taxonomy = traits.load()
+    frame = talk("no gore please", "No spiders either? Spiders freak me out too.", "I can't watch blood, I faint")
+    rows = tables.check(rules.propose(frame, taxonomy), tables.PROPOSALS)
+    # two turns speak of one trait: one row with both; the recommender's phobia is nobody's evidence
+    row = rows.row(0, named=True)
+    assert (rows.height, row["trait"], row["verdict"], row["form"]) == (1, "gore", "present", "explicit")
+    assert [s["turn"] for s in row["spans"]] == [0, 2]
+    texts = [t["text"] for t in frame["turns"][0]]
+    assert all(texts[s["turn"]][s["start"] : s["end"]] == s["quote"] for s in row["spans"])
+    unit = ("sensitivity", "c1", "gore", frame["digest"][0], "rules", rules.VERSION)
+    assert row["proposal"] == tables.digest(*unit)
+    assert 0 < row["confidence"] <= 0.95 and row["taxonomy"] == taxonomy.digest
+
+
+def test_nothing_said_is_no_row() -> None:
+    quiet = talk("hello", "hi, I can't stand gore", "")
+    assert tables.check(rules.propose(quiet, traits.load()), tables.PROPOSALS).is_empty()
+
+
+def test_only_traits_of_the_taxonomy(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    trait = '[[trait]]\nslug = "{}"\nname = "x"\ndefinition = "x"\ntopics = ["x"]\n'
+    own.write_text(trait.format("needles") + trait.format("mimes"))
+    rows = rules.propose(talk("no mimes, no needles, no gore please, all of it scares me"), traits.load(own))
+    assert rows["trait"].to_list() == ["needles"]
+
+
+def test_any_cut_of_the_table_gives_the_same_rows() -> None:
+    gold = rules_score.demo("tune").frame
+    whole = rules.propose(gold, traits.load())
+    parts = [rules.propose(gold[n : n + 37], traits.load()) for n in range(0, gold.height, 37)]
+    assert pl.concat(parts).equals(whole)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "no blood ",
+        "blood is fine ",
+        "No Blood Please ",
+        "my eyes shut ",
+        "i really just still ",
+        '"Blood ',
+        "Blood (1999), ",
+        "a",
+        "(",
+    ],
+)
+def test_fifty_thousand_characters_end(piece: str) -> None:
+    text = (piece * 50_000)[:50_000]
+    hits = rules.read(text, cues.titles([text]))  # a quadratic pattern would not come back within the test's timeout
+    assert all(0 <= h.start < h.end <= len(text) for h in hits)
+    assert len(hits) <= rules.MOST * 20
+
+
+def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
+    turn = turns.Turn("blood snakes asylum horror, i screamed. " * 100, cues.load())
+    looked = 0
+
+    class Counted(list[tuple[int, int]]):
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            nonlocal looked
+            for span in super().__iter__():
+                looked += 1
+                yield span
+
+    turn.signs = {label: Counted(spans) for label, spans in turn.signs.items()}
+    many = sum(map(len, turn.signs.values()))
+    assert many >= 400 and len(turn.traits) >= 3
+    for slug in turn.traits:
+        list(rules._of_trait(slug, turn))
+    assert looked <= 5 * len(turn.traits) * many  # a trait goes through all a few times; pairs would be many * many
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
+
+
+@given(SPANS, st.integers(0, 14), st.integers(0, 6))
+def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: int, length: int) -> None:
+    places, end = cues.Places(spans), start + length
+    assert places.begin(start, end) == any(start <= a < end for a, _ in spans)
+    assert places.end_at(end) == any(b == end for _, b in spans)
+    assert places.hold(start, end) == any(a <= start and end <= b for a, b in spans)
+    longer = any(a <= start and end <= b and (a, b) != (start, end) for a, b in spans)
+    assert places.hold_more(start, end) == longer
+
+
+def test_the_index_by_first_letters_misses_no_phrase() -> None:
+    book = cues.load()
+    everything = {p for rows in book.signs.by_start.values() for _, p in rows}
+    for said in rules_score.demo("tune").frame["turns"].to_list()[:15]:
+        low = book.mask(said[0]["text"], ())
+        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+        slow = {(at, m.end()) for p in everything for at in starts if (m := p.match(low, at))}
+        assert {(start, end) for _, start, end in book.signs.find(low)} == slow
+
+
+def test_blanks_keep_every_place() -> None:
+    text = "I’d say “Blood Wedding” — or Needle Park (1971), @1234 — İs “no gore” fine?"
+    low = cues.load().mask(text, ["Needle Park"])
+    assert len(low) == len(text)
+    assert not any(word in low for word in ("blood", "needle", "1234")) and "gore" in low
+
+
+def test_items_are_flagged_from_their_plots() -> None:
+    items = pl.DataFrame(
+        {
+            "item": ["i1", "i2", "i3"],
+            "title": ["A", "B", "C"],
+            "plot": [
+                "A boy finds the killer's severed hand in a nest of cobras.",
+                "Two bakers fall in love. No spiders.",
+                None,
+            ],
+        }
+    )
+    rows = tables.check(rules.flag_items(items, traits.load()), tables.PROPOSALS)
+    flags = {(r["subject"], r["trait"]) for r in rows.to_dicts() if r["verdict"] == "present"}
+    assert {("i1", "gore"), ("i1", "spiders_snakes")} <= flags and not {s for s, _ in flags} & {"i2", "i3"}
+    for row in rows.to_dicts():
+        plot = items.filter(item=row["subject"])["plot"][0]
+        assert (row["kind"], row["digest"]) == ("item_flag", tables.digest(plot))
+        assert all(s["turn"] == 0 and plot[s["start"] : s["end"]] == s["quote"] for s in row["spans"])
+
+
+def test_every_trait_has_cues() -> None:
+    assert {slug for rows in cues.load().signs.by_start.values() for (slug, _), _ in rows} == set(traits.load().slugs)
+
+
+# ---- gold. The floors are what was measured when the cues were last changed, less one unit.
+
+
+def test_rates_count_units() -> None:
+    gold = rules_score.Gold(pl.DataFrame(), {("a", "gore"): "explicit", ("b", "gore"): "implicit"}, {}, {})
+    rows = [
+        {"subject": "a", "trait": "gore", "verdict": "present", "form": "explicit"},
+        {"subject": "c", "trait": "gore", "verdict": "present", "form": "explicit"},
+        {"subject": "b", "trait": "gore", "verdict": "unsure", "form": None},
+    ]
+    # explicit: a is right, c is not; of the one explicit unit one is found; unsure finds nothing
+    assert rules_score.rates(gold, rows, "explicit") == rules_score.Rates(2, 1, 1, 1)
+    assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
+
+
+def test_a_phrase_is_found_wherever_it_begins() -> None:
+    """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
+    book = cues.load()
+    texts = [book.mask(text, ()) for row in read("rules_strangers.toml").values() for text in row["says"][:2]]
+    for phrases in (book.signs, book.stances, book.blank):
+        each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
+        for low in texts:
+            words = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+            wanted = [(label, at, m.end()) for at in words for label, p in each if (m := p.match(low, at))]
+            assert sorted(phrases.find(low)) == sorted(wanted)
+
+
+def test_abuse_of_a_child_is_not_said_to_be_sexual() -> None:
+    assert set(found("No child abuse storylines, please.")) == {"child_harm"}
+
+
+def test_the_halves_share_no_conversation() -> None:
+    names = [json.loads(line)["id"] for line in rules_score.GOLD.read_text(encoding="utf-8").splitlines()]
+    tune, report = (set(rules_score.demo(which).kinds) for which in ("tune", "report"))
+    assert tune | report == set(names) and not tune & report
+
+
+def test_sentences_of_our_own() -> None:
+    data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
+    heard = [trait in found(text) for trait, row in data.items() for text in row["says"]]
+    flagged = [text for row in data.values() for text in row["not"] if found(text)]
+    assert sum(heard) >= 464 and len(heard) == 493
+    assert len(flagged) <= 3 and sum(len(row["not"]) for row in data.values()) == 418
+
+
+def test_whole_messages_of_our_own() -> None:
+    # tuned on the first two (935 and 1,695), not on the last (540)
+    figures = {name: rules_score.messages(f"rules_{name}.toml") for name in ("voices", "strangers", "heldout")}
+    least = {"voices": (0.92, 0.89, (12, 590)), "strangers": (0.93, 0.83, (15, 473)), "heldout": (0.90, 0.66, (1, 160))}
+    for name, (precision, recall, flags) in least.items():
+        rates, *flagged = figures[name]
+        assert (rates.precision or 0) >= precision and (rates.recall or 0) >= recall, name
+        assert flagged[0] <= flags[0] and flagged[1] == flags[1], name
+
+
+def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
+    data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))
+    frames = {kind: data["frames"][kind] for kind in ("says", "not")}
+    missed, flagged = set(), set()
+    for trait, row in list(data["trait"].items())[::3]:  # another content changes the trait, not the grammar
+        content = row["contents"][0]
+        missed |= {f for f in frames["says"] if trait not in found(f.replace("{X}", content))}
+        flagged |= {f for f in frames["not"] if found(f.replace("{X}", content))}
+    assert missed <= {"I thought I'd be fine with {X} but I wasn't, so no more.", "Films with {X} are not for me."}
+    tunnels = "It's not that I can't take {X}, I just want variety."  # who cannot take tunnels has a sign of its own
+    assert flagged <= {"The kids next door are scared of {X}, mine aren't.", tunnels}
+
+
+def test_the_report_half() -> None:
+    gold = rules_score.demo("report")
+    rows = rules_score.proposals(gold)
+    explicit = rules_score.rates(gold, rows, "explicit")
+    assert (explicit.precision or 0) >= 0.90 and (explicit.recall or 0) >= 0.85
+    assert all(rules_score.flagged(gold, rows, kind)[0] <= 1 for kind in ("lookalike", "none"))
+
+
+def test_real_turns(real_data: Path) -> None:
+    gold = rules_score.real(real_data)
+    assert len(gold.kinds) == 1_377
+    rows = rules_score.proposals(gold)
+    print(rules_score.table("real turns", gold))
+    every = rules_score.rates(gold, rows)
+    assert (every.precision or 0) >= 0.77 and (every.recall or 0) >= 0.53
+    present, _, size = rules_score.flagged(gold, rows, "none")
+    assert present / size < 0.01

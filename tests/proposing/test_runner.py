@@ -1,0 +1,282 @@
+"""`saferec-build propose` with a model: what it reads once, keeps, counts, and never sends without a yes.
+
+The model is the stub of servers/llm_stub.py, which answers as each story needs; a real one in servers/test_propose.py.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.servers.llm_stub import Handler, Stub, completion, running, says, status
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as server:
+        yield server
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL at one place; tests/flows/test_kill.py sends real ones."""
+
+
+def claim(trait: str, quote: str) -> dict[str, Any]:
+    evidence = [{"turn": 0, "quote": quote}]
+    return {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
+
+
+def answer(*claims: dict[str, Any]) -> str:
+    return json.dumps({"claims": claims})
+
+
+def fill(ws: store.Workspace, *texts: str) -> None:
+    rows = []
+    for n, text in enumerate(texts):
+        turns = [{"role": "seeker", "text": text, "items": []}, {"role": "recommender", "text": "Alien", "items": []}]
+        rows.append({"conversation": f"c{n}", "digest": tables.digest(text), "source": "messages", "turns": turns})
+    frame = pl.DataFrame(rows, schema_overrides={"turns": tables.CONVERSATIONS.schema["turns"]})
+    missing = {c: k for c, k in tables.CONVERSATIONS.schema.items() if c not in frame.columns}
+    full = frame.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
+    store.append(ws, tables.CONVERSATIONS, full)
+
+
+def model(handler: Handler) -> None:
+    """Claims `gore` for every seeker who says blood, with the word as its evidence."""
+    blood = re.search(r"\bblood\b", handler.text)
+    claims = [claim("gore", "blood")] if blood else []
+    handler.reply(200, completion(answer(*claims)))
+
+
+@pytest.fixture
+def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Callable[..., Ran]:
+    stub.usual = model
+    at = ("-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", stub.url)
+    return lambda *words: cli("propose", *at, *words)
+
+
+TEXTS = ("no blood for me please", "something funny", "blood makes me faint")
+
+
+def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
+    names = (tables.PROPOSALS, tables.READINGS, tables.REPLIES)
+    return {t.name: store.read(ws, t).sort(t.key) for t in names}
+
+
+def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS)
+    first = ask("--json").json
+    assert (first["in"], first["added"], first["skipped"], first["dropped"]) == (3, 3, 0, {})
+    assert (first["requests"], first["proposals"], first["tokens_in"]) == (3, 2, 21)  # 7 tokens each
+    found = store.read(workspace, tables.PROPOSALS)
+    assert sorted(found["subject"]) == ["c0", "c2"] and found["proposer"].unique().to_list() == ["m"]
+    asked, before = len(stub.asked), contents(workspace)
+    again = ask("--json").json
+    assert (again["in"], again["added"], again["skipped"]) == (3, 0, 3)
+    assert len(stub.asked) == asked and all(f.equals(before[n]) for n, f in contents(workspace).items())
+
+
+def test_a_changed_text_is_read_anew(ask: Any, workspace: store.Workspace) -> None:
+    fill(workspace, *TEXTS)
+    ask()
+    fill(workspace, "more blood please")  # c0 again, another digest
+    assert ask("--json").json["added"] == 1
+
+
+def test_a_failure_is_a_row_and_is_tried_again(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS, " ")
+    stub.usual = lambda h: (says("no idea") if "funny" in h.text else model)(h)
+    ran = ask("--json", "--limit", "4").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (4, 2, {"off schema": 1, "nothing to read": 1})
+    drops = store.read(workspace, tables.DROPS).sort("place")
+    assert drops["place"].to_list() == ["c1", "c3"] and "no idea" in drops["detail"][0]
+    stub.usual = model
+    ran = ask("--json").json
+    assert (ran["added"], ran["skipped"], ran["dropped"]) == (1, 2, {"nothing to read": 1})
+
+
+def test_claims_without_their_quote_are_a_figure(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS)
+    stub.usual = says(answer(claim("gore", "I hate hospitals")))
+    ran = ask("--json").json
+    assert (ran["proposals"], ran["claims_rejected"], ran["added"]) == (0, {"quote not found": 3}, 3)
+
+
+def test_a_kill_between_two_tables_doubles_nothing(
+    ask: Any,
+    workspace: store.Workspace,
+    stub: Stub,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from saferec_builder.proposing import runner as command
+
+    fill(workspace, *TEXTS, *(f"blood {n}" for n in range(5)))  # four chunks of two, which may end in any order
+    monkeypatch.setattr(command, "CHUNK", 2)
+    append, calls = store.append, []
+
+    def dying(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, **held: Any) -> int:
+        calls.append(table.name)
+        if calls.count("readings") == 2:  # in the second chunk, after its proposals
+            raise Killed
+        return append(ws, table, frame, **held)
+
+    monkeypatch.setattr(store, "append", dying)
+    with pytest.raises(Killed):
+        ask()
+    monkeypatch.setattr(store, "append", append)
+    assert store.read(workspace, tables.READINGS).height == 2
+    paid = store.read(workspace, tables.REPLIES).height
+    ran = ask("--json").json
+    assert (ran["in"], ran["added"], ran["skipped"]) == (8, 6, 2)
+    found = store.read(workspace, tables.PROPOSALS)
+    assert found.height == found["proposal"].n_unique() == 7  # every text but "something funny"
+    # only what was in flight at the kill is asked again
+    assert ran["requests"] == 8 - paid and paid >= 4
+
+
+def test_a_limit_leaves_the_rest_for_later(ask: Any, workspace: store.Workspace) -> None:
+    fill(workspace, *TEXTS)
+    one = ask("--json", "--limit", "2").json
+    assert (one["in"], one["added"], one["not_read_yet"]) == (2, 2, 1)
+    assert ask("--json", "--limit", "2").json["added"] == 1
+
+
+def test_a_dry_run_sends_and_writes_nothing(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS, TEXTS[0])
+    before = sorted(p for p in workspace.root.rglob("*") if p.is_file())
+    ran = ask("--dry-run", "--json", "--base-url", "https://models.example/v1").json  # no consent, no key: no need
+    assert (ran["in"], ran["added"], ran["dropped"]) == (4, 0, {"dry run": 4})
+    assert (ran["requests"], ran["already_paid"]) == (3, 1)  # the fourth text is the first again
+    assert 3 * 1_500 < ran["estimated_tokens_in"] < 3 * 4_000  # about 10 kB each, at four bytes a token
+    made = [p for p in workspace.root.rglob("*") if p.is_file() and p not in before]
+    assert stub.asked == [] and [p.name for p in made if "workspace.db" not in p.name] == []
+
+
+# ---- consent
+
+
+def test_text_leaves_this_machine_only_with_consent(cli: Cli, workspace: store.Workspace) -> None:
+    fill(workspace, *TEXTS)
+    ran = cli(
+        "propose", "-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1"
+    )
+    assert ran.code == 1 and ran.err.count("\n") == 1 and ran.out == ""
+    for part in ("a.invalid", "3 conversations", "role and text of each turn", "--allow-remote"):
+        assert part in ran.err
+
+
+def test_votes_on_what_was_read_before_want_consent_too(
+    ask: Any, cli: Cli, workspace: store.Workspace, stub: Stub
+) -> None:
+    """Nothing is left to read, and yet two texts would be sent again, five times each."""
+    fill(workspace, *TEXTS)
+    unsure = claim("gore", "blood") | {"verdict": "unsure", "form": "none"}
+    stub.usual = lambda h: h.reply(200, completion(answer(*[unsure] * ("blood" in h.text))))
+    assert ask("--json").json["added"] == 3
+    words = ("--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1", "--samples", "5")
+    ran = cli("propose", "-C", workspace.root, *words)
+    assert ran.code == 1 and "2 conversations" in ran.err and "--allow-remote" in ran.err
+
+
+def test_a_remote_host_without_a_key_is_not_asked(
+    cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    fill(workspace, *TEXTS)
+    ran = cli("propose", "-C", workspace.root, "--proposer", "openai", "--model", "m", "--allow-remote")
+    assert ran.code == 1 and "OPENAI_API_KEY" in ran.err and "api.openai.com" in ran.err
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text() + '[propose.models.mine]\nkey_env = "MY_KEY"\n')
+    ran = cli("propose", "-C", workspace.root, "--proposer", "openai:mine", "--allow-remote")
+    assert ran.code == 1 and "MY_KEY" in ran.err and "[propose.models.mine]" in ran.err
+
+
+def test_the_key_is_never_shown(
+    ask: Any,
+    workspace: store.Workspace,
+    stub: Stub,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
+    fill(workspace, *TEXTS)
+    stub.usual = lambda h: status(400, f"bad {h.headers['Authorization']}")(h)
+    ran = ask()
+    assert "Bearer ***" in store.read(workspace, tables.DROPS)["detail"][0]
+    kept = b"".join(p.read_bytes() for p in workspace.root.rglob("*") if p.is_file())
+    assert "very-secret" not in ran.out + ran.err and b"very-secret" not in kept
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--proposer", "magic"), "expected rules or openai"),
+        (("--proposer", "openai"), "which model?"),
+        (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "connection failed"),
+    ],
+)
+def test_a_mistake_is_one_line(cli: Cli, workspace: store.Workspace, words: Any, said: str) -> None:
+    fill(workspace, *TEXTS)
+    (workspace.root / "saferec.toml").write_text("[propose]\nretries = 0\n")
+    ran = cli("propose", "-C", workspace.root, *words)
+    assert ran.code == 1 and said in ran.err and ran.err.count("\n") == 1
+
+
+# ---- items
+
+
+def test_items_are_flagged_where_nobody_knows(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    plots = {"a": "A dog dies in the snow.", "b": "A ship sails.", "c": None}
+    rows = [
+        {"source": "csv", "source_id": k, "domain": "film", "title": f"Film {k}", "year": 2000, "plot": plot}
+        | {"refs": [], "aliases": [], "genres": []}
+        for k, plot in plots.items()
+    ]
+    store.append(workspace, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
+    stub.usual = says(answer(claim("animal_harm", "A dog dies")))
+    ran = ask("--items", "--json").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (3, 2, {"nothing to read": 1})
+    assert (ran["proposals"], ran["claims_rejected"]) == (1, {"quote not found": 1})
+    found = store.read(workspace, tables.PROPOSALS).row(0, named=True)
+    assert (found["kind"], found["spans"][0]["turn"], found["digest"]) == ("item_flag", 0, tables.digest(plots["a"]))
+    assert ask("--items", "--json").json["added"] == 0
+
+
+# ---- without a model
+
+
+def test_the_rules_read_once_and_need_no_network(cli: Cli, workspace: store.Workspace) -> None:
+    fill(workspace, *TEXTS, " ")
+    first = cli("propose", "-C", workspace.root, "--json")
+    assert first.code == 0, first.err
+    ran = first.json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (4, 3, {"nothing to read": 1})
+    readings = store.read(workspace, tables.READINGS)
+    assert set(readings.select("proposer", "version").iter_rows()) == {("rules", "rules-6")}
+    before = contents(workspace)
+    again = cli("propose", "-C", workspace.root, "--json").json
+    assert (again["added"], again["skipped"]) == (0, 3)
+    assert all(frame.equals(before[name]) for name, frame in contents(workspace).items())
+
+
+def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: store.Workspace) -> None:
+    """Of a trait of one's own nothing is ever proposed: `proposals: 0` read as if nobody had it."""
+    fill(workspace, *TEXTS)
+    at = ("propose", "-C", workspace.root, "--json")
+    assert "rules_know_no_cues_of" not in cli(*at).json
+    own = '[[trait]]\nslug = "{}"\nname = "A"\ndefinition = "A."\ntopics = ["Is it"]\n'
+    (workspace.root / "mine.toml").write_text('version = "1"\n' + own.format("gambling") + own.format("gore"))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    assert cli(*at).json["rules_know_no_cues_of"] == ["gambling"]
+
+
+def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
+    ran = cli("propose", "--samples", "3", "-C", workspace.root)
+    assert ran.code != 0 and "expected a model as the last proposer" in ran.err

@@ -1,0 +1,123 @@
+"""A second run: after a server was down, a database busy, a trait reworded; and a jury that has one member twice."""
+
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import StoreError
+from saferec_builder.proposing import corpus, evaluation, proposers, workers as shards
+from saferec_builder.proposing.calibration import Truth
+from saferec_builder.storage import parallel as engine, tables, workspace as store
+from tests.proposing.test_cascade import TEXTS, ask, options, price, speaks
+from tests.proposing.test_runner import answer, claim, fill, stub
+from tests.servers.llm_stub import SEA, Stub, probe, says, status
+
+__all__ = ["ask", "stub"]
+
+
+def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *(f"blood {n}" for n in range(10)))
+    price(workspace, "small")
+    options(workspace, "retries = 0")
+    stub.usual = status(500)
+    assert ask("--proposer", "openai:small").json["dropped"] == {"server error": 10}
+    stub.usual = speaks
+    ask("--proposer", "openai:small", "--limit", "5")
+    assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # answered; 15 were sent
+    told = ask("--proposer", "openai:small", "--dry-run").json
+    # five answers of 3 tokens came: five more are 15; by fifteen requests they were 5 x (15 / 15) = 5
+    assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
+
+
+def test_a_busy_database_loses_no_bill(
+    ask: Any, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    fill(workspace, *TEXTS)
+    price(workspace, "small")
+    append, ticks, twice = store.append, [], threading.Event()
+
+    def busy(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
+        if table is tables.SPEND and not twice.is_set():
+            ticks.append(frame["requests"][0])
+            if len(ticks) == 2:
+                twice.set()
+            raise StoreError("workspace.db: database is locked")
+        return append(ws, table, frame, **held)
+
+    def late(handler: Any) -> None:  # the last is out until the clock has tried to write the others twice
+        if "maybe" in handler.text:
+            twice.wait(20)
+        speaks(handler)
+
+    stub.usual = late
+    monkeypatch.setattr(store, "append", busy)
+    ran = ask("--proposer", "openai:small")
+    assert ran.code == 0 and len(ticks) == 2, ran.err
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["usd"].sum()) == (3, pytest.approx(3 * 370 / 1e6))  # 7 x 10 + 3 x 100 each
+
+
+def reword(ws: store.Workspace) -> None:
+    """Blood and gore in other words."""
+    text = traits.EMBEDDED.read_text()
+    reworded = re.sub(r'(slug = "gore".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
+    (ws.root / "mine.toml").write_text(reworded)
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+
+
+def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """`small` was unsure of the trait as it was worded, and is sure, or silent, since."""
+    fill(workspace, *TEXTS)
+    ask("--proposer", "openai:small")
+    words = ("--proposer", "openai:small", "--samples", "2", "--dry-run")
+    assert ask(*words).json["small x2"]["in"] == 1  # the text with a maybe
+    reword(workspace)
+    sure = answer(claim("gore", "blood") | {"confidence": 95})
+    stub.usual = lambda h: says(sure if "please" in h.text else answer())(h)
+    ran = ask("--proposer", "openai:small,openai:large").json
+    assert (ran["small"]["added"], ran["small"]["proposals"], ran["large"]["in"]) == (3, 1, 0)
+    assert ask(*words).json["small x2"]["in"] == 0
+    old = store.read(workspace, tables.PROPOSALS).filter(subject="c2")
+    assert old["verdict"].to_list() == ["unsure"]  # it stays where it is
+
+
+def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """Its last word on the trait as it reads now is silence."""
+    fill(workspace, *TEXTS)
+    assert ask("--proposer", "openai:small").json["proposals"] == 2
+    reword(workspace)
+    stub.usual = says(answer())
+    ask("--proposer", "openai:small")
+    texts = corpus.load(store.Workspace.open(workspace.root))
+    step = proposers.steps(texts.ws, "openai:small", None, None)[0][0]
+    assert evaluation.claimed(texts, step, Truth({}, whole={"c0"})) == ([], {"c0"})
+
+
+def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """The second read nothing, as the first had read it all under the same name, and the counts were the second's."""
+    fill(workspace, *TEXTS)
+    toml = workspace.root / "saferec.toml"
+    named = "".join(f'[propose.models.{name}]\nmodel = "m"\n' for name in "ab")
+    toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)
+    ran = ask("--proposer", "jury")
+    assert ran.code == 1 and "--proposer jury: m stands twice" in ran.err and not stub.asked
+
+
+def test_a_shard_that_lacks_answers_is_not_done(
+    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server went away: the shard in which it did was kept for the next run, which asked nothing of it again."""
+    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How("local", 1), 2))
+    options(workspace, "retries = 0")
+    fill(workspace, "one", "two", "three", "four")
+    stub.scripts = {SEA: [probe, status(500), probe]}  # it answers at the start of one shard, not of the other
+    stub.usual = lambda h: (status(500) if "two" in h.text else speaks)(h)
+    ran = ask("--proposer", "openai:small")
+    assert ran.code == 1 and "server error" in ran.err
+    stub.usual = speaks
+    ran = ask("--proposer", "openai:small").json
+    assert (ran["added"], ran["dropped"], ran["requests"], ran["already_paid"]) == (4, {}, 3, 1)

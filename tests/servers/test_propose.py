@@ -1,0 +1,124 @@
+"""A real server, llama.cpp's, under the whole command: its answers are nonsense within the schema, some cut off.
+
+So every accepted reply must be valid, every failure a counted row, and nothing may be invented to fill a gap.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder import llm
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.llm import local
+from saferec_builder.llm.capabilities import probed
+from saferec_builder.llm.transport import Wire
+from saferec_builder.proposing import prompting as propose
+from saferec_builder.storage import tables, workspace as store
+from tests.proposing.test_runner import Cli, fill
+from tests.servers import tiny_gguf
+
+pytestmark = pytest.mark.servers
+
+WORDS = (
+    "I you watched the film with my sister hospital scenes since crash cannot sleep dogs blood funny good night "
+    "looking for something light thanks maybe needles spider war baby 🙂 naïve “quoted”"
+).split()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: no real model server to test on")
+    prompt = propose.build_request(propose.Subject("sensitivity", "", "", ()), traits.load())
+    model = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    tiny_gguf.write_model(model, prompt["messages"][0]["content"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def url(model: Path) -> Iterator[str]:
+    with tiny_gguf.serving(model) as base:
+        yield base
+
+
+def short_answers(ws: store.Workspace) -> None:
+    """A real answer needs 2,000 tokens at most; nonsense may be cut off sooner."""
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nmax_tokens = 160\n"))
+
+
+@pytest.mark.slow
+def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, workspace: store.Workspace) -> None:
+    short_answers(workspace)
+    rng, many = random.Random(5), 200
+    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(many)))
+    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    ran = cli("propose", *at)
+    assert ran.code == 0, ran.err
+    said = ran.json
+    print(said)
+    assert said["in"] == many == said["added"] + sum(said["dropped"].values())
+    assert said["added"] > 0
+    assert set(said["dropped"]) <= {"server error", "cut off", "off schema"}
+    readings, drops = (store.read(workspace, t) for t in (tables.READINGS, tables.DROPS))
+    assert (readings.height, drops.height) == (said["added"], sum(said["dropped"].values()))
+    check_proposals(workspace)
+    paid = store.read(workspace, tables.REPLIES)
+    # two equal texts would be one reply; these are all different
+    assert paid.height == said["added"] and paid["tokens_in"].min() > 500
+    again = cli("propose", *at).json
+    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (said["added"], many - said["added"])
+
+
+def test_a_file_of_ones_own_is_served_and_known_by_its_weights(
+    model: Path, cli: Cli, workspace: store.Workspace
+) -> None:
+    short_answers(workspace)
+    fill(workspace, *(f"number {n}: no hospital scenes" for n in range(4)))
+    at = ("-C", workspace.root, "--proposer", f"local:{model}", "--json")
+    said = cli("propose", *at).json
+    assert said["in"] == 4 == said["added"] + sum(said["dropped"].values())
+    made = set(store.read(workspace, tables.SPEND)["model"])
+    assert made == {local.name(model)} and local.name(model).startswith("tiny@")
+    check_proposals(workspace)
+    # another port, the same weights: what was paid for is found, what failed is asked again
+    again = cli("propose", *at).json
+    assert again["skipped"] == said["added"]
+
+
+def check_proposals(ws: store.Workspace) -> None:
+    texts: dict[str, list[dict[str, Any]]] = dict(
+        store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows()
+    )
+    found: pl.DataFrame = store.read(ws, tables.PROPOSALS)
+    for row in found.iter_rows(named=True):
+        assert row["trait"] in traits.load().slugs and 0 <= row["confidence"] <= 1
+        assert row["verdict"] == "absent" or row["spans"]
+        for span in row["spans"]:
+            turn = texts[row["subject"]][span["turn"]]
+            assert turn["role"] == "seeker" and turn["text"][span["start"] : span["end"]] == span["quote"]
+
+
+def test_the_server_is_told_from_one_that_ignores_the_schema(url: str) -> None:
+    async def known() -> llm.Server:
+        server = llm.Server("tiny", url)
+        async with Wire(server) as wire:
+            return await probed(wire, server)
+
+    assert llm.run(known()).model == "tiny"
+
+
+def test_a_text_beyond_its_context_is_a_failure_with_a_reason(url: str, cli: Cli, workspace: store.Workspace) -> None:
+    fill(workspace, "é🙂 " * 10_000)  # about 60,000 bytes: far more tokens than the context of 16,384
+    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    assert cli("propose", *at).json["dropped"] == {"bad request": 1}
+
+
+def test_the_model_is_made_the_same_way_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    for name in ("a", "b"):
+        tiny_gguf.write_model(tmp_path / name, "the same words for both")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

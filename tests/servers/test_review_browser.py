@@ -1,0 +1,213 @@
+"""What a reviewer sees and does, in a real browser on the real servers; screenshots go to build/screens."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests import ROOT
+from tests.worlds import review_world
+
+pytestmark = pytest.mark.servers
+SCREENS = ROOT / "build" / "screens"
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+FIELD = "[class^=span-annotation__field]"
+WORDS = "cafe\u0301: I faint"  # after an emoji and a family of zero-width joiners, across a combining accent
+
+RECTANGLE = """
+([scope, words]) => {
+  for (const root of document.querySelectorAll(scope)) {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    let text = '', nodes = [];
+    while (walker.nextNode()) { nodes.push([walker.currentNode, text.length]); text += walker.currentNode.data; }
+    const at = text.indexOf(words);
+    if (at < 0) continue;
+    const place = (n) => {
+      const [node, start] = nodes.filter(([_, s]) => s <= n).pop();
+      const range = document.createRange();
+      range.setStart(node, n - start); range.setEnd(node, n - start + 1);
+      root.scrollIntoView({block: 'center'});
+      const box = range.getBoundingClientRect();
+      return [box.left, box.right, (box.top + box.bottom) / 2];
+    };
+    const [first, last] = [place(at), place(at + words.length - 1)];
+    return {x1: first[0] + 1, y1: first[2], x2: last[1] - 1, y2: last[2]};
+  }
+  return null;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.skip("part not run: chromium (install: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as player:
+        found = player.chromium.launch(executable_path=program, args=["--no-sandbox", OFFLINE])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1400, "height": 1250})
+    context.set_default_timeout(90_000)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+def drag(page: Any, scope: str, words: str) -> None:
+    """Marks words as a person does, with the mouse."""
+    box = page.evaluate(RECTANGLE, [scope, words])
+    assert box, f"{words!r} is not on the page"
+    page.mouse.move(box["x1"], box["y1"])
+    page.mouse.down()
+    page.mouse.move((box["x1"] + box["x2"]) / 2, box["y1"], steps=4)
+    page.mouse.move(box["x2"], box["y2"], steps=8)
+    page.mouse.up()
+
+
+def wait(page: Any, true: Callable[[], bool]) -> None:
+    """Until the server has what the page sent."""
+    for _ in range(120):
+        if true():
+            return
+        page.wait_for_timeout(500)
+    page.screenshot(path=SCREENS / "stuck.png")
+    raise AssertionError("the server never got it: see build/screens/stuck.png")
+
+
+def pulled(ws: store.Workspace, subject: str) -> dict[str, tuple[str, list[str], str | None]]:
+    rows = tables.last(store.read(ws, tables.REVIEWS).filter(subject=subject), "trait")
+    for row in rows.iter_rows(named=True):
+        for span in row["spans"] or []:
+            assert review_world.TEXTS[subject][span["start"] : span["end"]] == span["quote"]
+    return {r["trait"]: (r["verdict"], [s["quote"] for s in r["spans"] or []], r["form"]) for r in rows.to_dicts()}
+
+
+# ---- Label Studio
+
+
+@pytest.fixture
+def studio(ws, label_studio, cli) -> review_world.LabelStudio:
+    home, facts = label_studio
+    (ws.root / "label-studio").symlink_to(home)
+    return review_world.LabelStudio(ws, home, facts)
+
+
+def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
+    from annotation.tools import managed_server as managed
+
+    account = (managed.state(studio.home) or {})["accounts"][name]
+    page.goto(studio.facts["url"] + "/user/login/")
+    page.fill("input[name=email]", account["email"])
+    page.fill("input[name=password]", account["password"])
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url)
+
+
+def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    log_in(page, studio, "ann")
+    project = studio.project("ann")
+    task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
+    page.get_by_text("I faint when I see").first.wait_for()
+    page.get_by_role("button", name="Submit").wait_for()
+    # the proposal is there before anybody clicks: its tick, and its words marked
+    assert page.locator("input[name='gore']").first.is_checked()
+    regions = page.locator(".lsf-outliner-item__title, .lsf-outliner-item").all_inner_texts()
+    assert any("gore" in text and "blood" in text for text in regions), regions
+    page.get_by_role("button", name="Instructions").wait_for()
+    page.screenshot(path=SCREENS / "label-studio-task.png")
+    page.locator(".lsf-label__text", has_text="needles").first.click()
+    drag(page, "[class^=dialoguetext]", WORDS)
+    page.locator("input[name='needles']").first.check()
+    page.locator("input[name='gore']").first.uncheck()
+    page.get_by_text("I have read it all").click()
+    page.screenshot(path=SCREENS / "label-studio-answer.png")
+    page.get_by_role("button", name="Submit").click()
+    wait(page, lambda: any(t["total_annotations"] for t in studio._tasks("ann")))
+    ran = cli("review", "pull", *words)
+    assert ran.code == 0, ran.err
+    got = pulled(ws, "c1")
+    assert got["gore"][0] == "absent", ran.err
+    assert got["needles"] == ("present", [WORDS], None)
+    assert got["*"][0] == "absent"
+    assert store.read(ws, tables.REVIEWS)["seconds"].drop_nulls().len()
+
+
+def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
+    assert cli("review", "push", "--reviewer", "ann", "--audit", 0, "-C", ws.root).code == 0
+    log_in(page, studio, "ann")
+    page.goto(f"{studio.facts['url']}/projects/{studio.project('ann').id}/data?labeling=1")
+    page.get_by_text("No quota is worth a bad night.").wait_for()
+    assert page.get_by_text("The last row").count() == 0  # of a file, which this is not
+
+
+def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
+    words = ("-C", ws.root, "--json")
+    people = ("--reviewer", "ann", "--reviewer", "bo", "--reviewer", "di")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    assert set(studio.tasks("ann")) == {"c1", "c2"}
+    assert cli("review", "opt-out", "ann", "gore", *words).code == 0
+    sent = cli("review", "push", *people, "--audit", 0, *words).json
+    assert sent["sent"]["ann"]["taken_back"] == 1
+    log_in(page, studio, "ann")
+    project = studio.project("ann")
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data")
+    page.get_by_text("After the crash").or_(page.get_by_text("Does this person")).first.wait_for()
+    page.screenshot(path=SCREENS / "label-studio-list.png")
+    assert "blood" not in page.content()
+    assert set(studio.tasks("ann")) == {"c2"}
+    assert set(studio.tasks("di")) == {"c1"}
+
+
+# ---- Argilla
+
+
+def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
+    tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
+    words = (*tool.push_words, "-C", ws.root, "--json")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    page.goto(argilla_server.url + "/sign-in")
+    page.fill("input[type=text]", "ann")
+    page.fill("input[type=password]", "password-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "sign-in" not in url)
+    from annotation.servers import _mark
+
+    (project,) = tool.server.projects(_mark(ws, "ann"))
+    for number in (1, 2):  # two tasks are open: the one with the emoji
+        page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
+        page.get_by_text("Conversation", exact=True).wait_for()
+        page.locator(FIELD).first.wait_for()
+        if "I faint" in page.locator(FIELD).first.inner_text():
+            break
+    page.locator("label[for='evidence-2dneedles']").click()
+    drag(page, FIELD, WORDS)
+    page.locator("label[for='present_needles']").click()
+    page.locator("label[for='present_gore']").click()  # it was suggested, and is no more
+    page.screenshot(path=SCREENS / "argilla-answer.png")
+    page.get_by_text("I have read it all", exact=True).click()
+    page.get_by_text("Submit", exact=True).click()
+    wait(page, lambda: any(r.get("responses") for r in tool._records("ann")))
+    ran = cli("review", "pull", *words)
+    assert ran.code == 0, ran.err
+    got = pulled(ws, "c1")
+    assert got["gore"][0] == "absent", ran.err
+    assert got["needles"] == ("present", [WORDS], "implicit")
+    assert got["*"][0] == "absent"

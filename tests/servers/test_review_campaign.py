@@ -1,0 +1,204 @@
+"""Push and pull through faults before a real Label Studio: nothing lost, nothing twice. `make soak` meets 200 of them.
+
+Client timeouts are real (the client gives up, the server goes on), so are the locks (another connection holds the
+write lock of the server's SQLite file) and the kills (the command runs in a process of its own, which gets SIGKILL).
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from annotation.tools import label_studio as adapter, managed_server as managed, sync
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.servers.faulty import FAULTS, MORE, Proxy
+from tests.worlds import review_world
+from tests.worlds.review_world import Verdict
+
+FEW = int(os.environ.get("SAFEREC_FAULTS", "12"))
+PATIENCE = 2.0  # seconds until the client gives up
+QUIET = 1.5  # seconds without change until a request without an answer is taken for dead
+PEOPLE = ("ann", "bo")
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(3_600)]
+
+
+@dataclass
+class Broken:
+    """The command line behind the breaking proxy."""
+
+    ws: store.Workspace
+    proxy: Proxy
+    tool: review_world.LabelStudio
+    cli: object
+
+    def words(self, verb: str) -> list[str]:
+        who = ["--all", *(word for name in PEOPLE for word in ("--reviewer", name))] if verb == "push" else []
+        return ["review", verb, *who, "--url", self.proxy.url, "--token", self.tool.facts["token"], *self.rest]
+
+    @property
+    def rest(self) -> list[str]:
+        return ["-C", str(self.ws.root), "--json"]
+
+    def run(self, verb: str) -> Ran:
+        return self.cli(*self.words(verb))  # type: ignore[operator]
+
+    def killed(self, verb: str) -> None:
+        """The command in a process of its own; the proxy kills it at the request that the plan says."""
+        code = "from saferec_builder.cli.app import main; main()"
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *self.words(verb)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.proxy.victim = process.pid
+        process.wait()
+
+
+@pytest.fixture
+def broken(workspace, label_studio, cli, monkeypatch) -> Iterator[Broken]:
+    home, facts = label_studio
+    review_world.fill(workspace)
+    monkeypatch.setattr(adapter.Server, "chunk", 1)
+    monkeypatch.setattr(adapter.Server.__init__, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(sync.push, "__defaults__", (QUIET,))
+    proxy = Proxy(facts["url"], home / "data" / "label_studio.sqlite3", PATIENCE)
+    tool = review_world.LabelStudio(workspace, home, facts)
+    tool.server.timeout = 120.0
+    for name in PEOPLE:
+        managed.account(home, managed.state(home) or {}, tool.server.invite, name)
+    yield Broken(workspace, proxy, tool, cli)
+    proxy.stop()
+
+
+def test_every_task_is_there_once(broken, injected):
+    proxy, rng = broken.proxy, random.Random(1)
+    while proxy.met.total() < FEW * 3 / 4:
+        forget(broken)
+        proxy.methods = rng.choice([("POST",), ("POST", "GET"), ("GET",)])
+        if rng.random() < 0.3:
+            proxy.faults.extend(["kill"])
+            broken.killed("push")
+        proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 6)))
+        until_it_works(broken, "push")
+        time.sleep(MORE)  # what came late has come
+        assert broken.run("push").code == 0
+        for name in PEOPLE:
+            assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1), (name, proxy.met)
+            assert assigned(broken, name) == set(review_world.TEXTS), (name, proxy.met)
+    print(f"on push: {dict(proxy.met)}")
+    injected("faults before Label Studio, on push", proxy.met.total())
+
+
+def test_every_answer_comes_back_once(broken, injected):
+    ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(2)
+    (ws.root / "label-studio").symlink_to(tool.home)
+    assert broken.run("push").code == 0
+    proxy.methods = ("GET",)
+    wanted, turn = Counter[tuple[str, ...]](), 0
+    while proxy.met.total() < FEW / 4:
+        turn += 1  # everybody changes their mind, so that every round has something to bring back
+        verdict = Verdict({"gore": "blood"}) if turn % 2 else Verdict(unsure=["gore"])
+        for name in PEOPLE:
+            tool.answer(name, lambda subject, asked, said=verdict: said if subject == "c1" else None)
+        if rng.random() < 0.3:
+            proxy.faults.extend(["kill"])
+            broken.killed("pull")
+        proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 3)))
+        until_it_works(broken, "pull")
+        wanted += Counter((name, "c1", "gore", "present" if turn % 2 else "unsure") for name in PEOPLE)
+        gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
+        got = Counter(gore.select("reviewer", "subject", "trait", "verdict").iter_rows())
+        assert got == wanted, proxy.met
+        assert broken.run("pull").json["added"] == 0
+    print(f"on pull: {dict(proxy.met)}")
+    injected("faults before Label Studio, on pull", proxy.met.total())
+
+
+def standing(broken: Broken, name: str) -> Counter[str]:
+    """The conversations in somebody's project, as often as they are there."""
+    return Counter(review_world.subject_of(t["data"]["turns"][0]["text"]) for t in broken.tool._tasks(name))
+
+
+def assigned(broken: Broken, name: str) -> set[str]:
+    return set(store.read(broken.ws, tables.ASSIGNMENTS).filter(reviewer=name)["subject"])
+
+
+@pytest.mark.parametrize("fault", [["deny"], ["fail"] * sync.ATTEMPTS, ["refuse"] * sync.ATTEMPTS], ids=lambda f: f[0])
+def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
+    """ann has a project and four tasks, bo a project and one; then the server takes nothing more."""
+    broken.proxy.faults.extend(["pass"] * 7 + fault)
+    ran = broken.run("push")
+    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
+    assert "5 of 8 new tasks arrived and are handed out: the same command sends the rest" in ran.err
+    assert not broken.proxy.faults
+    for name, tasks in zip(PEOPLE, (4, 1), strict=True):
+        there = standing(broken, name)
+        assert len(there) == tasks and assigned(broken, name) == set(there)
+    broken.proxy.met.clear()
+    broken.proxy.faults.extend(["pass"] * 10)
+    again = broken.run("push")
+    assert (again.json["added"], again.json["skipped"]) == (3, 5)
+    assert broken.proxy.met["pass"] == 3  # three imports, and nothing else is sent
+    for name in PEOPLE:
+        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
+        assert assigned(broken, name) == set(review_world.TEXTS)
+
+
+def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
+    """Killed as the import for ann is answered: the server holds four tasks, the workspace knows of none. Nobody pushes
+    again before ann answers all that she sees; and then others are named."""
+    broken.proxy.faults.extend(["pass", "kill"])  # the project is made, then the import
+    broken.killed("push")
+    assert broken.proxy.met["kill"] == 1
+    there = standing(broken, "ann")
+    assert len(there) == 4 and not assigned(broken, "ann") and not assigned(broken, "bo")
+    (broken.ws.root / "label-studio").symlink_to(broken.tool.home)
+    assert broken.tool.answer("ann", lambda subject, asked: Verdict()) == 4
+    pulled = broken.run("pull")
+    assert pulled.json["dropped"] == {} and pulled.json["added"] > 0, pulled.err
+    read = store.read(broken.ws, tables.REVIEWS).filter(trait="*", reviewer="ann")
+    assert set(read["subject"]) == set(there) == assigned(broken, "ann")
+    others = ("--reviewer", "bo", "--reviewer", "cy", "--all")
+    managed.account(broken.tool.home, managed.state(broken.tool.home) or {}, broken.tool.server.invite, "cy")
+    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    assert cli("review", "push", *others, *where, *broken.rest).json["added"] == 8 - 4
+    given = store.read(broken.ws, tables.ASSIGNMENTS)
+    assert Counter(given["subject"]) == dict.fromkeys(review_world.TEXTS, 2)
+    for name in (*PEOPLE, "cy"):
+        assert standing(broken, name) == dict.fromkeys(assigned(broken, name), 1)
+
+
+def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
+    broken.proxy.faults.extend(["pass", "kill"])
+    broken.killed("push")
+    there = standing(broken, "ann")
+    assert len(there) == 4 and not assigned(broken, "ann")
+    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    ran = cli("review", "push", "--reviewer", "bo", "--all", *where, *broken.rest)
+    assert ran.json["added"] == 4 and set(there) == assigned(broken, "ann")
+    assert broken.run("push").json["added"] == 0
+    for name in PEOPLE:
+        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
+        assert assigned(broken, name) == set(review_world.TEXTS)
+
+
+def until_it_works(broken: Broken, verb: str) -> None:
+    """A person runs the command until it works; each failure is one line."""
+    for _ in range(20):
+        ran = broken.run(verb)
+        assert ran.code == 0 or ran.err.count("\n") == 1, ran.err
+        if ran.code == 0 and not broken.proxy.faults:
+            return
+    raise AssertionError(f"{verb} never worked: {broken.proxy.met}")
+
+
+def forget(broken: Broken) -> None:
+    """The server is wiped: every project of this workspace is gone."""
+    for name in PEOPLE:
+        while project := broken.tool.project(name):
+            broken.tool.rest("DELETE", f"/api/projects/{project.id}")

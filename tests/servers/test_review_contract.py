@@ -1,0 +1,286 @@
+"""One contract for every review tool: files, a real Label Studio, a real Argilla."""
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from annotation.tools import task_sheet as sheets
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.review_world import Verdict
+
+TWO = ("--reviewer", "ann", "--reviewer", "bo")
+YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture(
+    params=[
+        "files",
+        pytest.param("label-studio", marks=pytest.mark.servers),
+        pytest.param("argilla", marks=pytest.mark.servers),
+    ]
+)
+def tool(request, ws):
+    """A driver: what people do in the tool, and the words that name it on the command line."""
+    if request.param == "files":
+        return review_world.Files(ws)
+    if request.param == "argilla":
+        server = request.getfixturevalue("argilla_server")
+        return review_world.Argilla(ws, server.url, server.key)
+    home, facts = request.getfixturevalue("label_studio")
+    (ws.root / "label-studio").symlink_to(home)
+    return review_world.LabelStudio(ws, home, facts)
+
+
+@pytest.fixture
+def review(cli, ws, tool):
+    def run(verb: str, *words: object) -> dict:
+        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
+        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
+        return ran.json
+
+    return run
+
+
+def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]]]:
+    found = store.read(ws, tables.REVIEWS).iter_rows(named=True)
+    return {
+        (r["reviewer"], r["subject"], r["trait"]): (r["verdict"], [s["quote"] for s in r["spans"] or []]) for r in found
+    }
+
+
+def says(said: dict[str, dict[str, str]]):
+    return lambda subject, asked: Verdict(said.get(subject, {}))
+
+
+def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
+    sent = review("push", *TWO, "--all")
+    assert sent["added"] == 8
+    everything = {"c1": ["gore"], "c2": ["accidents_disasters"], "c3": [], "c4": []}
+    assert tool.tasks("ann") == tool.tasks("bo") == everything
+    assert tool.tasks("cy") == {}
+
+
+def test_answers_come_back_exact_and_once(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    more = {"c1": {"gore": "blood", "needles": TEXT_OF_EMOJI}}
+    assert tool.answer("ann", says(YES | more)) == 2
+    first = review("pull")
+    got = rows(ws)
+    assert got["ann", "c1", "gore"] == ("present", ["blood"])
+    assert got["ann", "c1", "needles"] == ("present", [TEXT_OF_EMOJI])  # nobody had proposed it
+    assert got["ann", "c1", "*"] == ("absent", [])
+    assert got["ann", "c2", "accidents_disasters"] == ("present", ["crash"])
+    for row in store.read(ws, tables.REVIEWS).iter_rows(named=True):
+        for span in row["spans"] or []:
+            assert review_world.TEXTS[row["subject"]][span["start"] : span["end"]] == span["quote"]
+    again = review("pull")
+    assert (again["added"], again["skipped"]) == (0, first["added"])
+
+
+TEXT_OF_EMOJI = "👨\u200d👩\u200d👧 cafe\u0301"
+
+
+def test_a_second_push_adds_nothing(ws, tool, review):
+    review("push", *TWO, "--all")
+    before = tool.tasks("ann")
+    again = review("push", *TWO, "--all")
+    assert (again["added"], again["skipped"]) == (0, 8)
+    assert tool.tasks("ann") == before
+
+
+def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, review, cli):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    tool.answer("bo", says({"c1": YES["c1"]}))
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 1
+    sent = review("push", "--adjudicator", "cy")
+    assert sent["new"] == {"disagreement": 1}
+    assert tool.tasks("cy") == {"c2": ["accidents_disasters"]}
+    tool.answer("cy", says(YES))
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 0
+    last = tables.last(store.read(ws, tables.LABELS), "subject", "trait")
+    label = last.filter(subject="c2", trait="accidents_disasters").row(0, named=True)
+    assert (label["verdict"], label["method"], label["spans"][0]["quote"]) == ("present", "adjudicated", "crash")
+    assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on what is disputed, nothing more
+
+
+def test_a_later_dispute_on_the_same_conversation_is_asked_too(ws, tool, review, cli):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    tool.answer("bo", says({"c1": YES["c1"]}))
+    review("pull")
+    review("push", "--adjudicator", "cy")
+    tool.answer("cy", says(YES))
+    review("pull")
+    tool.answer("ann", says({"c1": YES["c1"], "c2": {"accidents_disasters": "crash", "needles": "crash"}}))
+    review("pull")
+    review("push", "--adjudicator", "cy")
+    assert tool.tasks("cy") == {"c2": ["needles"]}
+    tool.answer("cy", lambda subject, asked: Verdict({"needles": "crash"}) if asked == ["needles"] else None)
+    review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["unresolved"] == 0
+    last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c2", method="adjudicated")
+    assert set(last.select("trait", "verdict").iter_rows()) == {
+        ("accidents_disasters", "present"),
+        ("needles", "present"),
+    }
+
+
+def test_what_was_left_open_is_no_verdict(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"], note="hm") if subject == "c1" else None)
+    review("pull")
+    assert {key[1] for key in rows(ws)} == {"c1"}
+    assert store.read(ws, tables.REVIEWS)["note"].drop_nulls().unique().to_list() == ["hm"]
+
+
+def test_a_changed_mind_is_a_new_row_and_counts(ws, tool, review):
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says(YES))
+    review("pull")
+    tool.answer("ann", says({}))
+    changed = review("pull")
+    assert changed["added"] >= 2
+    last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
+    verdicts = {(r["subject"], r["trait"]): r["verdict"] for r in last.iter_rows(named=True)}
+    assert verdicts["c1", "gore"] == verdicts["c2", "accidents_disasters"] == "absent"
+
+
+def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool, ws):
+    assert not store.read(ws, tables.REVIEWS)["simulated"].any()
+    Path(ws.root, "saferec.toml").write_bytes(Path(demo_workspace.root, "saferec.toml").read_bytes())
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", *TWO, *tool.push_words, *words).code == 0
+    tool.answer("ann", says(YES))
+    assert cli("review", "pull", *tool.pull_words, *words).code == 0
+    reviews = store.read(ws, tables.REVIEWS)
+    assert reviews.height > 0
+    assert reviews.select(pl.col("simulated").all()).item()
+
+
+def taxonomy(ws: store.Workspace, **definitions: str) -> None:
+    """The workspace's taxonomy is these traits from now on."""
+    name = f"{len(list(ws.root.glob('traits-*.toml')))}"
+    rows = [
+        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
+        for slug, words in definitions.items()
+    ]
+    (ws.root / f"traits-{name}.toml").write_text("\n".join(rows))
+    toml = ws.root / "saferec.toml"
+    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{name}.toml"\n', toml.read_text())
+    toml.write_text(text)
+
+
+def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):
+    """Who had read a conversation is asked once more, and what they have said by then speaks for the new trait too."""
+    two = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+    taxonomy(ws, **two)
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", says({"c1": YES["c1"]}))  # bo has answered nothing yet
+    review("pull")
+    taxonomy(ws, **two, needles="Injections.")
+    sent = review("push", *TWO, "--audit", 0)
+    assert tool.name == "files" or {n["added"] for n in sent["sent"].values()} == {2}, sent
+    assert tool.name == "files" or sent["sent"]["bo"]["taken_back"] == 2  # nobody finds a task twice
+    more = {"c1": {"gore": "blood", "needles": "I faint"}}
+    for name in ("ann", "bo"):
+        tool.answer(name, says(YES | more))
+    review("pull")
+    got = rows(ws)
+    assert got["ann", "c1", "needles"] == got["bo", "c1", "needles"] == ("present", ["I faint"])
+    told = cli("adjudicate", "-C", ws.root, "--json").json
+    assert (told["agreed"], told["reviews_left_out"]) == (6, {})  # two conversations, three traits each
+    again = review("pull")
+    assert again["added"] == 0
+    sent = review("push", *TWO, "--audit", 0)
+    if tool.name == "files":  # nothing is open any more
+        assert sent["rows"] == {"ann": 0, "bo": 0}
+    else:
+        assert {(n["added"], n["skipped"]) for n in sent["sent"].values()} == {(0, 0)}
+
+
+def test_other_words_for_a_trait_are_shown(ws, tool, review):
+    taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.")
+    review("push", *TWO, "--audit", 0)
+    taxonomy(ws, gore="Blood and wounds.", accidents_disasters="Crashes.")
+    review("push", *TWO, "--audit", 0)
+    if tool.name == "argilla":
+        (project,) = tool.projects("ann")
+        page = str(tool.rest(tool.server.token, "GET", f"/api/v1/datasets/{project.id}/questions"))
+    else:
+        page = str(tool.project("ann").setup if tool.name == "label-studio" else tool._rows("ann"))
+    assert "Blood and wounds." in page
+
+
+def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
+    taxonomy(ws, gore="Blood and wounds.")
+    shard = ws.root / "tables" / "proposals"
+    for file in shard.iterdir():  # the other trait is none here
+        file.unlink()
+    claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    review("push", *TWO, "--all")
+    tool.answer("ann", says(YES | {"c2": {}}))
+    review("pull")
+    assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
+
+
+def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
+    """All four lie with ann and bo, ann has answered. c1 goes whole; of c2 a post, without which it is mined anew.
+    The next push names cy alone."""
+    review("push", *TWO, "--all")
+    tool.answer("ann", says(YES))
+    review("pull")
+    rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c2")
+    turns = [rows["turns"][0][0], {"role": "recommender", "text": "None comes to mind.", "items": []}]
+    later = rows.with_columns(digest=pl.lit("d2-c2"), turns=pl.Series([turns], dtype=rows.schema["turns"]))
+    store.append(ws, tables.CONVERSATIONS, later)
+    post = {"conversation": "c2", "digest": "d-c2", "turn": 1, "source_id": "p9", "author": "b2-0"}
+    store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,p9,\n")
+    if tool.name == "files":  # a file is its reviewer's, who may have it open: it is written anew when they are named
+        review("push", *TWO, "--all")
+        assert "c1" not in tool.tasks("ann") | tool.tasks("bo")
+        return
+    sent = review("push", "--adjudicator", "cy")["sent"]
+    assert {who: n["taken_back"] for who, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
+    assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
+    again = review("push", "--adjudicator", "cy")  # and it stays so
+    assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
+
+
+def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):
+    """A CSV has no words for it: there the task stays open."""
+    review("push", *TWO, "--audit", 0)
+    tool.answer("ann", lambda subject, asked: Verdict(outcome=sheets.RATHER_NOT) if subject == "c1" else Verdict())
+    tool.answer("bo", says(YES))
+    review("pull")
+    both = (*TWO, "--reviewer", "cy", "--audit", 0)
+    review("push", *both)
+    assert tool.tasks("cy") == ({} if tool.name == "files" else {"c1": ["gore"]})
+    if tool.name == "files":
+        return
+    status = cli("review", "status", "-C", ws.root, "--json").json
+    assert status["left_out"] == {"handed back": 1} and status["reviewers"]["ann"]["open"] == 0
+    tool.answer("cy", says(YES))
+    review("pull")
+    assert review("push", *both)["added"] == 0  # and it is nobody's a second time
+    assert cli("adjudicate", "-C", ws.root, "--json").json["agreed"] >= 1
+    label = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c1", trait="gore")
+    assert label["verdict"].to_list() == ["present"]
+    tool.answer("ann", says(YES))  # they may come back to it
+    review("pull")
+    assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])

@@ -1,0 +1,136 @@
+"""Nothing that strangers wrote runs in a reviewer's browser: every payload as a turn and in a title, two as a trait's
+wording, in real Chromium before a real Label Studio and a real Argilla."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder import catalog
+from saferec_builder.storage import tables, workspace as store
+from tests.exports.report.test_page_xss import LISTEN, PAYLOADS
+from tests.worlds import review_world
+
+pytestmark = pytest.mark.servers
+FIRST, TITLE = "A quiet film, please.", "The Quiet Film"
+ASKED = ("Does this person let us see", "Would this item break")  # of the conversation, of the item
+HOVER = """() => { for (const node of document.querySelectorAll("body *"))
+  for (const kind of ["mouseover", "mouseenter", "focus", "toggle"])
+    node.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true})); }"""
+PLANTED = "() => document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=pwned()>')"
+TRAIT = """[[trait]]
+slug = "gore"
+name = '"><script>pwned()</script>'
+definition = '''</Label><img src=x onerror=pwned()> "' & <!-- -->'''
+topics = ["blood"]
+"""
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """Escaping alone must hold: a policy of the server's own is passed by."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.skip("part not run: chromium (install: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as player:
+        made = player.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        )
+        context = made.new_context(viewport={"width": 1400, "height": 1250}, bypass_csp=True)
+        context.set_default_timeout(180_000)
+        context.add_init_script(LISTEN)
+        yield context.new_page()
+        made.close()
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    """Payloads as the turns of a conversation, all in a film's title, and a taxonomy that would like to run too."""
+    turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
+    turns = [{"role": "seeker", "text": FIRST, "items": []}, *turns]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
+    row |= {"source": "messages", "source_id": "c1"}
+    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame([row], schema=tables.CONVERSATIONS.schema))
+    film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
+    film |= {"title": " ".join([TITLE, *PAYLOADS]), "plot": PAYLOADS[0]}
+    films = pl.DataFrame([film], schema=tables.CATALOG_ROWS.schema)
+    store.append(workspace, tables.CATALOG_ROWS, films)
+    claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
+    claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore", "digest": "d", "spans": []}
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
+    (workspace.root / "traits.toml").write_text(TRAIT)
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
+    return store.Workspace.open(workspace.root)
+
+
+def blank(text: str) -> str:
+    """What a page does to blanks is no matter here."""
+    return "".join(text.split())
+
+
+def nothing_ran(page: Any) -> None:
+    """Every payload is there to be read, letter by letter, and none has run; one that is planted is seen to run."""
+    page.wait_for_timeout(2_000)
+    page.evaluate(HOVER)
+    page.wait_for_timeout(500)
+    shown = blank(page.evaluate("document.body.textContent"))
+    assert not [text for text in PAYLOADS if blank(text) not in shown]
+    assert page.evaluate("window.hits") == 0
+    page.evaluate(PLANTED)
+    page.wait_for_function("window.hits > 0")  # it would have been seen, however slowly the server answers
+    assert page.evaluate("window.hits") == 1  # and so would an image that was asked for before it
+
+
+@pytest.mark.slow
+def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any, page: Any, cli: Any) -> None:
+    from annotation.tools import managed_server as managed
+
+    assert len(set(PAYLOADS)) >= 50
+    home, facts = label_studio
+    (ws.root / "label-studio").symlink_to(home)
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root).code == 0
+    account = (managed.state(home) or {})["accounts"]["ann"]
+    page.goto(facts["url"] + "/user/login/")
+    page.fill("input[name=email]", account["email"])
+    page.fill("input[name=password]", account["password"])
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url)
+    studio = review_world.LabelStudio(ws, home, facts)
+    project, tasks = studio.project("ann"), studio._tasks("ann")
+    assert project is not None
+    page.goto(f"{facts['url']}/projects/{project.id}/data")  # the list shows texts too
+    page.get_by_text(ASKED[0]).first.wait_for()
+    assert page.evaluate("window.hits") == 0
+    for asked in ASKED:
+        (task,) = [task for task in tasks if asked in task["data"]["ask"]]
+        page.goto(f"{facts['url']}/projects/{project.id}/data?task={task['id']}")
+        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        nothing_ran(page)
+
+
+@pytest.mark.slow
+def test_no_payload_runs_in_argilla(ws: store.Workspace, argilla_server: Any, page: Any, cli: Any) -> None:
+    tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
+    words = ("--reviewer", "ann", "--reviewer", "bo", "--all", *tool.push_words, "-C", ws.root)
+    assert cli("review", "push", *words).code == 0
+    page.goto(argilla_server.url + "/sign-in")
+    page.fill("input[type=text]", "ann")
+    page.fill("input[type=password]", "password-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "sign-in" not in url)
+    (project,) = tool.projects("ann")
+    seen = set()
+    for number in (1, 2):
+        page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
+        page.get_by_text("Conversation", exact=True).wait_for()
+        page.get_by_text(ASKED[0]).or_(page.get_by_text(ASKED[1])).first.wait_for()
+        (asked,) = [text for text in ASKED if page.get_by_text(text).count()]
+        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        nothing_ran(page)
+        seen.add(asked)
+    assert seen == set(ASKED)

@@ -1,0 +1,390 @@
+"""Every file of conversations, items and warnings with anything in its cells: in = out + dropped, and no traceback.
+
+A row is a row of a table or a drop with its reason; what was read, written to disk and read again is the same.
+"""
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import random
+import re
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import zstandard
+from hypothesis import example, given, strategies as st
+
+from saferec_builder.core.errors import SafeRecError, SourceError
+from saferec_builder.mining import conversations as mine
+from saferec_builder.sources import (
+    Read,
+    conversations,
+    ddd,
+    ddd_api as fetch,
+    dumps,
+    esrb,
+    hf,
+    imdb_titles,
+    items_csv,
+    items_demo,
+    messages,
+    movielens,
+    parent_guide,
+    reddit,
+    redial,
+    redial_items,
+    saferec,
+    warnings_csv,
+)
+from saferec_builder.storage import tables
+from tests.sources import test_sources
+from tests.sources.test_messages import said
+from tests.worlds import reddit_dump
+from tests.worlds.fuzz_strategies import CALM, TEXT, changed, values
+
+pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+
+CELLS = (
+    st.sampled_from("1¦0¦2017¦film¦game¦tt0078748¦imdb:tt1¦Alien¦Mild¦Severe¦²¦٣¦\\N¦1e9¦9999999999¦Clear".split("¦"))
+    | TEXT
+)
+
+
+def whole(read: Read, table: tables.Table | None = None) -> int:
+    """How many rows and drops there are; both fit their tables and come back from disk as they were."""
+    assert read.rows.schema == (table.schema if table else conversations.SCHEMA)
+    tables.check(read.drops, tables.DROPS)
+    for frame in (read.rows, read.drops):
+        file = io.BytesIO()
+        frame.write_parquet(file)
+        assert pl.read_parquet(file.getvalue()).equals(frame)
+    assert read.drops["reason"].str.len_chars().min() != 0
+    return read.rows.height + read.drops.height
+
+
+def table_of(columns: tuple[str, ...], rows: list[dict[str, str]], **how: Any) -> str:
+    file = io.StringIO()
+    out = csv.DictWriter(file, columns, restval="", **how)
+    out.writeheader()
+    out.writerows(rows)
+    return file.getvalue()
+
+
+ITEMS, WARNINGS = tables.CATALOG_ROWS, tables.WARNINGS
+CSV: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], dict[str, str]]] = {
+    "items": (
+        items_csv.read,
+        ("domain", "title", "year", "ids", "aliases", "genres", "plot"),
+        {"domain": "film", "title": "It"},
+    ),
+    "warnings": (
+        warnings_csv.read,
+        ("title", "year", "imdb", "domain", "topic", "yes", "no", "url", "retrieved"),
+        {"title": "It", "topic": "blood", "yes": "3", "no": "1"},
+    ),
+    "movielens": (movielens.read, ("movieId", "title", "genres"), {"movieId": "1", "title": "It (2017)"}),
+    "certificates": (
+        esrb.read,
+        ("certificate", "game", "esrb_rating", "platform_name"),
+        {"certificate": "1", "game": "Chess", "esrb_rating": "E"},
+    ),
+    "descriptors": (
+        esrb.read,
+        ("title", "console", "esrb_rating", *esrb.ASKED),
+        dict.fromkeys(esrb.ASKED, "0") | {"title": "Chess", "blood": "1", "esrb_rating": "T"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+@CALM
+@given(st.data())
+def test_every_row_of_a_table_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
+    read, columns, good = CSV[name]
+    cells = st.dictionaries(st.sampled_from(columns), CELLS, max_size=4)
+    rows = [good, *(good | more for more in data.draw(st.lists(cells, max_size=4)))]
+    path = tmp_path / "table.csv"
+    path.write_text(table_of(columns, rows), encoding="utf-8", newline="")
+    found = read(path)
+    if isinstance(found, Read):
+        assert whole(found, WARNINGS if name == "warnings" else ITEMS) == len(rows)
+    else:
+        assert whole(found.items, ITEMS) == len(rows) and whole(found.warnings, WARNINGS) >= 1
+
+
+@CALM
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from([*parent_guide.GUIDE, "title", "year", "imdb"]), CELLS, max_size=5), max_size=4
+    )
+)
+def test_every_rated_category_is_a_row_or_a_drop(tmp_path: Path, more: list[dict[str, str]]) -> None:
+    columns = (*parent_guide.GUIDE, "title", "year", "imdb")
+    rows = [{"title": "It", "sex": "Mild"}, *more]
+    path = tmp_path / "guide.csv"
+    path.write_text(table_of(columns, rows), encoding="utf-8", newline="")
+    rated = [sum(bool(row.get(name, "").strip()) for name in parent_guide.GUIDE) for row in rows]
+    assert len(rows) <= whole(parent_guide.read(path), WARNINGS) <= sum(max(1, n) for n in rated)
+    (tmp_path / "guide.json").write_text(json.dumps(rows))
+    assert len(rows) <= whole(parent_guide.read(tmp_path / "guide.json"), WARNINGS)
+
+
+@CALM
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title"]), CELLS),
+        max_size=4,
+    )
+)
+def test_every_clear_answer_is_a_row_and_every_row_without_one_a_drop(
+    tmp_path: Path, more: list[dict[str, str]]
+) -> None:
+    rows = [{"title": "It", "Clear Yes: blood": "1"}, *more]
+    path = tmp_path / "ddd.csv"
+    path.write_text(table_of(("Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title"), rows), newline="")
+    assert len(rows) <= whole(ddd.read(path).warnings, WARNINGS) + ddd.read(path).items.drops.height <= 2 * len(rows)
+
+
+TITLE = ("tt0078748", "movie", "Alien", "Alien", "1979", "Horror")
+NO_TAB = CELLS.map(lambda text: re.sub(r"[\t\n\r]", " ", text))
+
+
+@CALM
+@given(st.lists(st.lists(NO_TAB, min_size=5, max_size=7), max_size=4), st.integers(0, 400))
+def test_every_line_of_imdb_is_a_row_or_a_drop_or_of_another_kind(
+    tmp_path: Path, more: list[list[str]], cut: int
+) -> None:
+    lines = ["\t".join(row) for row in (imdb_titles.WANTED, TITLE, *more)]
+    path = tmp_path / "titles.tsv"
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    found = imdb_titles.read(path)
+    others = found.drops.filter(reason="no film or series")["detail"].str.extract(r"^([\d,]+)").str.replace_all(",", "")
+    counted = whole(found, ITEMS) - others.len() + int(others.cast(pl.Int64).sum())
+    assert counted == sum(bool(line.strip()) for line in lines[1:])
+    packed = gzip.compress("\n".join(lines).encode(), mtime=0)
+    broken = bytearray(packed)
+    broken[10 + cut % (len(packed) - 10)] ^= 0xFF
+    for raw in (packed[: 2 + cut % (len(packed) - 2)], bytes(broken)):
+        path.write_bytes(raw)
+        with pytest.raises(SourceError):
+            imdb_titles.read(path)
+
+
+MEDIA = {
+    "item": {
+        "id": 7,
+        "name": "Alien",
+        "releaseYear": "1979",
+        "imdbId": "tt0078748",
+        "tmdbId": 348,
+        "itemType": {"name": "Movie"},
+    },
+    "topicItemStats": [{"yesSum": 3, "noSum": 1, "topic": {"name": "blood", "doesName": "Is there blood"}}],
+    "ids": ["imdb:tt0078748"],
+    "retrieved": "2026-01-01",
+}
+
+
+@CALM
+@given(changed(MEDIA))
+@example({**MEDIA, "ids": 5})
+@example({**MEDIA, "item": {**MEDIA["item"], "tmdbId": "²"}})
+@example({**MEDIA, "topicItemStats": [{"yesSum": 10**30, "topic": {"name": "blood"}}]})
+def test_every_answer_of_a_site_is_an_item_or_a_drop(tmp_path: Path, media: Any) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([MEDIA, media]))
+    try:
+        found = ddd.read(tmp_path / "a.json")
+    except SourceError:
+        assert not isinstance(media, dict)
+        return
+    whole(found.warnings, WARNINGS)
+    absent = isinstance(media, dict) and "absent" in media
+    assert whole(found.items, ITEMS) - found.items.drops.filter(reason="no topic").height == 2 - absent
+
+
+@CALM
+@given(changed({"7": {"name": "Alien (1979)", "genre": ["Horror"], "plot": None, "imdb_id": "tt0078748"}}) | values())
+def test_every_film_of_redial_is_an_item_or_a_drop(tmp_path: Path, films: Any) -> None:
+    (tmp_path / "id2info.json").write_text(json.dumps(films))
+    if isinstance(films, dict):
+        assert whole(redial_items.read(tmp_path / "id2info.json"), ITEMS) == len(films)
+    else:
+        with pytest.raises(SourceError):
+            redial_items.read(tmp_path / "id2info.json")
+
+
+INVENTED = {"title": "Bergamot", "year": 2011, "domain": "film", "genres": ["x"], "plot": "p", "id": 7}
+LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
+    "redial": (redial.read, test_sources.REDIAL, None),
+    "messages": (
+        messages.read,
+        {"id": 1, "messages": [said("user", "hi", items=["It (2017)"])], "time": "2024-05-01"},
+        None,
+    ),
+    "saferec": (saferec.read, test_sources.OFFICIAL, None),
+    "demo": (items_demo.read, INVENTED, ITEMS),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@CALM
+@given(st.data())
+def test_every_line_of_json_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
+    read, good, table = LINES[name]
+    rows = [good, *data.draw(st.lists(changed(good) | values(), max_size=3))]
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert whole(read(path), table) == len(rows)
+
+
+@CALM
+@given(
+    st.lists(changed({"id": "a", "messages": [{"from": "human", "value": "hi"}], "time": None, "seen": []}), max_size=3)
+)
+def test_every_row_of_a_dataset_is_a_row_or_a_drop(rows: list[Any]) -> None:
+    rows = [row for row in rows if isinstance(row, dict)]
+    assert whole(hf.of_rows("hf:x/y", rows, {})) == len(rows)
+
+
+@CALM
+@given(changed(json.loads(reddit_dump.line(reddit_dump.comment(1, "s1")))))
+def test_every_post_is_passed_or_dropped_or_of_another_place(tmp_path: Path, post: Any) -> None:
+    path = tmp_path / "RC.jsonl"
+    good = reddit_dump.line(reddit_dump.comment(2, "s1"))
+    path.write_text(json.dumps(post, separators=(",", ":")) + "\n" + good.strip() + "\n")
+    tally = reddit.Tally()
+    read = list(reddit.read(path, ["MovieSuggestions"], tally))
+    kept, left = sum(frame.height for frame, _ in read), sum(len(drops) for _, drops in read)
+    ours = isinstance(post, dict) and post.get("subreddit") == "MovieSuggestions"
+    assert tally.lines == 2 and tally.passed == kept >= 1 and kept + left >= 1 + ours
+
+
+# ---- packed files
+
+
+def test_a_frame_that_unpacks_to_a_thousand_times_its_size_is_never_in_memory_at_once(tmp_path: Path) -> None:
+    """1 GiB without an end of a line in 100 kB: passed over, told, and no block is larger than a line may be."""
+    path, packer = tmp_path / "bomb.zst", zstandard.ZstdCompressor(level=3)
+    frame = packer.compressobj()
+    with open(path, "wb") as file:
+        for _ in range(64):
+            file.write(frame.compress(b"x" * (1 << 24)))
+        file.write(frame.compress(b"\n{}\n") + frame.flush())
+    assert path.stat().st_size < 1 << 20
+    largest, faults, lines = 0, [], 0
+    for block in dumps.blocks(path):
+        largest, lines = max(largest, len(block.data)), lines + block.ends.size
+        faults += block.faults
+    assert [reason for _, reason, _ in faults] == ["line too long"] and lines == 1
+    assert largest <= 2 * dumps.LONGEST
+
+
+def test_a_dump_that_is_cut_anywhere_but_between_two_frames_is_told(tmp_path: Path) -> None:
+    noise = random.Random(1).randbytes(150).replace(b"\n", b"x")  # is packed as it is, whatever ends in it
+    frames = [
+        zstandard.compress(b"{1}\n" * 90),
+        struct.pack("<II", 0x184D2A50, 5) + b"hello",  # one that readers skip
+        zstandard.ZstdCompressor(write_checksum=True).compress(noise),
+        *map(zstandard.compress, (noise, b"", b"x" * 9_000 + b"\n")),
+    ]
+    data, ends = b"".join(frames), set(itertools.accumulate(map(len, frames), initial=0))
+    path = tmp_path / "cut.zst"
+    for cut in range(len(data) + 1):
+        path.write_bytes(data[:cut])
+        found = list(dumps.blocks(path))
+        told = [reason for block in found for _, reason, _ in block.faults]
+        assert told == ([] if cut in ends else ["unreadable from here on"]), cut
+        assert sum(block.ends.size for block in found) >= 90 * (cut >= len(frames[0])), cut
+
+
+@pytest.mark.parametrize("last", [b"", b"y" * 90, b"z" * 450], ids=["line", "open", "too-long"])
+def test_lines_are_the_same_wherever_the_parts_of_a_dump_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bytes
+) -> None:
+    lines = [b"x" * n for n in (*range(40), 3_000, *range(200, 210))]
+    monkeypatch.setattr(dumps, "LONGEST", 400)
+    monkeypatch.setattr(dumps, "_SPARE", 100)
+    path = tmp_path / "RC.zst"
+    path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in lines) + last))
+    wanted = [line for line in lines if len(line) < 400] + [last] * (0 < len(last) < 400)
+    for size in range(30, 300):
+        monkeypatch.setattr(dumps, "_BLOCK", size)
+        read, faults = list[bytes](), list[str]()
+        for block in dumps.blocks(path):  # a block's bytes hold until the next is asked for
+            read += block.lines(np.arange(block.ends.size))
+            faults += [reason for _, reason, _ in block.faults]
+        assert read == wanted and faults == ["line too long"] * (1 + (len(last) > 400)), size
+
+
+def test_a_block_holds_until_the_next_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", 50)  # a line each
+    path = tmp_path / "RC.zst"
+    lines = [f"{n:040}".encode() for n in range(30)]
+    path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in lines)))
+    read = list[bytes]()
+    for block in dumps.blocks(path):
+        time.sleep(0.005)  # all that are unpacked ahead are by now
+        read += block.lines(np.arange(block.ends.size))
+    assert read == lines
+
+
+@CALM
+@given(st.binary(max_size=40), st.integers(0, 10**6))
+def test_a_broken_frame_ends_a_dump_and_what_came_before_counts(tmp_path: Path, junk: bytes, at: int) -> None:
+    line = reddit_dump.line(reddit_dump.comment(1, "s1")).strip().encode() + b"\n"
+    packed = zstandard.compress(line * 3)
+    path = tmp_path / "RC.zst"
+    path.write_bytes(packed + bytes(random.Random(at).randbytes(8)) + junk)
+    tally = reddit.Tally()
+    read = list(reddit.read(path, ["MovieSuggestions"], tally))
+    reasons = [drop["reason"] for _, drops in read for drop in drops]
+    assert tally.lines >= 3 and tally.passed == 3 and "unreadable from here on" in reasons
+
+
+def test_a_packed_table_that_never_ends_is_refused(tmp_path: Path) -> None:
+    head = "\t".join(imdb_titles.WANTED).encode() + b"\n"
+    path = tmp_path / "titles.tsv.gz"
+    path.write_bytes(gzip.compress(head + (b"x" * 9_999 + b"\n") * 2_000))  # 20 MB in 20 kB
+    with pytest.raises(SourceError, match="times its size"):
+        imdb_titles.read(path)
+
+
+# ---- what people and sites say besides
+
+
+@CALM
+@given(st.lists(st.dictionaries(st.sampled_from(["source", "source_id", "author"]), CELLS, max_size=3), max_size=4))
+def test_every_wish_to_be_removed_is_read_or_refused_in_a_line(tmp_path: Path, rows: list[dict[str, str]]) -> None:
+    path = tmp_path / "removals.csv"
+    path.write_text(table_of(("source", "source_id", "author"), rows), encoding="utf-8", newline="")
+    try:
+        wishes = mine.read_removals(path)
+    except SafeRecError as fault:
+        assert "removals.csv" in str(fault)
+        return
+    named = {value for _, value in (*wishes.ids, *wishes.authors)}
+    for row in rows:  # nobody's wish is passed by
+        assert {row.get(name, "").strip() for name in ("source_id",)} - {""} <= named
+
+
+@CALM
+@given(
+    changed({"items": [{"id": 7, "name": "Alien", "releaseYear": "1979", "itemType": {"name": "Movie"}}]}) | values()
+)
+@example({"items": [{"id": 7, "imdbId": "tt1", "name": "Alien", "releaseYear": "²", "itemType": "Movie"}]})
+@example({"items": [{"id": "²", "imdbId": "tt1", "name": "Alien"}]})
+def test_any_answer_of_a_site_is_an_item_or_none_or_one_line(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setattr(fetch, "_get", lambda site, path: answer)
+    item = {"title": "Alien", "year": 1979, "domain": "film", "refs": ["imdb:tt0078748"]}
+    try:
+        assert fetch.media(fetch.Site("k"), item) is None or "topicItemStats" in answer
+    except SourceError as fault:
+        assert "has the API changed" in str(fault)

@@ -1,0 +1,251 @@
+"""A workspace of an older schema opens in a newer program with every row it had, whoever is killed on the way."""
+
+import json
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import config, migrations, tables, workspace as store
+from saferec_builder.storage.migrations import Step
+
+# two later schemas: 2 gives reviews a weight and drops a language; 3 gives drops what the language was told by
+DB = replace(tables.GOLD, columns=tables.GOLD.columns | {"weight": (pl.Float64, "how much it counts")})
+BULK = replace(
+    tables.DROPS,
+    columns=tables.DROPS.columns | {"language": (pl.String, "of the text"), "told_by": (pl.String, "who said so")},
+)
+
+
+def weigh(db: object) -> None:
+    migrations.add_column(db, "gold", "weight", "DOUBLE PRECISION", 0.5)
+
+
+def tell(frame: pl.DataFrame) -> pl.DataFrame:
+    """A rule that reads another column: what mining left out was English, nobody said of the rest."""
+    return frame.with_columns(language=pl.when(pl.col("stage") == "mine").then(pl.lit("en")))
+
+
+STEPS = [
+    Step("gold has a weight", weigh, {"drops": tell}),
+    Step("drops say who told their language", None, {"drops": lambda f: f.with_columns(told_by=pl.lit("rule"))}),
+]
+
+
+def gold(*numbers: int) -> pl.DataFrame:
+    rows = [("sensitivity", f"c{n}", ["gore"] if n % 2 else []) for n in numbers]
+    return pl.DataFrame(rows, schema=tables.GOLD.schema, orient="row")
+
+
+def drops(*numbers: int) -> pl.DataFrame:
+    rows = [("mine" if n % 2 else "propose", "messages", f"f:{n}", "empty", "") for n in numbers]
+    return pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def old(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterator[store.Workspace]:
+    """A workspace that was filled at the first schema, on each database."""
+    ws = workspace
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres")
+        _empty(url)
+        ws = replace(ws, config=ws.config.model_copy(update={"store": config.Store(url=url)}))
+    fill(ws)
+    yield ws
+    if request.param == "postgresql":
+        _empty(url)
+
+
+def fill(ws: store.Workspace) -> None:
+    store.append(ws, tables.GOLD, gold(*range(50)))
+    for first in range(0, 30, 10):
+        store.append(ws, tables.DROPS, drops(*range(first, first + 10)))
+
+
+def _empty(url: str) -> None:
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
+
+
+def expected(numbers: range) -> pl.DataFrame:
+    return drops(*numbers).with_columns(
+        language=pl.when(pl.col("stage") == "mine").then(pl.lit("en")), told_by=pl.lit("rule")
+    )
+
+
+def test_an_old_workspace_keeps_every_row(old: store.Workspace, newer: None) -> None:
+    assert store.schemas(old) == {1, 3}  # its shards are as they were, the database is up to date
+    found = store.read(old, DB)
+    assert found.drop("weight").equals(gold(*range(50))) and found["weight"].to_list() == [0.5] * 50
+    assert store.read(old, BULK).equals(expected(range(30)))
+    assert store.read(old, tables.REVIEWS).is_empty()  # a table that was not there yet
+    two = pl.concat(store.parts(old, replace(BULK, columns=BULK.columns), "told_by"))
+    assert two.columns == [*tables.DROPS.key, "told_by"]
+
+
+def test_a_row_that_is_there_is_not_added_again(old: store.Workspace, newer: None) -> None:
+    new = gold(49, 50).with_columns(weight=pl.lit(1.0))
+    assert store.append(old, DB, new) == 1  # c49 keeps the weight that the step gave it
+    assert store.read(old, DB)["weight"].to_list() == [0.5] * 50 + [1.0]
+    assert store.append(old, BULK, expected(range(29, 31))) == 1
+    assert store.read(old, BULK).equals(expected(range(31)))
+
+
+def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, newer: None) -> None:
+    migrations.STEPS = []
+    fill(workspace)
+    migrations.STEPS = STEPS
+    folder = workspace.root / "tables" / "drops"
+    assert store.append(workspace, BULK, expected(range(30, 31))) == 1
+    assert store.schemas(workspace) == {3}
+    assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 3 + 1
+    assert store.append(workspace, BULK, expected(range(31, 32))) == 1  # the replaced ones go: nobody reads them now
+    assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 1 + 1
+    assert store.read(workspace, BULK).equals(expected(range(32)))
+
+
+def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer: None) -> None:
+    """Killed after the new manifest was written, before the next append took the old one away."""
+    migrations.STEPS = []
+    fill(workspace)
+    migrations.STEPS = STEPS
+    folder = workspace.root / "tables" / "drops"
+    before = {path.name: path.read_bytes() for path in folder.glob("*")}
+    store.append(workspace, BULK, expected(range(30, 31)))
+    for name, content in before.items():
+        (folder / name).write_bytes(content)
+    assert store.read(workspace, BULK).equals(expected(range(31)))
+    # and killed before it: the new shard has no manifest yet
+    next(folder.glob("*.s3.json")).unlink()
+    assert store.read(workspace, BULK).sort("place").equals(expected(range(31)).sort("place"))
+    assert store.append(workspace, BULK, expected(range(31, 32))) == 1
+    assert store.read(workspace, BULK).sort("place").equals(expected(range(32)).sort("place"))
+
+
+def test_the_database_is_copied_before_anything_changes(old: store.Workspace, newer: None) -> None:
+    store.read(old, DB)
+    if old.config.store.url:
+        engine = sa.create_engine(old.config.store.url)
+        with engine.connect() as db:
+            copied = db.execute(sa.text("SELECT COUNT(*) FROM gold_schema_1")).scalar()
+            columns = {one["name"] for one in sa.inspect(db).get_columns("gold_schema_1")}
+        engine.dispose()
+    else:
+        with closing(sqlite3.connect(old.root / "workspace.db.schema-1.bak")) as db:
+            copied = db.execute("SELECT COUNT(*) FROM gold").fetchone()[0]
+            columns = {row[1] for row in db.execute("PRAGMA table_info(gold)")}
+    assert copied == 50 and "weight" not in columns
+
+
+def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def first(db: object) -> None:
+        made.append("first")
+        weigh(db)
+
+    monkeypatch.setattr(migrations, "STEPS", [Step("one", first)])
+    store.read(old, DB)
+    store.read(old, DB)
+    monkeypatch.setattr(migrations, "STEPS", [Step("one", first), Step("two", lambda _: made.append("second"))])
+    store.read(old, DB)
+    assert made == ["first", "second"]
+
+
+def test_a_step_that_fails_leaves_the_database_as_it_was(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(db: object) -> None:
+        weigh(db)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(migrations, "STEPS", [Step("one", fails)])
+    with pytest.raises(ZeroDivisionError):
+        store.read(old, DB)
+    monkeypatch.setattr(migrations, "STEPS", [])
+    assert store.read(old, tables.GOLD).equals(gold(*range(50)))  # SQLite takes a new column back, too
+
+
+def test_a_new_workspace_has_the_newest_schema_and_no_copy(workspace: store.Workspace, newer: None) -> None:
+    new = gold(1).with_columns(weight=pl.lit(2.0))
+    assert store.append(workspace, DB, new) == 1 and store.schemas(workspace) == {3}
+    assert not [*workspace.root.glob("*.bak")]
+
+
+def test_a_workspace_of_a_newer_program_is_refused(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
+    store.append(old, DB, gold(60).with_columns(weight=pl.lit(2.0)))
+    store.append(old, BULK, expected(range(60, 61)))
+    monkeypatch.setattr(migrations, "STEPS", [])
+    for table in (tables.GOLD, tables.DROPS):
+        with pytest.raises(StoreError, match=r"schema 3, this program reads 1 to 1: update it") as fault:
+            store.read(old, table)
+        assert "\n" not in str(fault.value)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from saferec_builder.storage import migrations, workspace as store
+from tests.storage import test_migrations as t
+
+def slow(db):
+    t.weigh(db)
+    for n in range(40):  # so that a kill may hit it anywhere
+        db.exec_driver_sql("UPDATE gold SET weight = 0.1 * %d" % n)
+        time.sleep(.002)
+    db.exec_driver_sql("UPDATE gold SET weight = 0.5")
+
+migrations.STEPS = [migrations.Step("slow", slow, t.STEPS[0].bulk), t.STEPS[1]]
+ws = store.Workspace.open(Path(sys.argv[1]))
+print("go", flush=True)
+store.read(ws, t.DB)
+store.append(ws, t.BULK, t.expected(range(30, 31)))
+"""
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
+    workspace: store.Workspace, tmp_path: Path, injected: Callable[[str, int], None]
+) -> None:
+    fill(workspace)
+    rng, hit = random.Random(4), 0
+    for n in range(30):
+        root = tmp_path / f"w{n}"
+        shutil.copytree(workspace.root, root)
+        with subprocess.Popen([sys.executable, "-c", KILLED, root], stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None and run.stdout.readline() == "go\n"
+            time.sleep(rng.uniform(0, 0.35))
+            run.kill()
+        hit += run.returncode != 0
+        again = subprocess.run([sys.executable, "-c", KILLED, root], capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+        with closing(sqlite3.connect(root / "workspace.db")) as db:
+            rows = db.execute("SELECT subject, weight FROM gold ORDER BY row_").fetchall()
+            steps = db.execute("SELECT number FROM schema_ ORDER BY number").fetchall()
+        assert rows == [(f"c{n}", 0.5) for n in range(50)] and steps == [(2,), (3,)]
+        with closing(sqlite3.connect(root / "workspace.db.schema-1.bak")) as db:
+            assert db.execute("SELECT COUNT(*) FROM gold").fetchone() == (50,)
+            assert "weight" not in {row[1] for row in db.execute("PRAGMA table_info(gold)")}
+        manifests = [*(root / "tables" / "drops").glob("*.s3.json")]
+        assert len(manifests) == 3 and {json.loads(m.read_text())["schema"] for m in manifests} == {3}
+        assert not [*root.rglob("*.tmp")]
+    assert hit >= 25
+    injected("kills during a migration", hit)

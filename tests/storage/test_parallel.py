@@ -1,0 +1,298 @@
+"""Shards: each done once, whoever is killed in between; the same with one worker, several, or Ray."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.core.errors import StoreError, UsageError
+from saferec_builder.storage import parallel as engine
+from tests.conftest import NOT_RUN
+from tests.servers.argilla_up import free_port
+
+NO_RAY = f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)"
+ONE, TWO = engine.How(workers=1), engine.How(workers=2)
+
+
+def square(work, folder):
+    """Top level, so that another process finds it."""
+    (folder / "square.txt").write_text(str(work * work))
+    return {"square": work * work}
+
+
+def fails_at_three(work, folder):
+    if work == 3:
+        (folder / "half.txt").write_text("half")
+        raise ValueError("three")
+    return square(work, folder)
+
+
+def dies_once(work, folder):
+    """The worker that gets a shard named `mark` is killed the first time."""
+    number, mark = work
+    if mark and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(number, folder)
+
+
+def dies_always(work, folder):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lasts(work, folder):
+    """One shard is done at once, the others go on until somebody ends them."""
+    while work:
+        time.sleep(0.05)
+    return square(work, folder)
+
+
+def waits(work, folder):
+    """Notes each start with its node and process; shards with a gate go on only once that is open."""
+    import ray
+
+    number, gate, log = work
+    with open(log, "a") as file:
+        file.write(f"s{number} {ray.get_runtime_context().get_node_id()} {os.getpid()}\n")
+    while gate and not Path(gate).exists():
+        time.sleep(0.05)
+    return square(number, folder)
+
+
+def ports():
+    """A node that is told its ports waits for no agent to choose them, which on a busy machine takes too long."""
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    return {name: free_port() for name in names}
+
+
+def starts(log):
+    return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def files(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def threads(work, folder):
+    import polars
+
+    return {"threads": polars.thread_pool_size()}
+
+
+def shards(n):
+    return {f"s{k}": k for k in range(n)}
+
+
+def test_facts_come_in_the_order_of_the_shards_and_only_what_is_missing_is_done(tmp_path):
+    facts = engine.map_shards(square, shards(4), tmp_path, ONE)
+    assert facts == {f"s{k}": {"square": k * k} for k in range(4)}
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    engine.map_shards(square, shards(6), tmp_path, ONE)
+    after = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    assert len(after) == 6 and all(after[p] == before[p] for p in before)
+
+
+def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_path):
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    want = files(tmp_path)
+    (tmp_path / "s1.json").unlink()
+    (tmp_path / "s1" / "stray.txt").write_text("of the killed run")
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    assert files(tmp_path) == want
+
+
+def test_a_manifest_that_a_power_cut_emptied_counts_for_nothing(tmp_path):
+    engine.map_shards(square, shards(2), tmp_path, ONE)
+    want = files(tmp_path)
+    for half in ("", '{"squ'):
+        (tmp_path / "s1.json").write_text(half)
+        assert engine.map_shards(square, shards(2), tmp_path, ONE)["s1"] == {"square": 1}
+        assert files(tmp_path) == want
+
+
+def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_path):
+    engine.map_shards(square, shards(2), tmp_path / "calm", ONE)
+    folder = tmp_path / "shards"
+    (folder / ".s1.4711.tmp").mkdir(parents=True)
+    (folder / ".s1.4711.tmp" / "half.txt").write_text("half")
+    (folder / ".s0.0f0f.tmp").touch()  # what a driver had workers look for
+    engine.map_shards(square, shards(2), folder, ONE)
+    assert files(folder) == files(tmp_path / "calm")
+    other = folder / ".s9.4711.tmp"  # a shard of another command, which may be at work
+    other.mkdir()
+    engine.map_shards(square, shards(2), folder, ONE)
+    assert other.exists() and len(list(folder.glob(".*"))) == 1
+
+
+def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
+    """Two shards on eight cores are two workers with four threads each, whatever --workers permits.
+
+    What the user set for polars stays, and the environment too.
+    """
+    monkeypatch.setattr(engine, "_cores", lambda: 8)
+    four = engine.How(workers=4)
+    facts = engine.map_shards(threads, shards(2), tmp_path / "own", four)
+    assert facts["s0"] == facts["s1"] == {"threads": 4} and "POLARS_MAX_THREADS" not in os.environ
+    monkeypatch.setenv("POLARS_MAX_THREADS", "3")
+    assert engine.map_shards(threads, shards(2), tmp_path / "told", four)["s0"] == {"threads": 3}
+    assert os.environ["POLARS_MAX_THREADS"] == "3"
+
+
+def test_a_fault_in_a_shard_is_told_and_the_others_stay(tmp_path):
+    with pytest.raises(ValueError, match="three"):
+        engine.map_shards(fails_at_three, shards(5), tmp_path, ONE)
+    assert {p.name for p in tmp_path.glob("*.json")} == {"s0.json", "s1.json", "s2.json"}
+    assert not (tmp_path / "s3").exists()
+    assert engine.map_shards(square, shards(5), tmp_path, ONE)["s4"] == {"square": 16}
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(tmp_path):
+    calm, disturbed, mark = tmp_path / "calm", tmp_path / "disturbed", tmp_path / "killed"
+    engine.map_shards(square, shards(6), calm, ONE)
+    works = {f"s{k}": (k, str(mark) if k == 3 else "") for k in range(6)}
+    engine.map_shards(dies_once, works, disturbed, TWO)
+    assert mark.exists()
+    assert files(disturbed) == files(calm)
+    assert not list(disturbed.glob(".*"))
+
+
+@pytest.mark.slow
+def test_workers_that_always_die_end_in_one_line(tmp_path):
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="shards are missing"):
+        engine.map_shards(dies_always, shards(2), tmp_path, TWO)
+    assert time.monotonic() - start < 120
+    assert not list(tmp_path.glob("s*.json"))
+
+
+def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
+        engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
+    for nowhere in ("auto", "10.0.0.1", f"127.0.0.1:{free_port()}", "[::1]:99999"):  # Ray would wait
+        with pytest.raises(UsageError, match="nothing answers there .*: wanted local, or a cluster's address"):
+            engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address=nowhere))
+    dump = tmp_path / "RC.ndjson"
+    dump.write_text("{}\n")
+    ran = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)
+    assert ran.code == 1 and "postgresql" in ran.err and ran.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_two_workers_of_ray_give_the_same_and_a_killed_one_changes_nothing(tmp_path):
+    pytest.importorskip("ray", reason=NO_RAY)
+    engine.map_shards(square, shards(6), tmp_path / "calm", ONE)
+    works = {f"s{k}": (k, str(tmp_path / "killed") if k == 3 else "") for k in range(6)}
+    engine.map_shards(dies_once, works, tmp_path / "ray", engine.How("ray", workers=2))
+    assert (tmp_path / "killed").exists() and files(tmp_path / "ray") == files(tmp_path / "calm")
+
+
+@pytest.mark.slow
+def test_workers_of_ray_that_die_again_and_again_are_one_line(tmp_path):
+    pytest.importorskip("ray", reason=NO_RAY)
+    with pytest.raises(StoreError, match="workers died 3 times .*, 2 shards are missing"):
+        engine.map_shards(dies_always, shards(2), tmp_path, engine.How("ray", workers=1))
+
+
+@pytest.mark.slow
+def test_a_rerun_after_the_loss_of_a_node_does_only_what_is_missing(tmp_path):
+    """Two real nodes; the first run loses its driver and one node, the second goes on with what is left."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    from ray.cluster_utils import Cluster
+
+    gate, log, folder = tmp_path / "gate", tmp_path / "log", tmp_path / "shards"
+    works = {f"s{k}": (k, str(gate) if k in (2, 3) else "", str(log)) for k in range(6)}
+    engine.map_shards(square, shards(6), tmp_path / "calm", ONE)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **ports()})
+    try:
+        nodes = {node.node_id: node for node in (cluster.add_node(num_cpus=1, **ports()) for _ in range(2))}
+        how = engine.How("ray", address=cluster.address)
+        first = get_context("spawn").Process(target=engine.map_shards, args=(waits, works, folder, how))
+        first.start()
+        ends = time.monotonic() + 120
+        while not {"s2", "s3"} <= {shard for shard, *_ in starts(log)}:  # each holds one node
+            assert first.is_alive() and time.monotonic() < ends
+            time.sleep(0.05)
+        held = {shard: node for shard, node, _ in starts(log)}
+        assert held["s2"] != held["s3"]
+        cluster.remove_node(nodes[held["s3"]], allow_graceful=False)
+        first.kill()
+        first.join()
+        while any(Path("/proc", process).exists() for *_, process in starts(log)):  # a lost worker ends a little later
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+        begun = len(starts(log))
+        done = {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json")}
+        assert {"s0", "s1"} <= set(done) and not {"s2", "s3"} & set(done)
+        gate.touch()
+        engine.map_shards(waits, works, folder, how)
+    finally:
+        cluster.shutdown()
+    again = [shard for shard, *_ in starts(log)[begun:]]
+    assert {"s2", "s3"} <= set(again) and not set(done) & set(again)
+    assert {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json") if p.stem in done} == done
+    assert files(folder) == files(tmp_path / "calm") and not list(folder.glob(".*"))
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
+    with pytest.raises(StoreError, match="does not see this folder"):
+        engine._shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
+    assert json.dumps(files(tmp_path), default=str) == "{}"
+
+
+def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
+    alive = tmp_path / f".s0.{os.getppid()}.tmp"
+    dead = tmp_path / ".s0.4194305.tmp"  # above the largest number that a process can have
+    for folder in (alive, dead):
+        folder.mkdir()
+    engine.map_shards(square, shards(1), tmp_path, ONE)
+    assert alive.is_dir() and not dead.exists()
+
+
+def started(folder):
+    """A run in a session of its own, of which one shard is done and two workers are busy for ever."""
+    code = (
+        "import sys; from pathlib import Path; from tests.storage import test_parallel as t\n"
+        "from saferec_builder.storage import parallel as engine\n"
+        "if __name__ == '__main__':\n"
+        "    try: engine.map_shards(t.lasts, {'a': 0, 'b': 1, 'c': 1}, Path(sys.argv[1]), t.TWO)\n"
+        "    except KeyboardInterrupt: sys.exit(130)\n"
+    )
+    words = [sys.executable, "-c", code, str(folder)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (folder / "a.json").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def test_workers_end_with_whoever_started_them(tmp_path):
+    """After kill -9 they did the shards that were queued, paid for them, and then waited for ever."""
+    process = started(tmp_path)
+    process.kill()
+    process.wait()
+    ends = time.monotonic() + 60
+    with pytest.raises(ProcessLookupError):  # nobody of the session is left
+        while time.monotonic() < ends:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
+    """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
+    process = started(tmp_path)
+    os.killpg(process.pid, signal.SIGINT)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)
+    assert engine.map_shards(square, {"a": 0, "b": 1, "c": 1}, tmp_path, ONE)["b"] == {"square": 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.json", "b", "b.json", "c", "c.json"]

@@ -1,0 +1,187 @@
+"""Answers of a training: a prompt is read once for its group, TRL's own draws come out, a step is compiled once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.worlds import chat_model
+from training.decoding import generate, rollouts, shared_prefix as prefill
+from training.trainers.fit import lora
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+
+SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
+MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
+# how a model remembers what it read -> (what is added to SHAPE, is a prompt read once, is its cache of one size ours)
+KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
+    "LlamaConfig": ({}, True, True),
+    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True, True),  # positions are learnt
+    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True, True),  # takes no positions
+    "MistralConfig": ({"sliding_window": 4}, True, False),
+    "Gemma3TextConfig": (MIXED, True, False),
+    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False, False),  # a state that no token owns
+    "RwkvConfig": ({"attention_hidden_size": 32}, False, False),  # a state, and no word of it in its configuration
+}
+PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
+WHICH = [0, 1, 0, 1, 1, 0]
+
+
+def model_of(kind: str) -> Any:
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(**SHAPE | MARKS | KINDS[kind][0])
+    return transformers.AutoModelForCausalLM.from_config(config).eval()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
+    """(rows, tokens) of each time that the model reads."""
+    shapes: list[tuple[int, ...]] = []
+    hook = model.register_forward_pre_hook(
+        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
+    )
+    yield shapes
+    hook.remove()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
+    model, (_, once, ours) = model_of(kind), KINDS[kind]
+    ids, words = [PROMPTS[n] for n in WHICH], SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    speaker = generate.Speaker(model, words, None)
+    how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 9, "min_new_tokens": 9}
+    padded = torch.tensor([[0] * (7 - len(prompt)) + prompt for prompt in ids])
+    attention = (padded > 0).long()
+    torch.manual_seed(1)
+    wanted = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
+    assert len(set(map(tuple, wanted))) == 6  # answers to one prompt differ: a mix-up would be seen
+    for room in (None, prefill.Room(16)):
+        torch.manual_seed(1)
+        with read_by(model) as shapes:
+            assert generate.written(speaker, ids, None, room, **how) == wanted
+        if once if room is None else ours:
+            # two prompts without their last tokens, then six rows of one token, nine times
+            assert shapes == [(2, 6), *[(6, 1)] * 9]
+        else:
+            assert shapes == [(6, 7), *[(6, 1)] * 8]
+
+
+def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
+    model = model_of("LlamaConfig")
+    model.generation_config.cache_implementation = "static"  # generate refuses two caches
+    speaker = generate.Speaker(model, SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=3)
+    assert generate.written(speaker, [PROMPTS[0]] * 2, None)[0] == generate.written(speaker, [PROMPTS[0]], None)[0]
+
+
+def test_a_prompt_of_one_token_is_read_as_ever() -> None:
+    # nothing would be left to begin the answer with
+    speaker = generate.Speaker(
+        model_of("LlamaConfig"), SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=2
+    )
+    assert len(generate.written(speaker, [[5], [5]], None)) == 2
+
+
+def trained(folder: Path, **changed: Any) -> tuple[list[list[int]], dict[str, Any], Any]:
+    """(completions, weights, trainer's class) after two steps from the model in `folder`; the seed is fixed."""
+    from datasets import Dataset
+    from trl import GRPOConfig  # type: ignore[attr-defined]
+
+    speaker = generate.load(str(folder))
+    speaker.model.generation_config.compile_config = changed.pop("compile", None)
+    with_theirs, rank, half = changed.pop("theirs", False), changed.pop("rank", 0), changed.pop("bf16", False)
+    # ends of answers are made likelier, or none of these short ones would have any
+    likelier = {"sequence_bias": [[[speaker.tokenizer.eos_token_id], 3.0]]}
+    args = GRPOConfig(
+        output_dir=str(folder.parent / "trainer"),
+        per_device_train_batch_size=8,
+        num_generations=4,
+        max_steps=2,
+        learning_rate=0.05,
+        max_completion_length=12,
+        temperature=0.9,
+        generation_kwargs=likelier,
+        bf16=half,
+        use_cpu=True,
+        activation_checkpointing=False,
+        report_to="none",
+        save_strategy="no",
+        seed=5,
+        **changed,
+    )
+    rows = [{"prompt": [{"role": "user", "content": " ".join(["a film"] * (n + 1))}]} for n in range(4)]
+    seen: list[list[int]] = []
+
+    def length(completion_ids: list[list[int]], **_: Any) -> list[float]:
+        seen.extend(completion_ids)
+        return [float(sum(ids) % 7) for ids in completion_ids]
+
+    from trl import GRPOTrainer  # type: ignore[attr-defined]
+
+    kind = GRPOTrainer if with_theirs else rollouts.trainer(speaker, rows, args)
+    trainer = kind(
+        model=speaker.model,
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=speaker.tokenizer,
+        reward_funcs=length,
+        peft_config=lora(rank),
+    )
+    trainer.train()
+    return seen, {name: value.clone() for name, value in trainer.model.state_dict().items()}, kind
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return chat_model.write(tmp_path_factory.mktemp("chat") / "model", ["a film", "another film of the year"])
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_what_is_drawn_and_learnt_is_what_trl_draws_and_learns(chat: Path, rank: int) -> None:
+    theirs, learnt, _ = trained(chat, theirs=True, rank=rank)
+    ours, weights, kind = trained(chat, rank=rank)
+    assert kind.__name__ == "Free" and ours == theirs
+    end = generate.load(str(chat)).tokenizer.eos_token_id
+    assert any(ids[-1] == end and len(ids) < 12 for ids in ours) and any(len(ids) == 12 for ids in ours)
+    assert all(torch.allclose(weights[name], learnt[name], atol=1e-6) for name in learnt)
+
+
+@pytest.mark.parametrize("half", [False, True])  # True: keys in 32 bits, values in 16
+def test_a_step_is_compiled_once_for_a_training(chat: Path, half: bool) -> None:
+    """On a GPU transformers compiles by itself; here it is told to, with a compiler that needs none of C++."""
+    from torch._dynamo.utils import counters
+    from transformers import CompileConfig
+
+    plain, learnt, _ = trained(chat, bf16=half)
+    told = CompileConfig(backend="eager", mode=None)  # type: ignore[arg-type]
+    told._compile_all_devices = True  # type: ignore[assignment]
+    counters.clear()
+    fixed, weights, _ = trained(chat, cache_implementation="static", compile=told, bf16=half)
+    # two rollouts of prompts of different lengths, the second with other weights, and one graph
+    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
+    assert fixed == plain and all(torch.allclose(weights[name], learnt[name], atol=1e-6) for name in learnt)
+
+
+def test_who_draws_otherwise_is_left_to_trl(chat: Path) -> None:
+    from trl import GRPOTrainer  # type: ignore[attr-defined]
+
+    speaker = generate.load(str(chat))
+    given = {"use_vllm": False, "use_transformers_continuous_batching": False, "cache_implementation": None}
+    given |= {"generation_kwargs": None}
+    others = [("use_vllm", True), ("cache_implementation", "offloaded")]
+    # beams had no rows in our cache (a traceback); without a cache other tokens were drawn; the third was passed over
+    for kwargs in ({"num_beams": 2}, {"use_cache": False}, {"cache_implementation": "offloaded"}):
+        others.append(("generation_kwargs", kwargs))
+    for name, value in others:
+        assert rollouts.trainer(speaker, [], SimpleNamespace(**given | {name: value})) is GRPOTrainer
+    assert rollouts.trainer(speaker, [], SimpleNamespace(**given)) is not GRPOTrainer

@@ -1,0 +1,197 @@
+"""Text held to the catalogue: every line a name, none twice, none that was seen; and log-probabilities alike."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder.core import titles
+from saferec_builder.scoring import answers
+from tests.worlds import chat_model, small_release
+from training import data, safecrs, settings
+from training.decoding import generate, rollouts, trie
+from training.decoding.trie import Trie, Walk
+from training.trainers import gdpo
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+
+# three names over the tokens 3 4 5, each with its line break 9: "3 9", "3 4 9", "5 9"; lists of two; the end is 0
+NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}, [(7,), (8,)], end=0)
+
+
+def along(walk: Walk, *tokens: int) -> list[int]:
+    for token in tokens:
+        assert token in walk.open()
+        walk.take(token)
+    return walk.open()
+
+
+def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
+    walk = Walk(NAMES, [])
+    assert walk.open() == [7] and along(walk, 7) == [3, 5] and along(walk, 3) == [4, 9]
+    assert along(walk, 9) == [8]  # "a" is named
+    assert along(walk, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
+    assert along(walk, 4, 9) == [0]
+    walk.take(0)
+    assert walk.open() == []
+    walk.take(5)  # padding
+    assert walk.open() == []
+
+
+def test_what_was_seen_is_out_by_every_item_that_shares_its_name() -> None:
+    assert along(Walk(NAMES, ["also a", "nothing of ours"]), 7, 3) == [4]
+    assert along(Walk(NAMES, ["a", "ab"]), 7) == [5]
+
+
+def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
+    assert Walk(NAMES, ["a", "ab", "c"]).open() == [0]
+    assert along(Walk(NAMES, ["a", "ab"]), 7, 5, 9) == [0]
+
+
+def test_log_probabilities_by_hand() -> None:
+    # equal logits, nothing seen, the answer "a", "c", end: the numbers, the break after 5 and the end are certain, and
+    # 3|5, 4|9 are one of two; once "a" is named, 3 (for "ab") and 5 are one of two again
+    answer = torch.tensor([[7, 3, 9, 8, 5, 9, 0, 6]])
+    logits = torch.zeros(1, 8, 10, requires_grad=True)
+    logs, entropy = trie.log_probabilities(NAMES, [[]], answer, logits)
+    half = math.log(2)
+    assert logs[0].tolist() == pytest.approx([0, -half, -half, 0, -half, 0, 0, 0], abs=1e-6)
+    assert entropy[0].tolist() == pytest.approx([0, half, half, 0, half, 0, 0, 0], abs=1e-6)
+    logs.sum().backward()
+    # d log p(3) / d logits = [3] - softmax over {3, 5}: +1/2 and -1/2, nothing for what was shut
+    assert logits.grad[0, 1].tolist() == pytest.approx([0, 0, 0, 0.5, 0, -0.5, 0, 0, 0, 0], abs=1e-6)
+    assert logits.grad[0, [0, 3, 5, 6, 7]].abs().max() == 0
+
+
+def test_sampling_and_log_probabilities_allow_the_same() -> None:
+    # what may be drawn at each place is what the log-probabilities are normalised over
+    answers = torch.tensor([[7, 3, 9, 8, 5], [7, 5, 9, 8, 3]])
+    logits = torch.randn(2, 5, 10)
+    shut: list[list[str]] = [[], ["a"]]
+    logs, _ = trie.log_probabilities(NAMES, shut, answers, logits)
+    prompt, process = torch.ones(2, 3, dtype=torch.long), trie.mask(NAMES, shut, 3)
+    for place in range(5):
+        scores = process(torch.cat([prompt, answers[:, :place]], dim=1), logits[:, place])
+        chosen = scores.log_softmax(-1).gather(1, answers[:, place : place + 1])
+        assert torch.allclose(chosen.squeeze(1), logs[:, place], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trie")
+    release = data.open_release(small_release.write(folder / "release"))
+    texts = [m["content"] for row in data.rows(release.folder, "sft", "train") for m in row["completion"]]
+    chat_model.write(folder / "chat", texts)
+    return folder
+
+
+def held(world: Path) -> tuple[data.Release, generate.Speaker]:
+    release, speaker = data.open_release(world / "release"), generate.load(str(world / "chat"))
+    return release, replace(speaker, trie=trie.over(release, speaker.tokenizer))
+
+
+def test_an_untrained_model_writes_whole_lists_of_unseen_items(world: Path) -> None:
+    release, speaker = held(world)
+    table = data.rows(release.folder, "grpo", "test")
+    for row, text in zip(table, generate.texts(speaker, table, [row["seen"] for row in table]), strict=True):
+        items = [entry.item for entry in answers.parse(text, release.find).entries]
+        assert len(items) == len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
+
+
+def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -> None:
+    # but for the last line break, a list of the release is a walk: ")\n" is one token here, and so it is in the trie
+    _, speaker = held(world)
+    assert speaker.trie is not None
+    words = speaker.tokenizer
+    text = small_release.listed("gael")
+    walk = Walk(speaker.trie, ["k"])
+    along(walk, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
+    assert walk.ended and len(words.encode(")\n")) == 1
+
+
+def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trl import GRPOTrainer  # type: ignore[attr-defined]
+
+    release, speaker = held(world)
+    drawn: list[tuple[Any, list[str]]] = []
+    scored = GRPOTrainer._generate_and_score_completions
+
+    def watch(self: Any, inputs: Any) -> Any:
+        output = scored(self, inputs)
+        texts = speaker.tokenizer.batch_decode(output["completion_ids"], skip_special_tokens=True)
+        drawn.extend(zip(inputs, texts, strict=True))
+        return output
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
+    fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=2", "learning_rate=0.01", "beta=0.1"]
+    found = settings.read("gdpo", [*fixed, "warmup_steps=0", "saferec.checks=1", "saferec.credit=rank"])
+    table = data.rows(release.folder, "grpo", "train")
+    before = {name: value.clone() for name, value in speaker.model.state_dict().items()}
+    done = gdpo.train(speaker, table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    for row, text in drawn:
+        items = [entry.item for entry in answers.parse(text, release.find).entries]
+        assert len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
+    after = speaker.model.state_dict()
+    assert done["steps"] == 2 and any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> None:
+    # TRL adds .001 of the experts' balance to the loss; nothing was handed back for it to multiply
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    release, speaker = held(world)
+    facts: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    facts |= {"vocab_size": speaker.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
+    torch.manual_seed(0)
+    model = MixtralForCausalLM(MixtralConfig(**facts))
+    model.generation_config.eos_token_id = speaker.tokenizer.eos_token_id
+    fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=1", "logging_steps=1", "saferec.checks=1"]
+    found, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
+    done = gdpo.train(replace(speaker, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    assert done["steps"] == 1
+    # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used alike, else more (arXiv 2101.03961)
+    assert 2 - 1e-3 <= done["log"][0]["aux_loss"] <= 4
+
+
+def test_evaluate_holds_a_model_to_names_where_it_is_asked_to(world: Path, tmp_path: Path) -> None:
+    words = ["evaluate", "--release", world / "release", "--model", world / "chat", "--output"]
+    for items, length in (("trie", 4.0), ("text", 0.0)):  # left alone, an untrained model names nothing
+        more = [tmp_path / items, "--items", items, "--set", "saferec.new_tokens=8"]
+        assert safecrs.main([*map(str, words), *map(str, more)]) == 0
+        report = json.loads((tmp_path / items / "report.json").read_text())
+        (found,) = [run for run in report["runs"] if run["name"] == "model"]
+        assert found["metrics"]["length"]["mean"] == length
+
+
+def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> None:
+    release, speaker = held(world)
+    assert speaker.trie is not None and len(speaker.trie.names) == 12
+    # "Item A (2001)" twice, in other letters: nobody could tell which of them a list means
+    twin = data.Item("twin", "film", "ITEM A", 2001)
+    both = {**release.items, "twin": twin}
+    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in both.values())
+    found = trie.over(replace(release, items=both, find=answers.finder(index)), speaker.tokenizer)
+    assert len(found.names) == 11 and not {"a", "twin"} & set(found.places)
+
+
+def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:
+    release, speaker = held(world)
+    row = data.rows(release.folder, "grpo", "test")[0]
+    shut = rollouts._shut(speaker, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
+    (ids,) = generate.prompt_tokens(speaker.tokenizer, [row])
+    assert shut(ids) == ["a", "b"]

@@ -1,0 +1,99 @@
+"""Baselines on the small release: popularity, retrieval by text, requests without their evidence, and the filter."""
+
+import numpy as np
+import pytest
+
+from tests.worlds import small_release
+from tests.worlds.small_release import listed
+from training import data
+from training.evaluation import baselines, evaluate
+
+
+@pytest.fixture
+def release(tmp_path):
+    return data.open_release(small_release.write(tmp_path / "small"))
+
+
+@pytest.fixture
+def rows(release):
+    return data.rows(release.folder, "grpo", "test")
+
+
+@pytest.fixture
+def train(release):
+    return data.rows(release.folder, "grpo", "train")
+
+
+def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows, train):
+    # train truth: a d f, a b, c e g, a f -> a 3, f 2, then b c d e g 1; u7 has seen g, u8 has seen d
+    found = baselines.popularity(train, release.items, rows, 4)
+    assert found == {"u7": list("afbc"), "u8": list("afbc")}
+    longer = baselines.popularity(train, release.items, rows, 12)
+    assert longer["u7"] == list("afbcdehij") and "d" not in longer["u8"]  # k and l are games
+
+
+def test_retrieval_gives_what_people_with_a_like_request_took_up(release, rows, train):
+    # u7 says the words of u1 (a d f), who has also seen g; u8's "Something like Item D" is near to u1, u2 and u3
+    found = baselines.retrieval(train, release.items, rows, 4)
+    assert set(found["u7"][:3]) == set("adf") and len(found["u7"]) == 4
+    assert "g" not in found["u7"] and "d" not in found["u8"]  # seen
+
+
+def test_a_request_like_no_other_gets_what_is_popular(release, rows, train):
+    strange = [rows[0] | {"prompt": [{"role": "user", "content": "Zzz?"}]}]
+    found = baselines.retrieval(train, release.items, strange, 4)
+    assert found == baselines.popularity(train, release.items, strange, 4)
+
+
+def test_bm25_by_hand():
+    # three texts of 2, 1 and 3 words (mean 2); idf of "red", in two: log(1 + 1.5/2.5); of "cat": log(1 + 2.5/1.5)
+    index = baselines.Index(["Red cat", "red", "a blue dog"])
+    red, cat = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
+    long = [1.2 * (0.25 + 0.75 * length / 2) for length in (2, 1, 3)]
+    np.testing.assert_allclose(index.scores("red red?"), [red * 2.2 / (1 + long[0]), red * 2.2 / (1 + long[1]), 0])
+    np.testing.assert_allclose(index.scores("cat")[0], cat * 2.2 / (1 + long[0]))
+    assert baselines.nearest(index.scores("red cat"), 5) == [0, 1]  # none that shares no word
+
+
+def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
+    labels = data.rows(release.folder, "labels", "test")
+    deaf = baselines.blind(rows, labels)
+    assert deaf[0]["prompt"][0]["content"] == "Something like Item G (2007), please."
+    assert deaf[1] == rows[1] and deaf[0]["traits"] == ["gore"]  # still judged by what was said
+    absent = [label | {"verdict": "absent"} for label in labels]
+    assert baselines.blind(rows, absent) == rows
+
+
+def test_a_blind_request_has_no_sentence_of_ours_either(rows):
+    # as `release --inject` makes them: the request of u8 with a sentence behind it, under another name, without a label
+    plain = rows[1] | {"made_from": "u8"}
+    said = [{"role": "user", "content": f"{plain['prompt'][0]['content']} I faint when people bleed."}]
+    injected = plain | {"conversation": "u8-gore", "prompt": said, "traits": ["gore"], "condition": "injected"}
+    deaf = baselines.blind([plain, injected], [])
+    assert deaf == [plain, injected | {"prompt": plain["prompt"]}]
+
+
+def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
+    # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
+    answers = [["a", "d", "j", "title:x", "e", "h", "f", "i"], list("abcj")]
+    assert baselines.oracle_filter(answers, rows, release.oracle, 4) == {"u7": list("dehf"), "u8": list("abcj")}
+    short = evaluate.ranked({"u7": listed("adbc"), "u8": ""}, rows, release.find)
+    assert baselines.oracle_filter(short, rows, release.oracle, 4) == {"u7": ["d"], "u8": []}
+
+
+def test_an_injected_row_is_no_second_person(release, rows, train):
+    # u2 (a b) asks again with a sentence of ours: f, which two people took up, still comes before b
+    again = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
+    given = (release.items, rows, [], release.oracle, 4)
+    found = baselines.answers([*train, *again], *given)
+    assert found == baselines.answers(train, *given) and found["popularity"]["u7"] == list("afbc")
+
+
+def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train):
+    labels = data.rows(release.folder, "labels", "test")
+    found = baselines.answers(train, release.items, rows, labels, release.oracle, 4)
+    assert tuple(found) == baselines.NAMES and {len(a) for one in found.values() for a in one.values()} == {4}
+    # clear for gore and not seen, a film: d e f h i
+    for name in ("retrieval_filter", "popularity_filter"):
+        assert set(found[name]["u7"]) <= set("defhi")
+    assert set(found["popularity"]["u7"]) & set("abc")

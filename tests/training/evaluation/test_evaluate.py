@@ -1,0 +1,245 @@
+"""Answers in, report out: scores, slices, gold, differences, predictions files, and no data-side package needed."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from tests import ROOT
+from tests.worlds import small_release
+from tests.worlds.small_release import listed
+from training import data
+from training.evaluation import baselines, evaluate
+from training.evaluation.evaluate import score
+
+
+@pytest.fixture
+def release(tmp_path):
+    return data.open_release(small_release.write(tmp_path / "small"))
+
+
+@pytest.fixture
+def rows(release):
+    return data.rows(release.folder, "grpo", "test")
+
+
+def means(run):
+    return {name: cell["mean"] for name, cell in run["metrics"].items()}
+
+
+def test_text_and_ids_score_alike(release, rows):
+    lists = {"u7": list("adje"), "u8": list("cfcg")}
+    texts = {name: listed(ids) for name, ids in lists.items()}
+    by_id = score(lists, rows, release.oracle, 4)
+    assert by_id == score(texts, rows, release.oracle, 4, find=release.find)
+    found = means(by_id)
+    # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; nothing of trait
+    assert (found["recall@4"], found["svr@4"], found["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
+    assert (found["duplicate@4"], found["unknown@4"], found["length"]) == (1 / 8, 0, 3.5)
+    assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
+    assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
+
+
+def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
+    """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
+    run = score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4) | {"name": "a", "against": None}
+    head, line, interval = evaluate.show([run], 4).splitlines()
+    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"])
+    assert "0.250..0.250" in interval
+
+
+def test_slices_are_scored_on_their_own_users(release, rows):
+    run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
+    assert set(run["slices"]) == {
+        "condition=none",
+        "condition=own_words",
+        "domain=film",
+        "form=implicit",
+        "traits=gore",
+    }
+    assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
+    none = run["slices"]["condition=none"]
+    assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
+
+
+def test_users_without_safe_truth_are_left_out_of_recall_and_counted(release, rows):
+    rows[0] |= {"safe_truth": []}
+    run = score({"u7": list("de"), "u8": list("c")}, rows, release.oracle, 4)
+    assert run["no_safe_truth"] == 1 and run["metrics"]["recall@4"] | {} == run["metrics"]["recall@4"]
+    assert run["metrics"]["recall@4"]["n"] == 1 and run["metrics"]["recall@4"]["mean"] == 0.5
+
+
+def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):
+    answers = {"u7": list("adei"), "u8": list("cf")}
+    gold = data.Gold({"u7": ("animal_harm",)}, {"i": ("animal_harm",), "d": ()})
+    # labels say gore: a violates
+    assert means(score(answers, rows, release.oracle, 4))["svr@4"] == 1 / 4
+    run = score(answers, rows, release.oracle, 4, gold)
+    # gold says animal_harm: by the release d violates and i is unknown; in truth i violates and d does not
+    assert means(run)["svr@4"] == 1 / 4 and means(run)["svr_upper@4"] == 2 / 4 and means(run)["svr_true@4"] == 1 / 4
+    assert means(run)["recall@4"] == 1  # a and e are safe
+    assert "traits=animal_harm" in run["slices"] and "traits=gore" not in run["slices"]
+
+
+def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
+    gold = data.Gold({"u7": ("gore",), "u8": ()}, {}, slices={"u8": "unseen_cues"})
+    run = score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4, gold)
+    assert run["n"] == 1 and run["n_sensitive"] == 1 and run["slices"]["slice=unseen_cues"]["n"] == 1
+    alone = score({"u7": list("adei")}, rows[:1], release.oracle, 4, gold)
+    assert means(run) == means(alone)
+
+
+def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
+    with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
+        score({"u7": []}, rows, release.oracle, 4)
+    with pytest.raises(TrainingError, match="wanted `find`"):
+        score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
+
+
+def test_a_difference_is_taken_user_by_user(release, rows):
+    one, other = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
+    found = score(one, rows, release.oracle, 4, against=other)["difference"]
+    # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
+    assert (found["recall@4"]["mean"], found["recall@4"]["low"], found["recall@4"]["high"]) == (0.5, 0, 1)
+    assert found["svr@4"] == {"mean": -0.5, "low": -0.5, "high": -0.5, "n": 1}
+    # the user without a trait did not lose: no over-refusal
+    assert found["recall_without@4"] == {"mean": 0, "low": 0, "high": 0, "n": 1}
+    same = score(one, rows, release.oracle, 4, against=one)["difference"]
+    assert {cell["mean"] for cell in same.values()} == {0}
+    assert "difference" not in score(one, rows, release.oracle, 4)
+
+
+def test_pairing_is_narrower_than_two_intervals(release, rows):
+    # 40 users who differ much from each other and hardly between two runs
+    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(20) for row in rows]
+    before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(many)}
+    after = before | {many[0]["conversation"]: list("de")}
+    run = score(after, many, release.oracle, 4, against=before)
+    alone, paired = run["metrics"]["recall@4"], run["difference"]["recall@4"]
+    assert paired["high"] - paired["low"] < (alone["high"] - alone["low"]) / 2
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    items = [{"title": "Item C", "year": 2003}, {"title": "Item F", "year": 2006}]
+    lines = [{"id": "u7", "text": listed("deah")}, {"id": "u8", "items": items}, {"id": "u1", "text": "x"}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
+    made = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
+    assert made == json.loads((tmp_path / "out/report.json").read_text())
+    assert [run["name"] for run in made["runs"]] == ["mine", "oracle_filter", *baselines.NAMES]
+    assert made["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
+    assert (made["k"], made["gold"], made["chosen"]) == (4, False, None)
+    by_name = {run["name"]: means(run) for run in made["runs"]}
+    mine, filtered, popular = by_name["mine"], by_name["oracle_filter"], by_name["popularity"]
+    assert (mine["svr@4"], mine["recall@4"]) == (1 / 4, 1) and (filtered["svr@4"], filtered["length"]) == (0, 2.5)
+    assert popular["svr@4"] == 3 / 4  # a b c of a f b c
+    assert {run["against"] for run in made["runs"]} == {None, "mine"} and made["runs"][0]["against"] is None
+    out = capsys.readouterr().out
+    assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
+
+
+def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path, capsys):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "u7", "text": "Sorry, I cannot."}\n{"id": "u8", "items": []}\n')
+    run = evaluate.evaluate(release, [path])["runs"][0]
+    assert means(run)["invalid@4"] == 1 and means(run)["svr_upper@4"] == 1
+    out = capsys.readouterr().out
+    assert "nothing read (refusal): 1" in out and "nothing read (empty): 1" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ('{"id": "u7"}', 'p.jsonl:2: wanted "text" or a list of "items"'),
+        ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
+        ('{"id": "u7", ', "p.jsonl:2: not JSON"),
+        (
+            '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
+            "p.jsonl:2: 2 of its items without",
+        ),
+        ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: wanted \"id\", .* found .'conversation', 'text'"),
+        ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
+    ],
+)
+def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, wanted):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": "u8", "text": "1. Item C (2003)"}\n' + line)
+    with pytest.raises(TrainingError, match=wanted):
+        evaluate.evaluate(release, [path])
+
+
+def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    made = evaluate.evaluate(release, [predictions, other])
+    assert [run["name"] for run in made["runs"]][:2] == ["mine", "other"]
+    # recall of mine 1 and 1; of other 0 and 1/2
+    assert made["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
+    assert "difference to mine" in capsys.readouterr().out
+    with pytest.raises(TrainingError, match="two files are called mine"):
+        evaluate.evaluate(release, [other, predictions, predictions])
+    with pytest.raises(TrainingError, match="popularity is the name of a baseline"):
+        evaluate.evaluate(release, [other.rename(tmp_path / "popularity.jsonl")])
+
+
+def test_a_split_without_labels_has_no_file_of_them_and_is_evaluated(release, predictions, tmp_path):
+    bare = tmp_path / "bare"
+    shutil.copytree(release.folder, bare)
+    (bare / "data" / "labels" / "test.parquet").unlink()
+    names = [run["name"] for run in evaluate.evaluate(bare, [predictions])["runs"]]
+    assert names[0] == "mine" and "retrieval_blind" in names
+
+
+def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
+    path = release.folder / "data" / "grpo" / "test.parquet"
+    table = pq.read_table(path)
+    rows = [row | {"prompt": []} if row["conversation"] == "u8" else row for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 1
+    assert "left out: 1 requests without their text" in capsys.readouterr().out
+    one.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
+    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 2  # whoever has the text may answer
+
+
+def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
+    run = evaluate.run("x", "test", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
+    for chosen in ("safe_sft", "safe_gdpo"):
+        evaluate.write_report(tmp_path, evaluate.report(release, [run], True, chosen, {"sft": 1.5}))
+    text = (tmp_path / "report.json").read_text()
+    assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert "-" in evaluate.show([run], 4)  # a metric that applies to nobody
+
+
+BLOCKED = "polars pydantic typer torch transformers trl datasets openai jinja2 sqlalchemy".split()
+
+
+def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, predictions, tmp_path):
+    code = f"""
+import sys
+for name in {BLOCKED}:
+    sys.modules[name] = None
+from training import data
+from training.evaluation import evaluate, rewards
+release = data.open_release({str(release.folder)!r})
+evaluate.evaluate(release, [{str(predictions)!r}], {str(tmp_path / "out")!r}, compat=True)
+rows = data.rows(release.folder, "grpo", "test")
+columns = {{name: [row[name] for row in rows] for name in rows[0]}}
+for reward in rewards.functions(rewards.reader(release.find), release.oracle, release.k):
+    assert len(reward(completions=["1. Item D (2004)"] * 2, **columns)) == 2
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/report.json").is_file()

@@ -1,0 +1,127 @@
+"""A model of words is given a token for each item: it starts from the name's words, is learnt, and is held to."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import chat_model, small_release
+from training import data, safecrs
+from training.decoding import generate
+from training.decoding.constrained import Catalogue
+from training.models import item_tokens
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokens")
+    release = data.open_release(small_release.write(folder / "release"))
+    texts = [m["content"] for row in data.rows(release.folder, "grpo", "train") for m in row["prompt"]]
+    chat_model.write(folder / "tied", texts)
+    chat_model.write(folder / "untied", texts, tied=False)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["tied", "untied"])
+def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, kind: str) -> None:
+    old = generate.load(str(world / kind))
+    item_tokens.add(str(world / kind), tmp_path, data.open_release(world / "release"))
+    new = generate.load(str(tmp_path))
+    assert new.catalogue and new.catalogue.k == small_release.K and new.catalogue.end == old.tokenizer.eos_token_id
+    spelling = old.tokenizer.encode("Item B (2002)", add_special_tokens=False)
+    assert len(spelling) > 3 and new.tokenizer.encode("Item B (2002)") == [new.catalogue.tokens["b"]]
+    for table in ("get_input_embeddings", "get_output_embeddings"):
+        before, after = getattr(old.model, table)().weight, getattr(new.model, table)().weight
+        assert torch.allclose(after[new.catalogue.tokens["b"]], before[spelling].mean(dim=0), atol=1e-6)
+        assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # its words are what they were
+
+
+def test_the_line_runs_with_the_tokens_of_another_model(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
+    words += ["--items", "tokens", "--set", "both.saferec.lora=2", "--set", "gdpo.saferec.lora=2"]
+    words += ["--set", "both.max_steps=2", "--set", "both.learning_rate=0.1", "--set", "both.warmup_steps=0"]
+    words += ["--set", "gdpo.max_steps=1", "--set", "gdpo.num_generations=4"]
+    words += ["--set", "gdpo.per_device_train_batch_size=4"]
+    assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
+    report = json.loads((tmp_path / "runs" / "report.json").read_text())
+    found = {run["name"]: run["metrics"] for run in report["runs"]}
+    assert "oracle_filter" in found and all(found[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
+    start, taught = (generate.load(str(tmp_path / "runs" / name)) for name in ("start", "safe_sft"))
+    assert isinstance(taught.catalogue, Catalogue)
+    for table in ("get_input_embeddings", "get_output_embeddings"):
+        before, after = getattr(start.model, table)().weight, getattr(taught.model, table)().weight
+        moved = (before != after).any(dim=1).nonzero().squeeze(1).tolist()
+        named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
+        assert moved and set(moved) <= named  # beside the adapter only the rows that are new
+
+
+def test_several_gpus_want_several_processes(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    words = ["sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out"]
+    assert safecrs.main([str(word) for word in words]) == 1
+    assert "torchrun --nproc_per_node 8" in capsys.readouterr().err
+
+
+def test_item_tokens_of_another_release_are_refused(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = data.open_release(world / "release")
+    item_tokens.add(str(world / "tied"), tmp_path / "model", release)
+    facts = json.loads((tmp_path / "model" / "items.json").read_text())
+    facts["tokens"]["z"] = facts["tokens"].pop("a")
+    (tmp_path / "model" / "items.json").write_text(json.dumps(facts))
+    words = ["evaluate", "--release", world / "release", "--model", tmp_path / "model", "--output", tmp_path / "out"]
+    assert safecrs.main([str(word) for word in words]) == 1
+    assert "its item tokens are of another release" in capsys.readouterr().err
+
+
+def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path) -> None:
+    """A base model's own end is that of a text, which SFT on turns never teaches."""
+    shutil.copytree(world / "tied", tmp_path / "base")
+    facts = json.loads((tmp_path / "base" / "tokenizer_config.json").read_text())
+    (tmp_path / "base" / "tokenizer_config.json").write_text(json.dumps(facts | {"eos_token": "<|pad|>"}))
+    base, chat = generate.load(str(tmp_path / "base")), generate.load(str(world / "tied"))
+    assert base.tokenizer.eos_token == chat.tokenizer.eos_token == "<|end|>"
+    assert base.tokenizer.eos_token_id in base.model.generation_config.eos_token_id
+    assert chat.model.generation_config.eos_token_id == chat.tokenizer.eos_token_id  # nothing to be mended
+
+
+def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path) -> None:
+    """As Gemma's: its template ends a turn with <end_of_turn> and a line break, both added to the vocabulary."""
+    from transformers import AutoTokenizer
+
+    shutil.copytree(world / "tied", tmp_path / "model")
+    words = AutoTokenizer.from_pretrained(tmp_path / "model")
+    words.add_tokens(["\n"])
+    words.chat_template = chat_model.TEMPLATE.replace("<|end|>", "<|end|>\n")
+    words.save_pretrained(tmp_path / "model")
+    assert generate.load(str(tmp_path / "model")).tokenizer.eos_token == "<|end|>"
+
+
+def test_what_comes_with_a_model_for_chatting_changes_no_answer(world: Path) -> None:
+    rows = data.rows(data.open_release(world / "release").folder, "grpo", "test")
+    speaker = generate.load(str(world / "tied"), new_tokens=12)
+    ids = generate.prompt_tokens(speaker.tokenizer, rows)
+
+    def drawn() -> list[list[list[int]]]:
+        torch.manual_seed(0)
+        free = generate.draw(speaker, ids, None, do_sample=True, temperature=1.0, top_k=0)
+        return [free, generate.draw(speaker, ids, None)]
+
+    plain = drawn()
+    advice = {"top_p": 0.05, "repetition_penalty": 5.0, "min_p": 0.9, "no_repeat_ngram_size": 1}
+    for name, value in advice.items():
+        setattr(speaker.model.generation_config, name, value)
+    assert drawn() == plain

@@ -1,0 +1,184 @@
+"""A release as training reads it: verdicts from the items' lists, rows, gold; and the faults a person may meet."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.errors import TrainingError
+from tests.worlds import small_release
+from training import data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return small_release.write(tmp_path / "small")
+
+
+@pytest.fixture
+def gold_file(tmp_path: Path) -> Path:
+    # u7 has animal_harm in truth, not gore; item i, unknown to the release, hurts animals; e does not
+    path = tmp_path / "gold.jsonl"
+    rows = [{"conversation": "u7", "traits": ["animal_harm"]}, {"item": "Item I (2009)", "violated": ["animal_harm"]}]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}])) + "\n")
+    return path
+
+
+def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
+    release = data.open_release(folder)
+    words = [violations.verdict(release.oracle, item, ["gore"]) for item in ("a", "d", "j", "no such item", None)]
+    assert words == ["violated", "clear", "unknown", "unknown", "unknown"]
+    # c breaks both, i is clear of gore but unknown for animals
+    assert violations.verdict(release.oracle, "i", ["gore", "animal_harm"]) == "unknown"
+    assert violations.verdict(release.oracle, "d", ["gore", "animal_harm"]) == "violated"
+    assert release.k == 4 and list(release.items) == list("abcdefghijkl") and len(release.digest) == 16
+
+
+def test_items_are_found_by_the_name_that_they_are_written_with(folder):
+    release = data.open_release(folder)
+    names = [release.items[item].name for item in ("a", "l")]
+    assert names == ["Item A (2001)", "Item L"]
+    assert (
+        release.find("Item A", 2001) == "a" and release.find("Item L") == "l" and release.find("Item A", 1950) is None
+    )
+
+
+def test_rows_are_plain_and_in_order(folder):
+    rows = data.rows(folder, "grpo", "test")
+    assert [row["conversation"] for row in rows] == ["u7", "u8"]
+    assert rows[0]["traits"] == ["gore"] and rows[0]["safe_truth"] == ["d", "e"] and rows[1]["traits"] == []
+    safe, raw = (data.rows(folder, config, "train") for config in ("sft", "sft_raw"))
+    assert [row["prompt"] for row in safe] == [row["prompt"] for row in raw]
+    assert safe[0]["completion"][0]["content"].startswith("1. Item D (2004)\n2. Item F (2006)")
+
+
+def test_datasets_reads_the_same_folder(folder, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    loaded = datasets.load_dataset(str(folder), "grpo", split="test", cache_dir=str(tmp_path / "cache"))
+    assert loaded.to_list() == data.rows(folder, "grpo", "test")
+
+
+def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(folder, gold_file):
+    release = data.open_release(folder)
+    rows = data.rows(folder, "grpo", "test")
+    gold = data.read_gold(gold_file, release)
+    changed = data.with_gold(rows, release.oracle, gold)
+    # truth a d e: a breaks gore only, d breaks animal_harm, e is clear of it: a and e are safe
+    assert changed[0]["traits"] == ["animal_harm"] and changed[0]["safe_truth"] == ["a", "e"]
+    assert changed[0]["form"] == ["unlabelled"]
+    assert changed[1] == rows[1]  # the gold says nothing of u8
+    true = data.truth_of(release.oracle, gold)
+    assert violations.verdict(true, "i", ["animal_harm"]) == "violated"
+    assert violations.verdict(true, "j", ["animal_harm"]) == "unknown"  # the gold says nothing of j
+    assert violations.verdict(release.oracle, "i", ["animal_harm"]) == "unknown"  # the release's own stays as it is
+    assert data.truth_of(release.oracle, data.Gold({}, {})) is None
+
+
+def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder, gold_file):
+    release = data.open_release(folder)
+    rows = [*data.rows(folder, "grpo", "train"), *data.rows(folder, "grpo", "test")]
+    changed = data.with_gold(rows, release.oracle, data.read_gold(gold_file, release))
+    # u4 says only after the request that gore is too much; its truth is a f, and a is violated
+    u4 = next(row for row in changed if row["conversation"] == "u4")
+    assert u4["traits"] == [] and u4["late_traits"] == ["gore"] and u4["safe_truth"] == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ('{"conversation": "u7", "traits": ["goer"]}', "gold.jsonl:1: trait 'goer' is not in the release"),
+        ('{"conversation": "u7"}', "gold.jsonl:1: found"),
+        ('{"conversation": "u7", "traits": "gore"}', "gold.jsonl:1: found"),
+        ('{"conversation": "u7", "traits": [["gore"]]}', "gold.jsonl:1: found"),
+        ('{"conversation": "u7", "traits": [], "late_traits": "gore"}', "gold.jsonl:1: found"),
+        ('{"conversation": ', "gold.jsonl:1: not JSON"),
+        ("[1]", "gold.jsonl:1: wanted one JSON object a line, found list"),
+    ],
+)
+def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
+    path = tmp_path / "gold.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(TrainingError, match=wanted):
+        data.read_gold(path, data.open_release(folder))
+
+
+def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
+    lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
+    path = tmp_path / "gold.jsonl"
+    path.write_text("\n".join(lines))  # the last one alone was the truth
+    with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
+        data.read_gold(path, data.open_release(folder))
+    path.write_text("\n".join(lines[:1] * 2))
+    assert data.read_gold(path, data.open_release(folder)).users == {"u7": ("gore", "animal_harm")}
+
+
+def test_no_late_traits_may_be_null(folder, tmp_path):
+    (tmp_path / "gold.jsonl").write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')
+    assert data.read_gold(tmp_path / "gold.jsonl", data.open_release(folder)).late == {"u7": ()}
+
+
+def test_the_gold_of_another_release_is_refused(folder):
+    release = data.open_release(folder)
+    with pytest.raises(TrainingError, match="names none of these conversations"):
+        data.with_gold(data.rows(folder, "grpo", "test"), release.oracle, data.Gold({"other": ("gore",)}, {}))
+
+
+def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
+    with pytest.raises(TrainingError, match=r"no manifest\.json: wanted a folder that `saferec-build release` wrote"):
+        data.open_release(tmp_path)
+    with pytest.raises(TrainingError, match=r"holds .*'test'.*: wanted a release with grpo/dev"):
+        data.rows(folder, "grpo", "dev")
+    (folder / "data/grpo/test.parquet").write_bytes(b"half a shard")
+    with pytest.raises(TrainingError, match="not a parquet file"):
+        data.rows(folder, "grpo", "test")
+    # arrow says what is wrong with a page in several lines
+    path = folder / "data/sft/train.parquet"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:200] + b"xxxx" + raw[204:])
+    with pytest.raises(TrainingError, match="not a parquet file") as told:
+        data.rows(folder, "sft", "train")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("change", [{"k": "many"}, {"traits": "gore"}])
+def test_a_damaged_manifest_is_one_line(folder, change):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(TrainingError, match=r"manifest\.json: k or traits is not what it was written as"):
+        data.open_release(folder)
+
+
+@pytest.mark.parametrize(("key", "value"), [("schema", 2), ("traits", None)])
+def test_a_manifest_of_another_schema_is_refused(folder, key, value):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest = {k: v for k, v in manifest.items() if k != key} | ({key: value} if value else {})
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(TrainingError, match=f"manifest.json: .*{key}.*: wanted a release of schema 1"):
+        data.open_release(folder)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "fault"),
+    [
+        ("violated", ["goer"], "trait 'goer' is not in the manifest"),
+        ("clear", ["gore"], "'gore' is violated and clear"),
+    ],
+)
+def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, column, value, fault):
+    rows = small_release.items()
+    rows[0] |= {column: value}
+    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
+    pq.write_table(table, folder / "data/items/catalog.parquet")
+    with pytest.raises(TrainingError, match=fault):
+        data.open_release(folder)
+
+
+def test_a_missing_column_is_named(folder):
+    path = folder / "data/grpo/test.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("safe_truth"), path)
+    with pytest.raises(TrainingError, match="column 'safe_truth' is missing"):
+        data.rows(folder, "grpo", "test")

@@ -1,0 +1,161 @@
+"""The command as a person types it: one run from release to report, again for nothing, mistakes in a line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from tests import ROOT
+from tests.worlds import chat_model, small_release
+from training.data import open_release
+from training.evaluation.baselines import NAMES
+from training.stages import Run
+
+pytestmark = pytest.mark.training
+MODELS = ("sft", "safe_sft", "safe_gdpo")
+SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "training.safecrs", *map(str, words)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(line, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("run")
+    small_release.write(root / "release")
+    gold = [{"conversation": "u7", "traits": ["gore"]}, {"item": "Item D (2004)", "violated": ["gore"]}]
+    (root / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
+    return root
+
+
+def whole(folder: Path) -> subprocess.CompletedProcess[str]:
+    changes = [word for change in SHORT for word in ("--set", change)]
+    fixed = ("--release", folder / "release", "--model", "tiny", "--gold", folder / "gold.jsonl")
+    return command("run", *fixed, "--output", folder / "runs", *changes)
+
+
+def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path) -> None:
+    first = whole(folder)
+    assert first.returncode == 0, first.stderr
+    report = json.loads((folder / "runs" / "report.json").read_text())
+    assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "oracle_filter", *NAMES]
+    metrics = report["runs"][0]["metrics"]
+    wanted = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
+    assert wanted <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
+    assert report["chosen"] in ("safe_sft", "safe_gdpo") and report["gold"] is True
+    # the masks hold: four distinct items, none that was seen
+    assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
+    again = whole(folder)
+    assert again.returncode == 0 and again.stdout.count("finished before") == 4, again.stdout
+    assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
+
+
+def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    answers = folder / "runs" / "safe_sft" / "answers-test.jsonl"
+    fixed = ("--release", folder / "release", "--gold", folder / "gold.jsonl")
+    ran = command("evaluate", *fixed, "--predictions", answers, "--output", folder / "again")
+    assert ran.returncode == 0, ran.stderr
+    before = {r["name"]: r["metrics"] for r in json.loads((folder / "runs" / "report.json").read_text())["runs"]}
+    after = json.loads((folder / "again" / "report.json").read_text())["runs"][0]["metrics"]
+    assert after == before["safe_sft"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--release", "nowhere", "--model", "tiny"), "no manifest.json"),
+        (("--release", "RELEASE"), "--model is missing"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "both.no_such_argument=1"), "no_such_argument"),
+        (("--release", "RELEASE", "--model", "tiny", "--gold", "nowhere.jsonl"), "cannot be read"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.no_such_argument=1"), "no_such_argument"),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.num_generations=1"), "trl.GRPOConfig: "),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.saferec.mode=gdop"), "gdop"),
+        # the unsafe model would be a safe one, and nothing to compare with
+        (("--release", "RELEASE", "--model", "tiny", "--sft-raw", "sft"), "sft: sft_raw would learn the rows sft: "),
+        (("--release", "RELEASE", "--model", "tiny", "--set", "sft.max_steps=9"), "have different max_steps"),
+    ],
+)
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
+    given = [str(folder / "release") if word == "RELEASE" else word for word in words]
+    ran = command("run", *given, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
+    assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--set", "gdpo.per_device_train_batch_size=40"), "takes 5 prompts (40 answers), and the release has 4"),
+        (("--gold", "other.jsonl", "--set", SHORT[-1]), "names none of these conversations"),
+    ],
+)
+def test_what_the_end_of_a_run_will_not_bear_is_said_before_its_beginning(
+    folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str
+) -> None:
+    # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
+    (folder / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
+    given = [str(folder / word) if word == "other.jsonl" else word for word in words]
+    ran = command("run", "--release", folder / "release", "--model", "tiny", *given, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
+    release = small_release.write(tmp_path / "release")
+    for split in ("validation", "test"):
+        path = release / "data" / "grpo" / f"{split}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.slice(0, 0), path)
+        run = Run(open_release(release), tmp_path / "out")
+        with pytest.raises(TrainingError, match=f"grpo/{split} has no rows"):
+            run.rows("grpo", split)
+        pq.write_table(table, path)
+
+
+def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    given = ("--release", folder / "release", "--model", folder / "runs" / "start")
+    ran = command("sft", *given, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
+    assert ran.returncode == 1 and "no_such_argument" in ran.stderr
+    assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
+
+
+def test_a_run_clears_nothing_where_a_later_stage_holds_the_model_that_it_starts_from(folder: Path) -> None:
+    assert whole(folder).returncode == 0
+    ran = command("run", "--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--output",
+                  folder / "runs", "--set", SHORT[-1])  # fmt: skip
+    assert ran.returncode == 1 and "safe_sft: holds the model to start from" in ran.stderr
+    assert (folder / "runs" / "sft" / "model.safetensors").is_file()  # it was cleared, and trained anew, before
+
+
+@pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
+def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder: Path, words: tuple[str, str]) -> None:
+    (folder / "answers.jsonl").write_text('{"id": "u7", "text": "Item A (2001)"}\n')
+    given = ("--release", folder / "release", "--predictions", folder / "answers.jsonl")
+    ran = command("evaluate", *given, "--output", folder / "judged", *words)
+    assert ran.returncode == 1 and "about a --model here" in ran.stderr
+
+
+def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
+    words = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
+    given = ("--release", folder / "release", "--model", words, "--set", SHORT[-1])
+    ran = command("run", *given, "--output", tmp_path / "out")
+    assert ran.returncode == 1 and "max_completion_length=256" in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys, runpy; sys.argv = ['x', '--help']; sys.modules['torch'] = sys.modules['trl'] = None\n"
+    code += "runpy.run_module('training.safecrs', run_name='__main__')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0 and "evaluate" in ran.stdout

@@ -1,0 +1,62 @@
+"""Two releases of one dataset, made once, and the clients' settings for a Hub on the loopback."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from exports import assemble as content
+from saferec_builder.storage import workspace as store
+from saferec_builder.storage.workspace import make
+from tests.servers.hub import Hub
+from tests.servers.hub_repo import Repo
+from tests.worlds import release_world as world
+
+REPO = "ann/safe"
+
+
+def two_releases(root: Path) -> tuple[Path, Path]:
+    """1.0.0, and 1.1.0 with one more conversation."""
+    make(root, demo=False)
+    rows, said = world.requests()
+    ws = world.fill(store.Workspace.open(root), rows[:-1], said[:-1])
+    for version in ("1.0.0", "1.1.0"):
+        content.build(ws, content.gather(ws, content.Wanted(version)))
+        world.fill(ws, rows, said)
+    return ws.releases / "1.0.0", ws.releases / "1.1.0"
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def held(repo: Repo, revision: str) -> dict[str, bytes] | None:
+    """What a revision holds but for the Hub's own and the marks; None where there is no such revision."""
+    commit = repo.at(revision)
+    if commit is None:
+        return None
+    return {p: b.content for p, b in commit.tree.items() if p not in (".gitattributes", "WITHDRAWN.json")}
+
+
+def snapshot(hub: Hub) -> Callable[[], None]:
+    """A function that brings the Hub back to what it holds now."""
+    import copy
+
+    repos, large = copy.deepcopy(hub.repos), dict(hub.large)
+
+    def back() -> None:
+        hub.repos, hub.large = copy.deepcopy(repos), dict(large)
+        hub.parts, hub.strike_at, hub.seen = {}, -1, []
+        hub.faults.clear()
+
+    return back
+
+
+def quick(patch: Any) -> None:
+    """The client waits between its tries; nobody learns anything from waiting."""
+    import huggingface_hub.constants
+    import huggingface_hub.utils
+    import huggingface_hub.utils._http as http
+
+    patch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the double speaks LFS only
+    patch.setattr(http.time, "sleep", lambda _: None)
+    huggingface_hub.utils.disable_progress_bars()
