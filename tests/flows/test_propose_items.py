@@ -18,7 +18,7 @@ from tests.proposing.test_runner import Cli
 def shelf(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     """The demo's catalog, the warnings of sixty items held back."""
     path = demo_workspace.root / "warnings.csv"
-    rows = flags.told(world.warnings(traits.load()))
+    rows = flags.left(world.warnings(traits.load()))
     with open(path, "w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, list(rows[0]))
         out.writeheader()
