@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from annotation.tools import label_studio, managed_server as managed
-from exports import assemble as content, card, folder as write, verify as proof
+from exports import card, folder as write, verify as proof
+from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, plain
 from saferec_builder.storage import tables, workspace as store
@@ -109,7 +110,7 @@ def test_a_version_is_three_numbers(workspace: store.Workspace, cli: Cli) -> Non
 @pytest.fixture
 def release(workspace: store.Workspace) -> Path:
     ws = world.fill(workspace, *world.requests())
-    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    freeze(ws, "1.0.0")
     return ws.releases / "1.0.0"
 
 

@@ -210,7 +210,7 @@ def test_cached_tokens_are_cheaper() -> None:
     assert llm.Price(10, 100).times(0.5).of(100, 10) == pytest.approx(1_000 / 1e6)
 
 
-def test_the_purse_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
+def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     before = ask("--proposer", "openai:small", "--dry-run").json["estimated_tokens_in"]
     ask("--proposer", "openai:small")
@@ -266,7 +266,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "jury2"), "wanted rules or openai"),
+        (("--proposer", "jury2"), "expected rules or openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
         (("--proposer", "local:none.gguf"), "no such file"),
@@ -358,7 +358,7 @@ def speaks_plainly(handler: Handler) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--engine", "spark"), "wanted local or ray"),
+        (("--engine", "spark"), "expected local or ray"),
         (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
     ],
 )

@@ -188,7 +188,7 @@ def test_the_key_is_never_shown(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "magic"), "wanted rules or openai"),
+        (("--proposer", "magic"), "expected rules or openai"),
         (("--proposer", "openai"), "which model?"),
         (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "connection failed"),
     ],
@@ -251,4 +251,4 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
 
 def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
     ran = cli("propose", "--samples", "3", "-C", workspace.root)
-    assert ran.code != 0 and "wanted a model as the last proposer" in ran.err
+    assert ran.code != 0 and "expected a model as the last proposer" in ran.err

@@ -22,7 +22,7 @@ def test_hub_rows_with_a_column_map():
     row = found.rows.row(0, named=True)
     assert (row["source"], row["source_id"], row["seeker"], row["place"]) == ("hf:ns/chats", "7", "ann", "chats:1")
     assert found.drops["reason"].to_list() == ["wrong type"] * 3
-    with pytest.raises(UsageError, match="wanted OURS=THEIRS"):
+    with pytest.raises(UsageError, match="expected OURS=THEIRS"):
         hf.columns(["dialog"])
 
 

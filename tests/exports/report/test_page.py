@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exports.report import page, plots
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
@@ -85,7 +85,7 @@ def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Worksp
 
 @pytest.mark.parametrize(("demo", "simulated"), [(True, False), (True, True), (False, True), (False, False)])
 def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspace: store.Workspace) -> None:
-    made = page.render(gather(world(workspace).root, None) | {"runs": [], "demo": demo, "simulated": simulated})
+    made = page.render(gather(world(workspace)) | {"runs": [], "demo": demo, "simulated": simulated})
     body = text_of(made.split("<body>")[1])
     first = body.removeprefix("Skip to the report ")
     assert first.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
@@ -97,7 +97,7 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
     # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
     ws = world(workspace)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")
-    text = text_of(page.render(gather(ws.root, None) | {"runs": []}))
+    text = text_of(page.render(gather(ws) | {"runs": []}))
     for fact in (
         "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
         "Blood and gore 19 19 + 0",
@@ -135,7 +135,7 @@ def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> No
     store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in more)))
     assert cli("release", "3.0.0", "-C", ws.root).code == 0
     for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
-        left = gather(ws.root, version)["left_out"]
+        left = gather(ws, version)["left_out"]
         assert {row["reason"]: row["count"] for row in left if row["stage"] == "release"} == wanted
         assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
 
@@ -157,7 +157,7 @@ def test_runs_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
 
 def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace, tmp_path: Path) -> None:
     runs = results(tmp_path / "r", run("sft"), run("mine", None, None, None), chosen="mine")
-    made = page.render(gather(workspace.root, None) | {"runs": [page.read_runs(runs)]})
+    made = page.render(gather(workspace) | {"runs": [page.read_runs(runs)]})
     assert "mine best on validation n/a" in text_of(made)
     assert "not known to be safe for the person" not in text_of(made)
     assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
@@ -186,7 +186,7 @@ def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store
     told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
     other = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
     compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | other))
-    made = text_of(page.render(gather(workspace.root, None) | {"runs": [compared]}))
+    made = text_of(page.render(gather(workspace) | {"runs": [compared]}))
     assert "Difference to my-system , user by user" in made and "−0.100 −0.200–−0.050" in made
     assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
 
@@ -242,7 +242,7 @@ def hostile(ws: store.Workspace, folder: Path) -> str:
     store.append(ws, tables.READINGS, frame(tables.READINGS, reading(talk, proposer=EVIL, version=EVIL)))
     evil = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
     runs = page.read_runs(results(folder, evil, run("sft"), chosen=EVIL))
-    return page.render(gather(ws.root, None) | {"runs": [runs]})
+    return page.render(gather(ws) | {"runs": [runs]})
 
 
 def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from exports.report import page
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
 from tests.worlds.report_world import results, run, world
 from tests.worlds.xss import LISTEN, PAYLOADS
@@ -80,7 +80,7 @@ def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
     changed = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
     flips = changed | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
-    made = gather(world(workspace).root, None) | {"runs": [runs], "flips": flips}
+    made = gather(world(workspace)) | {"runs": [runs], "flips": flips}
     named = {"name": "x", "version": "x", "created": "x", "licence": "x", "split_rule": "x"}
     return made | {"release": named, "demo": False, "simulated": True}
 
