@@ -1,24 +1,27 @@
 """Where the queue stands, per trait and per reviewer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
+
+from annotation import (
+    aggregation as adjudicate,
+    dealing,
+    opt_outs,
+    push as handing,
+    quality_checks as probes,
+    reliability as ranking,
+)
 from annotation.desk import Desk, queue
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def progress(
-    proposals: "pl.DataFrame", assignments: "pl.DataFrame", votes: "pl.DataFrame", disputed: "pl.DataFrame"
-) -> "pl.DataFrame":
+    proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame
+) -> pl.DataFrame:
     """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
 
     `votes` are those of reviewers; `twice` counts two or more.
     """
-    import polars as pl
-
-    from annotation import dealing
-
     proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
     voters = votes.group_by(dealing.UNIT).agg(pl.col("reviewer").n_unique())
@@ -35,16 +38,6 @@ def progress(
 
 def people(desk: Desk) -> dict[str, dict[str, Any]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
-    import polars as pl
-
-    from annotation import (
-        aggregation as adjudicate,
-        opt_outs,
-        push as handing,
-        quality_checks as probes,
-        reliability as ranking,
-    )
-
     units = handing.still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())

@@ -3,19 +3,32 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from annotation import opt_outs, outbox, pull as incoming
+import polars as pl
+
+from annotation import (
+    aggregation as adjudicate,
+    dealing,
+    opt_outs,
+    outbox,
+    pull as incoming,
+    quality_checks as probes,
+    routing as route,
+    servers,
+)
+from annotation.dealing import Plan
 from annotation.desk import Desk, known_gold, queue
+from annotation.tools import files
+from annotation.tools.answers import SAID_AGAIN
+from annotation.tools.guidelines import GUIDELINES, guideline
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import KeyTwice, ReviewError, UsageError, strict_json
+from saferec_builder.storage import tables, workspace as store
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from annotation.dealing import Plan
-
-Send = Callable[["pl.DataFrame", "pl.DataFrame"], dict[str, Any]]  # (open units, tasks taken back) -> what to say
+Send = Callable[[pl.DataFrame, pl.DataFrame], dict[str, Any]]  # (open units, tasks taken back) -> what to say
 
 
 @dataclass(frozen=True)
@@ -60,12 +73,6 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
     What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py). The caller is alone at it
     since before it read the desk: from an older one a task would go to two more people.
     """
-    import polars as pl
-
-    from annotation import routing as route
-    from saferec_builder.core.errors import UsageError
-    from saferec_builder.storage import tables, workspace as store
-
     desk = _caught_up(desk, who, place)
     _check_people(who, desk.assignments)
     if wish.recheck and not who.adjudicator:
@@ -100,14 +107,12 @@ def hand_out(desk: Desk, who: People, wish: Wish, place: Place) -> Counts:
 
 def _caught_up(desk: Desk, who: People, place: Place) -> Desk:
     """The desk with what a push that was killed, or lost an answer, has sent all the same."""
-    from annotation import servers
-
     if place.tool != "files" and not outbox.in_doubt(desk.ws).is_empty():
         servers.settle(desk.ws, servers.connect(desk.ws, place.tool, place.url, place.token))
     return outbox.adopted(desk, files=_paths(desk, who, place).values())
 
 
-def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
+def _waiting(short: list[tuple[str, str]], plan: Plan) -> dict[str, Any]:
     """What this push could not hand out, and what to do about it: else its readers would seem to be through."""
     whys = Counter(why for _, why in short)
     cap = f"severe_a_day = {plan.severe_a_day} in [review]"
@@ -124,11 +129,7 @@ def _waiting(short: list[tuple[str, str]], plan: "Plan") -> dict[str, Any]:
 # ---- what to hand out
 
 
-def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
-    from datetime import date
-
-    from annotation import aggregation as adjudicate, dealing
-
+def _plan(desk: Desk, who: People, wish: Wish, due: pl.DataFrame) -> Plan:
     caps = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
     capped = caps.severe_a_day or caps.severe_in_a_row
@@ -154,9 +155,7 @@ def _plan(desk: Desk, who: People, wish: Wish, due: "pl.DataFrame") -> "Plan":
     )
 
 
-def _told(desk: Desk) -> "pl.DataFrame":
-    from annotation import routing as route
-
+def _told(desk: Desk) -> pl.DataFrame:
     return route.told(desk.proposals, desk.standing, desk.gold)
 
 
@@ -165,10 +164,6 @@ def _units(desk: Desk, minutes: float) -> int:
 
     Seconds are those of a task, which costs as many units as it has claims.
     """
-    import polars as pl
-
-    from annotation import dealing
-
     task = ["kind", "subject"]
     costs = dealing.claims(desk.proposals).group_by(task).agg(cost=pl.col("trait").n_unique())
     tasks = desk.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
@@ -179,9 +174,6 @@ def _units(desk: Desk, minutes: float) -> int:
 
 def _probe(desk: Desk, gold: Path | None) -> Desk:
     """The desk with the gold of the file taken in."""
-    from annotation import quality_checks as probes
-    from saferec_builder.storage import tables, workspace as store
-
     if gold is not None:
         rows = probes.gold_rows(_gold(gold, desk))
         _check_gold(gold, rows, desk.gold)
@@ -189,9 +181,7 @@ def _probe(desk: Desk, gold: Path | None) -> Desk:
     return replace(desk, gold=store.read(desk.ws, tables.GOLD))
 
 
-def _check_gold(path: Path, rows: "pl.DataFrame", known: "pl.DataFrame") -> None:
-    from saferec_builder.core.errors import UsageError
-
+def _check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
     both = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
     for subject, now, before in both.iter_rows():
         if sorted(now) != sorted(before):
@@ -201,8 +191,6 @@ def _check_gold(path: Path, rows: "pl.DataFrame", known: "pl.DataFrame") -> None
 
 def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
     """{"conversation": id, "traits": [slugs]} per line; lines about items are for evaluation and passed over."""
-    from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
-
     known = set(desk.texts.filter(kind="sensitivity")["subject"])
     found: dict[str, list[str]] = {}
     try:
@@ -229,10 +217,8 @@ def _gold(path: Path, desk: Desk) -> dict[str, list[str]]:
     return found
 
 
-def _decoys(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozenset[tuple[str, str]]) -> "pl.DataFrame":
+def _decoys(desk: Desk, assignments: pl.DataFrame, share: float, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     """New decoys for these tasks; one per conversation, and it stays."""
-    from annotation import dealing, quality_checks as probes
-
     if not share:
         return desk.decoys.clear()
     fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
@@ -244,16 +230,12 @@ def _decoys(desk: Desk, assignments: "pl.DataFrame", share: float, avoid: frozen
 
 def still_open(
     desk: Desk,
-    assignments: "pl.DataFrame",
-    due: "pl.DataFrame",
+    assignments: pl.DataFrame,
+    due: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
-    planted: "pl.DataFrame | None" = None,
-) -> "pl.DataFrame":
+    planted: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """What every open task shows now, without the tasks that were taken back; `planted` are decoys that are new."""
-    import polars as pl
-
-    from annotation import aggregation as adjudicate, quality_checks as probes, routing as route
-
     said = adjudicate.opinions(desk.votes, due)
     back = route.void(assignments, _told(desk), due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
@@ -276,16 +258,11 @@ def _paths(desk: Desk, who: People, place: Place) -> dict[str, Path]:
 
 def _to_files(desk: Desk, who: People, place: Place) -> Send:
     """One CSV for everybody named, and the guidelines beside it."""
-    from annotation.tools import files
-    from annotation.tools.guidelines import GUIDELINES, guideline
-    from saferec_builder.core.errors import ReviewError
-    from saferec_builder.storage import workspace as store
-
     folder, paths = place.to or desk.ws.root / "review", _paths(desk, who, place)
     seen = {path: _state(path) for path in paths.values()}
     _check_pulled(desk, [path for path, state in seen.items() if state])
 
-    def send(units: "pl.DataFrame", back: "pl.DataFrame") -> dict[str, Any]:
+    def send(units: pl.DataFrame, back: pl.DataFrame) -> dict[str, Any]:
         for path, state in seen.items():
             if _state(path) != state:  # somebody saved it since: what they wrote is in no check
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
@@ -303,11 +280,9 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def _to_server(desk: Desk, who: People, place: Place) -> Send:
-    from annotation import servers
-
     server = servers.connect(desk.ws, place.tool, place.url, place.token)
 
-    def send(units: "pl.DataFrame", back: "pl.DataFrame") -> dict[str, Any]:
+    def send(units: pl.DataFrame, back: pl.DataFrame) -> dict[str, Any]:
         return {"sent": servers.push(desk, server, units, back, who.names), "server": server.url}
 
     return send
@@ -317,15 +292,11 @@ def _to_server(desk: Desk, who: People, place: Place) -> Send:
 
 
 def _check_texts(desk: Desk) -> None:
-    from saferec_builder.core.errors import UsageError
-
     if desk.texts.is_empty():
         raise UsageError(f"{desk.ws.root}: there is nothing to review: run `saferec-build mine` first")
 
 
-def _check_people(who: People, assignments: "pl.DataFrame") -> None:
-    from saferec_builder.core.errors import UsageError
-
+def _check_people(who: People, assignments: pl.DataFrame) -> None:
     if not who.names:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
     for name in who.names:
@@ -350,21 +321,13 @@ def _check_people(who: People, assignments: "pl.DataFrame") -> None:
             raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")
 
 
-def _check_aside(who: People, reviews: "pl.DataFrame") -> None:
-    from annotation import aggregation as adjudicate
-    from saferec_builder.core.errors import UsageError
-
+def _check_aside(who: People, reviews: pl.DataFrame) -> None:
     if gone := sorted(adjudicate.aside(reviews) & {*who.names}):
         raise UsageError(f"{gone[0]}: their work is set aside: name others, or run `review set-aside {gone[0]} --undo`")
 
 
 def _check_pulled(desk: Desk, paths: list[Path]) -> None:
     """A file is not overwritten while it holds an answer that the workspace has never had."""
-    import polars as pl
-
-    from annotation.tools.answers import SAID_AGAIN
-    from saferec_builder.core.errors import ReviewError
-
     pulled = incoming.of_files(desk, paths)
     said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
     spoken_for = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is another answer

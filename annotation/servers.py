@@ -3,38 +3,38 @@
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
+
+import polars as pl
 
 from annotation import outbox, pull as incoming
 from annotation.desk import Desk
+from annotation.tools import answers, argilla, label_studio, managed_server as managed, sync, task_sheet as sheets
+from annotation.tools.answers import Pulled, Task, base_id, task_id
+from annotation.tools.guidelines import guideline
+from saferec_builder import catalog
+from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.mining import withheld
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.tables import digest
+from saferec_builder.storage.workspace import Workspace
 
-if TYPE_CHECKING:
-    import polars as pl
 
-    from annotation.tools.answers import Pulled, Task
-    from saferec_builder.storage.workspace import Workspace
-
-
-def home(ws: "Workspace") -> Path:
+def home(ws: Workspace) -> Path:
     """Folder of the workspace's own Label Studio."""
     return ws.root / "label-studio"
 
 
 def _host(url: str) -> str:
-    from saferec_builder.core.errors import UsageError
-
     try:
         return urlsplit(url).netloc
     except ValueError:
         raise UsageError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
 
 
-def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> Any:
+def connect(ws: Workspace, tool: str, url: str | None, token: str | None) -> Any:
     """The team's server where --url says so, else the workspace's own."""
-    from annotation.tools import argilla, label_studio, managed_server as managed
-    from saferec_builder.core.errors import UsageError
-
     if url and "@" in _host(url):
         raise UsageError(
             "--url holds a user or password: give the token with --token (or SAFEREC_REVIEW_TOKEN) instead"
@@ -56,15 +56,12 @@ def connect(ws: "Workspace", tool: str, url: str | None, token: str | None) -> A
 
 
 def push(
-    desk: Desk, server: Any, units: "pl.DataFrame", back: "pl.DataFrame", names: list[str]
+    desk: Desk, server: Any, units: pl.DataFrame, back: pl.DataFrame, names: list[str]
 ) -> dict[str, dict[str, int]]:
     """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
 
     Says per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
-    from annotation.tools import answers, sync, task_sheet as sheets
-    from annotation.tools.guidelines import guideline
-
     _check_accounts(desk, _known(desk.ws, server), names)
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
@@ -99,24 +96,19 @@ def push(
     return told
 
 
-def settle(ws: "Workspace", server: Any) -> None:
+def settle(ws: Workspace, server: Any) -> None:
     """Makes the ledgers say what the server holds of this workspace, as far as they cannot know."""
-    from annotation.tools import sync
-
     for project in server.projects(_mark(ws)):
         sync.settled(server, project.id, _ledger(ws, server.tool, project.place), sync.Pushed())
 
 
 def _take_back(
-    desk: Desk, server: Any, pushed: dict[str, "Task"], back: "pl.DataFrame", ledgers: dict[str, Any]
+    desk: Desk, server: Any, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, Any]
 ) -> dict[str, int]:
     """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
     Gives reviewer -> tasks, of everybody who had one: a wish counts also where somebody else is named.
     """
-    from annotation.tools import answers, sync
-    from saferec_builder.mining import withheld
-
     told: dict[str, int] = {}
     erased = set(withheld.erased(desk.ws).iter_rows())
     gone = set(back.select("kind", "subject", "reviewer").iter_rows())
@@ -134,10 +126,8 @@ def _take_back(
     return told
 
 
-def _accounts(ws: "Workspace", server: Any, names: list[str]) -> dict[str, str]:
+def _accounts(ws: Workspace, server: Any, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: made on the workspace's own, looked up on a team's."""
-    from annotation.tools import managed_server as managed
-
     facts = managed.state(home(ws))
     if facts is None or facts["url"] != server.url:
         return {name: ws.config.review.accounts.get(name, name) for name in names}
@@ -150,20 +140,13 @@ def _accounts(ws: "Workspace", server: Any, names: list[str]) -> dict[str, str]:
     return made
 
 
-def _mark(ws: "Workspace", name: str | None = None) -> str:
+def _mark(ws: Workspace, name: str | None = None) -> str:
     """Begins the description of our projects there: of this workspace, of this reviewer; it tells nobody who."""
-    from saferec_builder.storage.tables import digest
-
     mine = f"saferec-builder {digest('workspace', ws.secret.hex())}"
     return mine if name is None else f"{mine} {digest('reviewer', name, ws.secret.hex())}"
 
 
-def _ledger(ws: "Workspace", tool: str, place: str) -> Any:
-    import polars as pl
-
-    from annotation.tools import sync
-    from saferec_builder.storage import tables, workspace as store
-
+def _ledger(ws: Workspace, tool: str, place: str) -> Any:
     def note(rows: list[tuple[str, str, str]]) -> None:
         full = [(tool, place, *row) for row in rows]
         store.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
@@ -174,11 +157,6 @@ def _ledger(ws: "Workspace", tool: str, place: str) -> Any:
 
 def sources(desk: Desk) -> dict[str, list[str]]:
     """item -> what is known of it, each line with where it stands; a reviewer sees them beside the flags."""
-    import polars as pl
-
-    from saferec_builder import catalog
-    from saferec_builder.storage import tables, workspace as store
-
     items = desk.texts.filter(pl.col("kind") == "item_flag").select(item="subject")
     if items.is_empty():
         return {}
@@ -193,13 +171,8 @@ def sources(desk: Desk) -> dict[str, list[str]]:
     return found
 
 
-def pull(desk: Desk, server: Any) -> "Pulled":
+def pull(desk: Desk, server: Any) -> Pulled:
     """Everything that was said on the server, as answers of the workspace's reviewers."""
-    from annotation.tools import task_sheet as sheets
-    from annotation.tools.answers import Pulled, base_id
-    from annotation.tools.guidelines import guideline
-    from saferec_builder.core.errors import ReviewError
-
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
@@ -224,10 +197,8 @@ def pull(desk: Desk, server: Any) -> "Pulled":
     return pulled
 
 
-def _ours(desk: Desk, tasks: dict[str, "Task"]) -> Callable[[str], list[dict[str, Any]]]:
+def _ours(desk: Desk, tasks: dict[str, Task]) -> Callable[[str], list[dict[str, Any]]]:
     """key -> the turns of the workspace's own text that the task is about."""
-    from annotation.tools.answers import base_id
-
     row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
 
     def turns(key: str) -> list[dict[str, Any]]:
@@ -237,10 +208,8 @@ def _ours(desk: Desk, tasks: dict[str, "Task"]) -> Callable[[str], list[dict[str
     return turns
 
 
-def _known(ws: "Workspace", server: Any) -> dict[str, str]:
+def _known(ws: Workspace, server: Any) -> dict[str, str]:
     """reviewer -> account, as saferec.toml or the workspace's own server has it."""
-    from annotation.tools import managed_server as managed
-
     facts = managed.state(home(ws))
     own = facts["accounts"] if facts and facts["url"] == server.url else {}
     return dict(ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
@@ -248,8 +217,6 @@ def _known(ws: "Workspace", server: Any) -> dict[str, str]:
 
 def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None:
     """Under two names somebody would be two readers, and agree with themselves."""
-    from saferec_builder.core.errors import UsageError
-
     owner: dict[str, str] = {}
     for name in sorted({*names, *desk.assignments["reviewer"]}):
         account = known.get(name, name)
@@ -261,23 +228,17 @@ def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None
         owner[account.casefold()] = name
 
 
-def _pushed(desk: Desk) -> dict[str, "Task"]:
+def _pushed(desk: Desk) -> dict[str, Task]:
     """key -> task, for every text that a person may have seen."""
-    from annotation.tools.answers import Task, task_id
-
     texts = desk.texts.select("kind", "subject", "digest")
     pushed = desk.assignments.drop("digest").join(texts, on=["kind", "subject"])
     rows = pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
     return {task_id(*row): Task(*row) for row in rows}
 
 
-def up(ws: "Workspace", say: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
-    from annotation.tools import managed_server as managed
-
+def up(ws: Workspace, say: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
     return managed.up(home(ws), say)
 
 
-def down(ws: "Workspace") -> bool:
-    from annotation.tools import managed_server as managed
-
+def down(ws: Workspace) -> bool:
     return managed.down(home(ws))

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from annotation.tools import server_errors as failures
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.storage.locks import held
@@ -225,8 +227,6 @@ def _wait(process: "subprocess.Popen[bytes]", url: str, home: Path) -> None:
 
 
 def healthy(url: str) -> bool:
-    import httpx2
-
     try:
         return bool(httpx2.get(f"{url}/health", timeout=5).status_code == 200)
     except httpx2.HTTPError:
@@ -291,8 +291,6 @@ def account(home: Path, facts: dict[str, Any], invite: Callable[[], str], name: 
 
 
 def _account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
-    import httpx2
-
     made = {"email": _email(name), "password": secrets.token_urlsafe(12)}
     stays = {"response": [failures.stays]}
     with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=stays) as web:

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from typing import Any
+
+from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, ReviewError
 
@@ -52,10 +55,8 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
 
     hide: the token, should the server repeat it.
     """
-    from json import JSONDecodeError
 
     import httpx
-    from pydantic import ValidationError
 
     where = f"{url}: {doing}"
     try:

@@ -22,10 +22,10 @@ from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.conftest import Ran
 from tests.doc_pages import DOCS
-from tests.exports.report.test_page_xss import PAYLOADS
+from tests.layers import files, imports
 from tests.servers import parrot as parrots
-from tests.test_layering import files, imports
 from tests.worlds import release_world as world
+from tests.worlds.xss import PAYLOADS
 
 Cli = Callable[..., Ran]
 OUT = (

@@ -11,7 +11,7 @@ import pytest
 from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
-from tests.exports.report.test_page import results, run, world
+from tests.worlds.report_world import results, run, world
 
 STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="utf-8")
 

@@ -10,9 +10,11 @@ from exports.report import page, workload
 from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import workspace as store
-from tests.exports.report.test_page import Cli, probe, text_of, world
-from tests.flows.test_review import edit, yes
+from tests.worlds.csv_rows import edit
+from tests.worlds.model_replies import Cli
 from tests.worlds.release_world import fill, requests
+from tests.worlds.report_world import probe, text_of, world
+from tests.worlds.reviewing import yes
 
 
 def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(

@@ -15,13 +15,10 @@ import pytest
 from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
-from tests import DATA
-from tests.exports.report.test_page import results, run, world
+from tests.worlds.report_world import results, run, world
+from tests.worlds.xss import LISTEN, PAYLOADS
 
-PAYLOADS = (DATA / "xss.txt").read_text(encoding="utf-8").splitlines()
 HOME = "https://report.invalid/"
-LISTEN = """window.hits = 0; window.pwned = () => { (window.top || window).hits += 1 };
-for (const name of ["alert", "confirm", "prompt"]) window[name] = window.pwned;"""
 STIR = """() => { for (const node of document.querySelectorAll("body *")) {
   if (node.closest("a[href^='#']")) continue;
   for (const kind of ["mouseover", "mouseenter", "focus", "click", "toggle"])

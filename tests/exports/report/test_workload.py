@@ -7,8 +7,8 @@ from annotation import precision_bounds as precision, recall_bounds as bounds
 from exports.report import workload
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
-from tests.exports.report.test_figures import frame, vote
 from tests.worlds.release_world import conversation, label, labels
+from tests.worlds.report_world import frame, vote
 
 TAXONOMY = traits.load()
 SEVERE = next(t.slug for t in TAXONOMY.traits if t.severe)
