@@ -85,7 +85,7 @@ HONOURED = Table(
         "source": (pl.String, "of the file in which mining met them"),
         "who": (pl.String, "keyed pseudonym of an id or an author that removals.csv names"),
     },
-    "Whom mining left out on request: a row of removals.csv that names them has been met. Never released.",
+    "People whom mining left out on request: a row of removals.csv has matched them. Never released.",
 )
 
 MARKS = Table(
@@ -112,10 +112,10 @@ CLUSTERS = Table(
         "revision": (pl.Int32, "0, 1, ...: the last one counts"),
         "cluster": (
             pl.String,
-            "shared by conversations that are near-duplicates of one another; null: of none any more",
+            "shared by conversations that are near-duplicates of one another; null: no longer in any",
         ),
     },
-    "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
+    "Near-duplicates among requests: a cluster must not be in two splits. One without near-duplicates has no row.",
 )
 
 STATED = Table(
@@ -135,7 +135,7 @@ CATALOG_ROWS = Table(
     "bulk",
     ("source", "source_id"),
     {
-        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's ruling on a merge"),
+        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's decision on a merge"),
         "source_id": (pl.String, "the id in the source"),
         "domain": (pl.String, "film | series | game"),
         "title": (pl.String, "as the source spells it, without the year"),
@@ -230,7 +230,7 @@ DROPS = Table(
         "source": (pl.String, "source, file or tool"),
         "place": (pl.String, "file:line, or the id of what was left out"),
         "reason": (pl.String, "short and countable"),
-        "detail": (pl.String, "found and wanted; never a secret"),
+        "detail": (pl.String, "found and expected; never a secret"),
     },
     "Everything left out, with its reason.",
 )
@@ -260,7 +260,7 @@ GOLD = Table(
         "subject": (pl.String, "conversation id"),
         "traits": (pl.List(pl.String), "the traits that are present; every other trait is absent"),
     },
-    "Conversations whose verdicts are known beforehand: every reviewer reads them, and their accuracy is told from it.",
+    "Conversations whose verdicts are known beforehand: every reviewer reads them, and these measure their accuracy.",
 )
 
 DECOYS = Table(
@@ -298,13 +298,13 @@ REVIEWS = Table(
     "db",
     ("review",),
     {
-        "review": (pl.String, "hash of who said what on which unit in which push or pull"),
+        "review": (pl.String, "hash of reviewer, unit, verdict, and push or pull"),
         "kind": (pl.String, "sensitivity | item_flag"),
         "subject": (pl.String, "conversation or item id"),
         "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
         "digest": (pl.String, "of the text that was shown"),
         "reviewer": (pl.String, "name inside the workspace"),
-        "role": (pl.String, "reviewer | adjudicator | other: the task was given to somebody else, nothing counts"),
+        "role": (pl.String, "reviewer | adjudicator | other: the task is somebody else's, so it does not count"),
         "verdict": (pl.String, "present | absent | unsure; null: taken back, `note` says why"),
         "form": (pl.String, "explicit | implicit, null unless present"),
         "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
@@ -313,7 +313,7 @@ REVIEWS = Table(
         "tool": (pl.String, "files | label_studio | argilla | simulated"),
         "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
         "taxonomy": (pl.String, "digest of the taxonomy"),
-        "simulated": (pl.Boolean, "true: no person said this; such a release refuses --hub"),
+        "simulated": (pl.Boolean, "true: by a program, not a person; publish --hub refuses it"),
         "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
     },
     "One person's verdict on one unit; of one reviewer's rows on a unit the last one counts.",
