@@ -6,8 +6,7 @@ from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.sources.items import Source
 from tests import ROOT
-from tests.catalog.test_catalog import ALIEN, said, statement
-from tests.catalog.test_merging import merged
+from tests.worlds.shelves import ALIEN, merged, said, statement
 
 DOC = (ROOT / "docs" / "oracle.md").read_text(encoding="utf-8")
 

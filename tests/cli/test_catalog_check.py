@@ -12,8 +12,7 @@ from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables, workspace as store
-from tests.cli.test_catalog import VOTES, file
-from tests.sources.test_items import media
+from tests.worlds.catalog_files import VOTES, file, media
 
 OWN = (
     "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988,\n"

@@ -10,6 +10,7 @@ from saferec_builder.mining import conversations as mine, ingest, language, with
 from saferec_builder.sources import conversations
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.reddit_dump import comment, submission, write
+from tests.worlds.source_lines import chat
 
 EMPTY = tables.CONVERSATIONS.empty
 
@@ -81,12 +82,6 @@ def test_pseudonyms_are_keyed_and_stable():
 
 
 # ---- the command
-
-
-def chat(name, *texts, **more):
-    roles = ("user", "assistant")
-    said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
-    return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
 
 
 # ---- wishes to be taken out
