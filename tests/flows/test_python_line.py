@@ -14,7 +14,6 @@ import saferec_builder as sr
 from saferec_builder.core import taxonomy
 from saferec_builder.demo import inputs, people, reviewing
 from saferec_builder.proposing import prompting
-from saferec_builder.storage.workspace import replacing
 from tests.doc_pages import DOCS, FENCE
 
 PAGE = DOCS / "python.md"
@@ -32,7 +31,7 @@ def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
     """The names that the page's statements left behind."""
     home = tmp_path_factory.mktemp("python")
-    truth = inputs.write(home / "sample" / "input", taxonomy.load(), replacing, 300)
+    truth = inputs.write(home / "sample" / "input", taxonomy.load(), 300)
     names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as here:
         here.chdir(home)

@@ -8,7 +8,7 @@ import resource
 import polars as pl
 import pytest
 
-from saferec_builder.storage import spool as spilled, tables, workspace as store
+from saferec_builder.storage import migrations, spool as spilled, tables, workspace as store
 from tests.worlds.release_world import conversation, conversations, ref
 
 
@@ -52,7 +52,7 @@ def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace):
         folder.mkdir(parents=True, exist_ok=True)
         part.write_parquet(folder / f"{name}.parquet")
         size = (folder / f"{name}.parquet").stat().st_size
-        facts = {"rows": part.height, "bytes": size, "schema": tables.SCHEMA_VERSION}
+        facts = {"rows": part.height, "bytes": size, "schema": migrations.newest()}
         (folder / f"{name}.json").write_text(json.dumps(facts))
     said, _ = spilled.spill(workspace, mined.drop(spilled.SAID).with_row_index("place"))
     places = pl.Series(range(5), dtype=pl.UInt32)
