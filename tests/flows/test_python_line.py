@@ -12,7 +12,7 @@ import pytest
 
 import saferec_builder as sr
 from saferec_builder.core import taxonomy
-from saferec_builder.demo import inputs, people, reviewing
+from saferec_builder.demo import inputs, reviewing
 from saferec_builder.proposing import prompting
 from tests.doc_pages import DOCS, FENCE
 
@@ -38,7 +38,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]
         for code, who in blocks():
             if who:
                 reviewing.answer(names["ws"], truth, who)
-            exec(compile(code, PAGE.name, "exec"), names)  # noqa: S102
+            exec(compile(code, PAGE.name, "exec"), names)
         yield names
 
 
@@ -81,7 +81,7 @@ def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
     assert release.verify().rows == sum(release.rows.values())
     assert page.release == "1.0.0" and page.path.stat().st_size == page.bytes > 10_000
     again = sr.Release.open(release.folder)
-    assert again.manifest == release.manifest
+    assert not again.new and again.rows == release.rows and again.manifest["files"]
     assert not any(any(counts.values()) for counts in release.diff(again).rows.values())
     shutil.copytree(release.folder, tmp_path / "copy")
     with next((tmp_path / "copy" / "data" / "sft").glob("*.parquet")).open("ab") as file:
@@ -96,7 +96,7 @@ def test_edits_are_seen_without_a_new_process(ran: Mapping[str, Any], monkeypatc
     text = taxonomy.EMBEDDED.read_text(encoding="utf-8")
     before = ws.taxonomy
     settings = ws.root / "saferec.toml"
-    settings.write_text(settings.read_text() + '\n[taxonomy]\npath = "traits.toml"\n')
+    settings.write_text(settings.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
     seen = []
     for name in ("first wording", "second wording"):
         own.write_text(re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.M), encoding="utf-8")
