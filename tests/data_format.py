@@ -10,7 +10,7 @@ HEAD = """\
 # Data format: the tables of a workspace
 
 For anyone who reads a workspace with other programs: every table, its key and its columns. The files of a release are
-in [releases](releases.md). `python -m tests.data_format` writes this page from `saferec_builder/storage/tables.py`.
+in [releases](releases.md). `python -m tests.data_format` makes this page of the tables in `saferec_builder/storage/`.
 
 A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/`; a shard counts once its
 manifest, the `.json` of the same name, is beside it. Small, precious tables are in `workspace.db` (SQLite). Rows are
