@@ -1,7 +1,9 @@
-"""How a long run shows where it stands: whoever calls it hands in what draws the bar."""
+"""How a long step shows where it stands without printing: whoever calls it hands in what draws the bar."""
 
-from collections.abc import Callable
-from typing import Protocol, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, Self, TypeVar
+
+T = TypeVar("T")
 
 
 class Bar(Protocol):
@@ -9,7 +11,18 @@ class Bar(Protocol):
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *fault: object) -> object: ...
-    def update(self, n: int, /) -> object: ...
+    def update(self, n: int = 1, /) -> object: ...
 
 
-Progress = Callable[[int], Bar]  # how many there are to do -> its bar
+Progress = Callable[[int], Bar]  # how many steps there are -> their bar
+
+
+def counted(steps: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """The steps one by one, each on the bar once it is done; without `progress` nothing is shown."""
+    if progress is None:
+        yield from steps
+        return
+    with progress(len(steps)) as bar:
+        for step in steps:
+            yield step
+            bar.update()

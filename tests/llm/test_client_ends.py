@@ -2,20 +2,13 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
 
 from saferec_builder import llm
-from tests.llm.test_client import ask, body
-from tests.servers.llm_stub import Stub, running, status
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
+from tests.servers.llm_stub import Stub, status
+from tests.worlds.llm_client import ask, body
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from saferec_builder.proposing import calibration, corpus, evaluation, ground_tr
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.proposing.test_runner import Cli, answer, fill
-from tests.servers.llm_stub import Handler, Stub, completion, running
+from tests.servers.llm_stub import Handler, Stub, completion
+from tests.worlds.model_replies import Cli, answer, fill
 
 
 def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -126,12 +125,6 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
         assert ran.code == 1 and ran.err.count("\n") == 1
     ran = cli("propose-score", "--proposer", "rules,openai:a", "-C", demo.root)
     assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
 
 
 def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace, cli: Cli, stub: Stub) -> None:

@@ -14,38 +14,8 @@ from saferec_builder.proposing import cascade as votes, pending as asked, worker
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.conftest import Ran
-from tests.proposing.test_runner import Cli, answer, claim, fill, stub
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-
-__all__ = ["stub"]
-TEXTS = ("no blood for me please", "something funny", "maybe blood, maybe not")
-
-
-def speaks(handler: Handler) -> None:
-    """`small` is unsure wherever it reads maybe, `large` says absent there; both know blood."""
-    body = handler.server.bodies[-1]
-    found = [claim("gore", "blood")] if "blood" in handler.text else []
-    if "maybe" in handler.text and found:
-        found[0] |= {"verdict": "unsure", "form": "none"} if body["model"] == "small" else {"verdict": "absent"}
-    handler.reply(200, completion(answer(*found)))
-
-
-@pytest.fixture
-def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Any:
-    stub.usual = speaks
-    options(workspace, f'base_url = "{stub.url}"\nconcurrency = 1\njury = ["openai:small", "openai:large"]')
-    return lambda *words: cli("propose", "-C", workspace.root, "--json", *words)
-
-
-def options(ws: store.Workspace, lines: str) -> None:
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", f"[propose]\n{lines}\n", 1))
-
-
-def price(ws: store.Workspace, name: str) -> None:
-    toml = ws.root / "saferec.toml"
-    section = f"[propose.models.{name}]\ninput = 10.0\noutput = 100.0\ncached_input = 1.0\n\n[splits]"
-    toml.write_text(toml.read_text().replace("[splits]", section))
+from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, speaks
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:

@@ -11,11 +11,8 @@ from saferec_builder.core.errors import StoreError
 from saferec_builder.proposing import corpus, evaluation, proposers, workers as shards
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import parallel as engine, tables, workspace as store
-from tests.proposing.test_cascade import TEXTS, ask, options, price, speaks
-from tests.proposing.test_runner import answer, claim, fill, stub
 from tests.servers.llm_stub import SEA, Stub, probe, says, status
-
-__all__ = ["ask", "stub"]
+from tests.worlds.model_replies import TEXTS, answer, claim, fill, options, price, speaks
 
 
 def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
