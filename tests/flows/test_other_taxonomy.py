@@ -10,7 +10,7 @@ import pytest
 from annotation import servers
 from annotation.tools import sync, task_sheet as sheets
 from annotation.tools.answers import task_id
-from annotation.tools.task_sheet import RATHER_NOT, READ, Said
+from annotation.tools.task_sheet import RATHER_NOT, READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.test_review_contract import taxonomy
 from tests.worlds import review_world
@@ -112,11 +112,11 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {}
 
-    def said(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
         for n, (room, task, name) in self.held.items():
             if room == project.id and n in self.answered:
                 fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
-                yield Said(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
+                yield Response(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
 
 
 def test_who_answered_a_task_of_before_finds_it_no_second_time(
