@@ -98,10 +98,10 @@ def main() -> None:
         except Exception as fault:
             if pressed():  # what Ctrl-C made of a library is nobody's fault
                 sys.exit(interrupts.INTERRUPTED)
-            told = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
-            if told is None:
+            message = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
+            if message is None:
                 raise
-            typer.echo(f"error: {plain(' '.join(told.split()))}", err=True)
+            typer.echo(f"error: {plain(' '.join(message.split()))}", err=True)
             sys.exit(1)
 
 

@@ -32,20 +32,20 @@ def listening() -> Iterator[Callable[[], bool]]:
     def again() -> None:  # where no exception can be raised: a little later
         threading.Timer(0.01, _thread.interrupt_main).start()
 
-    def swallowed(told: Any) -> None:  # it fell into a destructor
-        if told.exc_type is KeyboardInterrupt:
+    def swallowed(caught: Any) -> None:  # it fell into a destructor
+        if caught.exc_type is KeyboardInterrupt:
             again()
         else:
-            hook(told)
+            hook(caught)
 
     asked = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # else who started it wants it to go on (nohup, &)
     if not asked or threading.current_thread() is not threading.main_thread():  # only the main one hears of it
         yield lambda: False
         return
 
-    def in_thread(told: Any) -> None:  # of a library whose loop it closed
+    def in_thread(caught: Any) -> None:  # of a library whose loop it closed
         if not presses:
-            thread_hook(told)
+            thread_hook(caught)
 
     before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
     thread_hook, threading.excepthook = threading.excepthook, in_thread
