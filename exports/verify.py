@@ -95,7 +95,8 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
     expected = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
     if expected != {found}:
         raise ReleaseError(
-            f"{file}: sha256 is {found[:12]}…, expected {min(expected - {found})[:12]}…: build or fetch the release again"
+            f"{file}: sha256 is {found[:12]}…, expected {min(expected - {found})[:12]}…:"
+            " build or fetch the release again"
         )
 
 

@@ -6,7 +6,7 @@ The file of a command is imported when the command is called, so that `--help` i
 import sys
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +17,9 @@ from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN
 from saferec_builder.core import refusals
 from saferec_builder.core.errors import SafeRecError, plain
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
 
 
 class Where(NamedTuple):
@@ -51,19 +54,19 @@ COMMANDS = {  # in the order of the data
 class _Commands(TyperGroup):
     """COMMANDS, each imported when it is asked for."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: "Context") -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         return _loaded(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, where.help) for name, where in COMMANDS.items()])
 
 
 @cache
-def _loaded(name: str) -> Any:
+def _loaded(name: str) -> "Command":
     where = COMMANDS[name]
     module = import_module(f"saferec_builder.cli.{where.module}")
     if where.function is None:
