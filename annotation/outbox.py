@@ -1,4 +1,4 @@
-"""What a push is about to send: it counts as handed out once it has arrived, whoever dies in between.
+"""What a push is about to send: it counts as assigned once it has arrived, whoever dies in between.
 
 note    before anything is sent: the new tasks, and what is planted in tasks
 sent    sends, and adopts
@@ -12,41 +12,36 @@ The notes lie in a file that only its owner can read, and that goes with the las
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
-    from annotation.desk import Desk
-    from annotation.tools.answers import Task
-    from saferec_builder.storage.workspace import Workspace
+from annotation import dealing
+from annotation.desk import Desk, gather
+from annotation.tools import files
+from annotation.tools.answers import Task, base_id, task_id
+from saferec_builder.core import refusals
+from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
 
+Sent = TypeVar("Sent")
 TASK = ["kind", "subject", "reviewer", "role", "digest"]  # names a task as it was shown
+# not new: assigned before, and now a decoy is planted in it
+MORE = {"new": pl.Boolean(), "trait": pl.String(), "spans": pl.List(tables.SPAN), "file": pl.String()}
+NOTES = pl.Schema({**tables.ASSIGNMENTS.schema, **MORE})
 
 
-def _place(ws: "Workspace") -> Path:
+def _place(ws: Workspace) -> Path:
     return ws.root / ".outbox.json"
 
 
-def _schema() -> dict[str, Any]:
-    import polars as pl
-
-    from saferec_builder.storage import tables
-
-    more = {"new": pl.Boolean, "trait": pl.String, "spans": pl.List(tables.SPAN), "file": pl.String}
-    return tables.ASSIGNMENTS.schema | more  # not new: assigned before, and now a decoy is planted in it
-
-
-def _read(ws: "Workspace") -> "pl.DataFrame":
-    import polars as pl
-
-    from saferec_builder.core.errors import StoreError, whole_object
-
+def _read(ws: Workspace) -> pl.DataFrame:
     path = _place(ws)
     if not path.exists():
-        return pl.DataFrame(schema=_schema())
+        return pl.DataFrame(schema=NOTES)
     try:
-        return pl.DataFrame((whole_object(path.read_bytes()) or {})["tasks"], schema=_schema(), orient="row")
+        return pl.DataFrame((whole_object(path.read_bytes()) or {})["tasks"], schema=NOTES, orient="row")
     except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
         raise StoreError(
             f"{path}: damaged: put your copy of it back, or delete it: tasks of a push that broke off may then be sent"
@@ -54,10 +49,8 @@ def _read(ws: "Workspace") -> "pl.DataFrame":
         ) from None
 
 
-def _write(ws: "Workspace", rows: "pl.DataFrame") -> None:
+def _write(ws: Workspace, rows: pl.DataFrame) -> None:
     """An empty one leaves no file."""
-    from saferec_builder.storage import workspace as store
-
     if rows.is_empty():
         _place(ws).unlink(missing_ok=True)
     else:
@@ -65,29 +58,23 @@ def _write(ws: "Workspace", rows: "pl.DataFrame") -> None:
 
 
 def note(
-    ws: "Workspace", new: "pl.DataFrame", given: "pl.DataFrame", planted: "pl.DataFrame", files: Mapping[str, Path]
+    ws: Workspace, new: pl.DataFrame, given: pl.DataFrame, planted: pl.DataFrame, files: Mapping[str, Path]
 ) -> None:
     """`new` are tasks that nobody has yet, `given` those that somebody has, `planted` decoys in either; `files`: whose
     tasks go into which."""
-    import polars as pl
-
     names = ["kind", "subject", "reviewer"]
     before = given.join(planted, on=names, how="semi", maintain_order="left")
     rows = pl.concat([new.with_columns(new=True), before.with_columns(new=False)])
     rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
     file = {name: str(path.resolve()) for name, path in files.items()}
     place = pl.Series("file", [file.get(name, "") for name in rows["reviewer"]], dtype=pl.String)
-    rows = rows.with_columns(place).select(*_schema())
+    rows = rows.with_columns(place).select(*NOTES)
     kept = _read(ws).join(rows, on=TASK, how="anti", maintain_order="left")
     _write(ws, pl.concat([kept, rows]))
 
 
-def _waiting(ws: "Workspace") -> "pl.DataFrame":
+def _waiting(ws: Workspace) -> pl.DataFrame:
     """The notes of what is no assignment, or no decoy, so far."""
-    import polars as pl
-
-    from saferec_builder.storage import tables, workspace as store
-
     rows = _read(ws)
     if rows.is_empty():
         return rows
@@ -96,19 +83,15 @@ def _waiting(ws: "Workspace") -> "pl.DataFrame":
     rows = rows.join(planted, on=tables.DECOYS.key, how="left", maintain_order="left", suffix="_decoy")
     task = pl.col("new") & pl.col("there").is_null()
     decoy = pl.col("trait").is_not_null() & pl.col("there_decoy").is_null()
-    return rows.filter(task | decoy).select(*_schema())
+    return rows.filter(task | decoy).select(*NOTES)
 
 
-def adopt(ws: "Workspace", seen: Iterable[str] = (), files: Iterable[Path] = ()) -> bool:
+def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> bool:
     """Writes down what has arrived; says whether there was any.
 
     It has where the ledger says so, where the file that it went to holds it, or where a pull has met it: `seen` are
     ids of tasks on a server, `files` what came back.
     """
-    import polars as pl
-
-    from saferec_builder.storage import tables, workspace as store
-
     rows = _waiting(ws)
     if rows.is_empty():
         return False
@@ -121,43 +104,35 @@ def adopt(ws: "Workspace", seen: Iterable[str] = (), files: Iterable[Path] = ())
             # a file may be an older one, in which the task stands without it
             decoys += [row] * bool(row["trait"] and (task in there or (task, row["trait"]) in cells))
     for table, found in ((tables.DECOYS, decoys), (tables.ASSIGNMENTS, tasks)):  # no answer to a decoy is taken for one
-        store.append(ws, table, pl.DataFrame(found, schema=_schema()).select(*table.schema))
+        store.append(ws, table, pl.DataFrame(found, schema=NOTES).select(*table.schema))
     return bool(tasks or decoys)
 
 
-def sent(ws: "Workspace", send: Callable[[], dict[str, Any]], new: "pl.DataFrame") -> dict[str, Any]:
+def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
     """Sends, and assigns what has arrived: all of it, or what came through before somebody refused or died."""
-    import polars as pl
-
-    from saferec_builder.core import refusals
-    from saferec_builder.core.errors import ReviewError, SafeRecError, UsageError
-    from saferec_builder.storage import tables, workspace as store
-
     try:
-        said = send()
+        what = send()
     except (SafeRecError, OSError) as fault:
         adopt(ws)
         given = store.read(ws, tables.ASSIGNMENTS)
         _write(ws, pl.concat([_read(ws).filter("new").join(given, on=TASK, how="semi"), in_doubt(ws)]))
-        told = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
-        if told is None or new.is_empty() or isinstance(fault, UsageError):
+        why = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
+        if why is None or new.is_empty() or isinstance(fault, UsageError):
             raise
         came = new.join(given, on=TASK, how="semi").height
         raise ReviewError(
-            f"{told}: {came:,} of {new.height:,} new tasks arrived and are handed out: the same command sends the rest"
+            f"{why}: {came:,} of {new.height:,} new tasks arrived and are assigned: the same command sends the rest"
         ) from None
     adopt(ws)
-    return said
+    return what
 
 
-def adopted(desk: "Desk", seen: Iterable[str] = (), files: Iterable[Path] = ()) -> "Desk":
+def adopted(desk: Desk, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> Desk:
     """The desk with what has arrived of a push that broke off."""
-    from annotation.desk import gather
-
-    return gather(desk.ws.root) if adopt(desk.ws, seen, files) else desk
+    return gather(desk.ws) if adopt(desk.ws, seen, files) else desk
 
 
-def in_doubt(ws: "Workspace") -> "pl.DataFrame":
+def in_doubt(ws: Workspace) -> pl.DataFrame:
     """What a push began to send to a server, and nobody knows whether it has arrived."""
     rows = _waiting(ws).filter(new=True, file="")
     if rows.is_empty():
@@ -166,28 +141,21 @@ def in_doubt(ws: "Workspace") -> "pl.DataFrame":
     return rows.filter([task in begun for task in _ids(rows)])
 
 
-def tasks(ws: "Workspace") -> "dict[str, Task]":
+def tasks(ws: Workspace) -> dict[str, Task]:
     """id -> the tasks that a push may have sent, and that are no assignments so far."""
-    from annotation.tools.answers import Task
-
     rows = _waiting(ws)
     each = rows.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
     return dict(zip(_ids(rows), (Task(*row) for row in each), strict=True))
 
 
-def people(ws: "Workspace") -> set[str]:
+def people(ws: Workspace) -> set[str]:
     """Who may have tasks that are no assignments so far."""
     return set(_waiting(ws)["reviewer"])
 
 
-def left(ws: "Workspace", names: Iterable[str], proposals: "pl.DataFrame", budget: int) -> int:
-    """Of a budget of units, what a push to these people that broke off has not handed out: run again it hands out the
-    rest, and no more. Below nothing where all was handed out, as 0 stands for no budget."""
-    import polars as pl
-
-    from annotation import dealing
-    from saferec_builder.storage import tables, workspace as store
-
+def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
+    """Of a budget of units, what a push to these people that broke off has not assigned: run again it assigns the rest,
+    and no more. Below nothing where all was assigned, as 0 stands for no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
     if not budget or rows.is_empty():
         return budget
@@ -197,31 +165,23 @@ def left(ws: "Workspace", names: Iterable[str], proposals: "pl.DataFrame", budge
     return budget - spent if spent < budget else -1
 
 
-def close(ws: "Workspace") -> None:
+def close(ws: Workspace) -> None:
     """After a push that went well. A request without an answer may still arrive, however late: its notes stay."""
     _write(ws, in_doubt(ws))
 
 
-def _ids(rows: "pl.DataFrame") -> list[str]:
-    from annotation.tools.answers import task_id
-
+def _ids(rows: pl.DataFrame) -> list[str]:
     return [task_id(*row) for row in rows.select("kind", "subject", "digest", "reviewer", "role").iter_rows()]
 
 
-def _sent(ws: "Workspace", state: str = "") -> set[str]:
+def _sent(ws: Workspace, state: str = "") -> set[str]:
     """Ids of the tasks that the ledgers of servers name, in this state or in any."""
-    from annotation.tools.answers import base_id
-    from saferec_builder.storage import tables, workspace as store
-
     rows = tables.last(store.read(ws, tables.SENT), "tool", "place", "task")
     return {base_id(task) for task in (rows.filter(state=state) if state else rows)["task"]}
 
 
 def _cells(paths: Iterable[Path]) -> set[tuple[str, str]]:
     """(task, trait) of every row in these files; one that is gone, or cannot be read, holds none."""
-    from annotation.tools import files
-    from saferec_builder.core.errors import ReviewError
-
     found: set[tuple[str, str]] = set()
     for path in paths:
         try:

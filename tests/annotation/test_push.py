@@ -16,9 +16,10 @@ from annotation.tools import sync, task_sheet as sheets
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import database, tables, workspace as store
-from tests.flows.test_review import edit, rows_of, yes
 from tests.worlds import review_world
+from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_world import CLAIMS, TEXTS, Verdict
+from tests.worlds.reviewing import yes
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 ALL = (*TWO, "--all", "--decoys", "0.5")
@@ -81,7 +82,7 @@ def test_a_file_that_cannot_be_written_commits_nothing_for_its_reader(ws, cli, f
     full.add("bo.csv")
     ran = cli(*words)
     assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
-    assert "bo.csv: No space left" in ran.err and "4 of 8 new tasks arrived and are handed out" in ran.err
+    assert "bo.csv: No space left" in ran.err and "4 of 8 new tasks arrived and are assigned" in ran.err
     assert given(ws) == in_files(ws) == {("ann", c) for c in TEXTS}
     assert planted(ws) == shown_in_files(ws)
     before = (ws.root / "review" / "ann.csv").read_bytes()
@@ -293,7 +294,7 @@ def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memor
     memory.plan = [""] * before + fault
     ran = cli(*words)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"{before} of 8 new tasks arrived and are handed out: the same command sends the rest" in ran.err
+    assert f"{before} of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
     there = list(memory.tasks())  # in the order of their arrival
     assert given(ws) == set(there[:before])
     memory.down = False

@@ -143,10 +143,10 @@ def reupload(root: Path, rows: int) -> None:
 
 
 def _release(root: Path, version: str) -> None:
-    from exports import assemble as content
+    from exports import release
 
     ws = store.Workspace.open(root)
-    content.build(ws, content.gather(ws, content.Wanted(version)))
+    release.release(ws, version)
 
 
 def _sent(session: Any, shelf: Path, release: Path) -> float:

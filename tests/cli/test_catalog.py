@@ -7,12 +7,7 @@ import pytest
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import Left, items_csv, items_demo, movielens, parent_guide, refs, warnings_csv
 from saferec_builder.storage import tables, workspace as store
-
-
-def file(tmp_path, name, text):
-    path = tmp_path / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+from tests.worlds.catalog_files import VOTES, file
 
 
 @pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", "https://www.imdb.com/title/tt0078748/"])
@@ -254,9 +249,6 @@ def test_parent_guide_as_json_and_by_title(tmp_path):
 
 
 # ---- the commands
-
-
-VOTES = "title,year,imdb,domain,topic,yes,no,url,retrieved\n"
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from saferec_builder import catalog
+from saferec_builder.catalog.adding import save_answer
 from saferec_builder.catalog.merging import ITEMS, LINKS
-from saferec_builder.cli.catalog import _kept
 from saferec_builder.core import oracle as violations, taxonomy as traits, titles
 from saferec_builder.core.oracle import CLEAR, VERDICTS, VIOLATED
 from saferec_builder.scoring import answers
@@ -105,7 +105,7 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
 
     match = titles.find(index, title, year, domain)
     word = violations.checker(oracle, index, domain)(title, year, ("needles",))
-    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes))["verdict"] == word
+    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word == word
     if match.item:
         # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
         orders = (parts, parts[::-1])
@@ -195,6 +195,6 @@ def test_what_a_site_dates_otherwise_gets_no_ids_of_ours(tmp_path, monkeypatch):
     saved = {}
     for year in (1990, 1991):
         item = {"title": "Amber Hill", "year": year, "domain": "film", "refs": ["imdb:tt0000001"]}
-        _kept(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
+        save_answer(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
         saved[year] = json.loads((tmp_path / "answer.json").read_text())["ids"]
     assert saved == {1990: [], 1991: ["imdb:tt0000001"]}

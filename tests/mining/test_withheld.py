@@ -1,16 +1,16 @@
 """Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
 
-import csv
 import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from annotation.desk import gather, told_bounds
+from annotation.desk import gather, label_bounds
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
 from tests.worlds import release_world as world
+from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reddit_dump import submission
 
 PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
@@ -27,8 +27,7 @@ def crisis(workspace: store.Workspace) -> store.Workspace:
 
 
 def tasks(path: Path) -> set[str]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return {row["task"] for row in csv.DictReader(file)}
+    return {row["task"] for row in rows_of(path)}
 
 
 def remove(ws: store.Workspace, source_id: str) -> None:
@@ -58,26 +57,16 @@ def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
     assert "c005" not in page and "faint at the sight of blood" not in page
 
 
-def answer(path: Path) -> None:
-    """`none` on every task."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, rows[0])
-        out.writeheader()
-        out.writerows(row | {"verdict": "none"} for row in rows)
-
-
 def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
     """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
     cli("review", "push", *PEOPLE, "-C", crisis.root)
     sheet = crisis.root / "review" / "ann.csv"
-    answer(sheet)
+    edit(sheet, lambda row: {"verdict": "none"})
     remove(crisis, "c007")
     ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
     assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
-    desk = gather(crisis.root)
+    desk = gather(crisis)
     assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
 
 
@@ -118,6 +107,6 @@ def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, 
 
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
     """Nine conversations of ten are unread, one more is withheld: eight."""
-    assert told_bounds(gather(crisis.root)).pooled.zone == 9
+    assert label_bounds(gather(crisis)).pooled.zone == 9
     remove(crisis, "c007")
-    assert told_bounds(gather(crisis.root)).pooled.zone == 8
+    assert label_bounds(gather(crisis)).pooled.zone == 8

@@ -17,7 +17,7 @@ from saferec_builder.sources import (
     redial_items,
     warnings_csv,
 )
-from tests.cli.test_catalog import file
+from tests.worlds.catalog_files import file, media
 
 BASICS = "tconst\ttitleType\tprimaryTitle\toriginalTitle\tisAdult\tstartYear\tendYear\truntimeMinutes\tgenres\n"
 
@@ -121,15 +121,6 @@ def test_esrb_certificates(tmp_path):
     for text, found in (("a;b\n1;2\n", "a;b"), ('"' + "x" * 1_100_000, "nothing")):
         with pytest.raises(SourceError, match=f"wanted an ESRB table, found {found}$"):
             esrb.read(file(tmp_path, "other.csv", text))
-
-
-def media(number, name, year="1979", imdb=None, stats=(), kind="Movie"):
-    return {
-        "item": {"id": number, "name": name, "releaseYear": year, "imdbId": imdb, "itemType": {"name": kind}},
-        "topicItemStats": [
-            {"yesSum": yes, "noSum": no, "topic": {"name": "x", "doesName": topic}} for topic, yes, no in stats
-        ],
-    }
 
 
 def test_ddd_answers(tmp_path):

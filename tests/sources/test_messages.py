@@ -6,16 +6,13 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from saferec_builder.sources import conversations, messages
+from tests.worlds.source_lines import said
 
 
 def read(tmp_path, *rows):
     path = tmp_path / "chats.jsonl"
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
     return messages.read(path)
-
-
-def said(role, content, **more):
-    return {"role": role, "content": content, **more}
 
 
 def test_a_whole_row(tmp_path):

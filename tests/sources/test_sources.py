@@ -13,6 +13,7 @@ from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import ccpe, hf, inspired, messages, reddit, redial, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import reddit_dump
+from tests.worlds.source_lines import OFFICIAL, REDIAL
 
 INSPIRED = (
     "dialog_id utt_id speaker turn_id text text_with_placeholder movies genres people_names movie_dict genre_dict"
@@ -102,15 +103,6 @@ def test_a_quote_that_nobody_closes_is_told(tmp_path, lines, texts, dropped):
     assert found.drops.select("place", "reason").rows() == [(place, "not CSV") for place in dropped]
 
 
-OFFICIAL = {
-    "prompt": [{"role": "system", "content": "You recommend."}, {"role": "user", "content": "A calm film, no needles"}],
-    "completion": [{"role": "assistant", "content": "1. Heat (1995)"}],
-    "seen_titles": ["Up (2009)"],
-    "groundtruth_with_release_year": [["Heat", 1995], ["Ronin", None]],
-    "constraints": {"Needle phobia": True, "Gore": False},
-}
-
-
 def test_saferec_columns(tmp_path):
     path = tmp_path / "train.jsonl"
     other = OFFICIAL | {"constraints": {"Gore": True}}
@@ -197,7 +189,7 @@ def test_hub_rows_with_a_column_map():
     row = found.rows.row(0, named=True)
     assert (row["source"], row["source_id"], row["seeker"], row["place"]) == ("hf:ns/chats", "7", "ann", "chats:1")
     assert found.drops["reason"].to_list() == ["wrong type"] * 3
-    with pytest.raises(UsageError, match="wanted OURS=THEIRS"):
+    with pytest.raises(UsageError, match="expected OURS=THEIRS"):
         hf.columns(["dialog"])
 
 
@@ -255,14 +247,6 @@ def test_help_shows_each_source_with_an_example(cli):
     assert all(f"mine {name} " in text for name in "reddit redial inspired ccpe messages saferec hf".split())
 
 
-REDIAL = {
-    "conversationId": 1,
-    "initiatorWorkerId": 0,
-    "respondentWorkerId": 1,
-    "messages": [{"text": "hi @1", "senderWorkerId": 0}],
-    "movieMentions": {"1": "Heat (1995)"},
-    "initiatorQuestions": {"1": {"seen": 1}},
-}
 LINES = {
     "redial": json.dumps(REDIAL),
     "messages": json.dumps({"id": 1, "messages": [{"role": "user", "content": "hi"}], "seen": ["Heat (1995)"]}),
