@@ -14,7 +14,7 @@ from training.decoding.validation import Answers, answers, unsafe
 from training.evaluation import evaluate, paper_metrics
 from training.evaluation.baselines import blind
 from training.settings import Settings, ours
-from training.stages import Run, first, write
+from training.stages import Run, is_first_process, write
 
 
 def report(
@@ -27,7 +27,7 @@ def report(
 
     Of several processes that trained together the first one does it; None in the others.
     """
-    if not first():
+    if not is_first_process():
         return None
     release, table = run.release, run.rows("grpo", "test")
     named: dict[str, Answers] = {}

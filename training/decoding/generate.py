@@ -130,11 +130,11 @@ def draw(
     sampling = arguments of `generate`; without any the answer is greedy. room = where a training keeps its cache.
     """
     ends = _ends(policy.model, policy.tokenizer)
-    answers = written(policy, ids, excluded, room, **sampling)
+    answers = draw_padded(policy, ids, excluded, room, **sampling)
     return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
 
 
-def written(
+def draw_padded(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,

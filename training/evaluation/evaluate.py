@@ -54,7 +54,7 @@ class Scored(TypedDict):
     difference: NotRequired[Intervals]
 
 
-class Run(Scored):
+class Result(Scored):
     name: str
     split: str
     against: str | None
@@ -65,7 +65,7 @@ class Report(TypedDict):
     release: dict[str, str]
     k: int
     gold: bool
-    runs: list[Run]
+    runs: list[Result]
     chosen: str | None
     seconds: dict[str, float]
 
@@ -252,7 +252,7 @@ def compare(
     gold: Gold | None = None,
     split: str = "test",
     filtered: Answers | None = None,
-) -> list[Run]:
+) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
 
     filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
@@ -275,7 +275,7 @@ def compare(
 
 
 def add_published(
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     written: Mapping[str, Mapping[str, str | Sequence[Named]]],
     table: Sequence[Row],
     release: Release,
@@ -289,14 +289,14 @@ def add_published(
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, split: str, scored: Scored, against: str | None = None) -> Run:
+def run(name: str, split: str, scored: Scored, against: str | None = None) -> Result:
     """against: the run that `difference` is the difference to."""
     return {"name": name, "split": split, "against": against, **scored}  # type: ignore[typeddict-item]
 
 
 def report(
     release: Release,
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     gold: bool,
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
@@ -320,7 +320,7 @@ def write_report(folder: Path | str, made: Report) -> Report:
     return made
 
 
-def show(runs: Sequence[Run], k: int) -> str:
+def show(runs: Sequence[Result], k: int) -> str:
     """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
 
     `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
@@ -336,7 +336,7 @@ def show(runs: Sequence[Run], k: int) -> str:
     return "\n".join(lines)
 
 
-def _block(runs: Sequence[Run], k: int, part: Literal["metrics", "difference"]) -> list[str]:
+def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"]) -> list[str]:
     heads = [*SHOWN, "length"]
     first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]

@@ -14,12 +14,12 @@ from training import settings as config
 from training.data import Release, Row
 from training.decoding import rollouts
 from training.decoding.generate import PolicyModel, prompt_tokens
+from training.decoding.validation import Score
 from training.evaluation import paper_metrics as compat, rewards
 from training.models import word_dropout
 from training.settings import Settings, ours
 from training.stages import Card
 from training.trainers import advantages as credit
-from training.trainers.best_checkpoint import Score
 from training.trainers.fit import fit, item_rows, lora
 
 REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
@@ -89,16 +89,6 @@ def arguments(settings: Settings, folder: Path, seed: int) -> GRPOConfig:
             f"scale_rewards = {args.scale_rewards!r}: each rank is scaled within its group: expected --credit sequence"
         )
     return args
-
-
-def check_room(settings: Settings, k: int) -> None:
-    """Whether a list fits into an answer that is written as text."""
-    room = settings.get("max_completion_length", 256)
-    if isinstance(room, int) and room < 8 * k:
-        raise TrainingError(
-            f"max_completion_length = {room}: {k} titles as text do not fit: expected --set max_completion_length=256"
-            " (in `run`: --set gdpo.max_completion_length=256)"
-        )
 
 
 def _refuse(policy: PolicyModel, settings: Settings, args: GRPOConfig) -> None:

@@ -122,10 +122,11 @@ def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
             return super().items()
 
     tokens = Counted(CATALOGUE.tokens)
-    asked = Catalogue(tokens, k=2, end=1)
-    assert [asked.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
-    save(tmp_path, asked)
-    assert set(json.loads((tmp_path / "items.json").read_text())) == {*Catalogue.__dataclass_fields__, "said"} - {"opening"}
+    catalogue = Catalogue(tokens, k=2, end=1)
+    assert [catalogue.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
+    save(tmp_path, catalogue)
+    facts = json.loads((tmp_path / "items.json").read_text())
+    assert set(facts) == {*Catalogue.__dataclass_fields__, "said"} - {"opening"}
 
 
 def test_the_table_survives_saving_and_a_broken_one_says_so(tmp_path: Path) -> None:
