@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import (
@@ -17,8 +18,6 @@ from training.decoding.constrained import (
     permitted_along,
     save,
 )
-
-torch = pytest.importorskip("torch")
 
 # tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
 CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)

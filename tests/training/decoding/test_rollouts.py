@@ -7,17 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests.worlds import chat_model
 from training.decoding import generate, rollouts, shared_prefix
 from training.trainers.fit import lora
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.scoring.metrics import judge
@@ -15,12 +16,6 @@ from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 from training.models import tiny
 from training.trainers import advantages as credit, gdpo
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-
-# TRL 1.16 asks transformers 5.23 by an older name
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 
 GDPO, GRPO = credit.MODES["gdpo"], credit.MODES["grpo"]
 

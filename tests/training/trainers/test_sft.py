@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests.worlds import chat_model, small_release
@@ -13,7 +14,6 @@ from training.decoding import generate
 from training.models import tiny
 from training.trainers import sft
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.training
 
 
