@@ -59,7 +59,8 @@ def _free(policy: PolicyModel, room: Room | None) -> type[GRPOTrainer]:
 
         def _generate_single_turn(self, prompt_ids: list[list[int]], *given: Any, **named: Any) -> Drawn:
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-                return super()._generate_single_turn(prompt_ids, *given, **named)  # type: ignore[no-any-return, no-untyped-call]
+                drawn: Drawn = super()._generate_single_turn(prompt_ids, *given, **named)  # type: ignore[no-untyped-call]
+                return drawn
             current = replace(policy, model=self.accelerator.unwrap_model(self.model))
             how = {name: value for name, value in self.generation_kwargs.items() if name != "cache_implementation"}
             answers, ends = draw_padded(current, prompt_ids, None, room, **how), set(self.eos_token_ids)

@@ -28,7 +28,7 @@ def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
     def loss(kind: Any, counted: Any, answers: bool) -> tuple[float, Any]:
         policy = generate.load(str(tmp_path / "model"))
         examples = Dataset.from_list(sft.examples(policy, table))
-        args = settings.trl(
+        args = settings.trl_arguments(
             SFTConfig, {"bf16": False, "report_to": "none", "gradient_checkpointing": False}, tmp_path, 0
         )
         trainer = kind(policy.model, args=args, train_dataset=examples, processing_class=policy.tokenizer)
