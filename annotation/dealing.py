@@ -25,9 +25,9 @@ def by_draw(subject: str) -> str:
 
 
 def by_turn(subject: str) -> str:
-    """The place among what is handed out for any other reason.
+    """The place among what is assigned for any other reason.
 
-    By the draw's own order a push with a budget would hand out what the draw comes to first, chosen or not: what the
+    By the draw's own order a push with a budget would assign what the draw comes to first, chosen or not: what the
     draw has passed would tell nothing of what is still to come.
     """
     return digest("order", subject)
@@ -44,11 +44,11 @@ class Plan:
     gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
     orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
     avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
-    known: frozenset[tuple[str, str, str]] = frozenset()  # what is known of the texts besides claims, as `told` says
+    known: frozenset[tuple[str, str, str]] = frozenset()  # of the texts, besides claims (routing.found_units)
     severe: frozenset[str] = frozenset()  # traits with a cap
     severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
     severe_in_a_row: int = 0
-    budget: int = 0  # units to hand out now; 0: all
+    budget: int = 0  # units to assign now; 0: all
     auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
     recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
@@ -80,15 +80,15 @@ def deal(dealer: "Dealer", wanted: list[Wanted]) -> list[tuple[str, ...]]:
 
 
 class Dealer:
-    """Hands out one task after the other and keeps the books of one push."""
+    """Assigns one task after the other and keeps the books of one push."""
 
     SEEN = ("kind", "subject", "reviewer", "why", "batch")
 
     def __init__(
-        self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, void: pl.DataFrame | None
+        self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, revoked: pl.DataFrame | None
     ) -> None:
         who, traits = ["kind", "subject", "reviewer"], _traits(proposals)
-        held = assignments if void is None else assignments.join(void, on=who, how="anti")
+        held = assignments if revoked is None else assignments.join(revoked, on=who, how="anti")
         self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
         self.over = False  # something was too much for the budget
         self.pauses = True

@@ -3,29 +3,30 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 
 from annotation import (
-    aggregation as stage,
+    aggregation,
     dealing,
     precision_bounds as precision,
-    recall_bounds as bounds,
-    reliability as ranking,
-    routing as route,
+    quality_checks,
+    recall_bounds as recall,
+    reliability,
+    review_history,
+    routing,
 )
-from annotation.recall_bounds import Told
+from annotation.recall_bounds import LabelBounds
 from saferec_builder import catalog
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
-from saferec_builder.storage import spool as spilled, tables, workspace as store
+from saferec_builder.storage import spool, tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Everything that review and adjudicate look at, read once; what was said only where somebody looks at it."""
+    """Everything that review and adjudicate look at, read once; the texts only where somebody looks at them."""
 
     ws: Workspace
     taxonomy: Taxonomy
@@ -47,17 +48,17 @@ class Desk:
 
     @property
     def texts(self) -> pl.DataFrame:
-        """TEXTS with all that was said: read when it is asked for first, then held."""
+        """TEXTS with all turns: read when it is asked for first, then held."""
         return self.whole()
 
     @property
     def given(self) -> pl.DataFrame:
-        """TEXTS that may be handed out."""
+        """TEXTS that may be assigned."""
         return withheld.without(self.texts, self.withheld)
 
 
-def gather(folder: Path) -> Desk:
-    ws = store.Workspace.open(folder)
+def gather(ws: Workspace) -> Desk:
+    """Reads it. A caller who goes on to append holds its lock since before."""
     taxonomy = ws.taxonomy
     proposals, assignments, reviews, labels = (
         store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
@@ -65,30 +66,30 @@ def gather(folder: Path) -> Desk:
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     readings = store.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])
-    mined = spilled.narrow(ws)
-    known = route.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
+    mined = spool.narrow(ws)
+    known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
     moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
-    quoted = reviews.filter(stage.claims(), kind="sensitivity")["subject"]
+    quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
     known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
-    standing, left_out = stage.standing(reviews, known, taxonomy)
+    standing, left_out = review_history.standing(reviews, known, taxonomy)
     held = withheld.reasons(ws, mined)
-    votes = withheld.without(stage.votes(standing, taxonomy), held)
-    judged = stage.adjudicate(votes, labels)
+    votes = withheld.without(aggregation.votes(standing, taxonomy), held)
+    judged = aggregation.adjudicate(votes, labels)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
         sure = withheld.without(precision.sure(proposals, least), held)
         auto = precision.carried(sure, votes, judged, assignments)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
-        judged = stage.adjudicate(votes, labels, precision.labels(sure, auto, known))
-    told = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
-    whole = cache(lambda: route.texts(store.read(ws, tables.CONVERSATIONS), items))
+        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known))
+    rows = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
+    whole = cache(lambda: routing.texts(store.read(ws, tables.CONVERSATIONS), items))
     probed = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
-    return Desk(ws, taxonomy, known, whole, *told, *probed, auto, held, _orders(readings))
+    return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings))
 
 
 def _orders(readings: pl.DataFrame) -> frozenset[tuple[str, str]]:
-    told = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
-    return frozenset(told.select("kind", "subject").iter_rows())
+    found = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
+    return frozenset(found.select("kind", "subject").iter_rows())
 
 
 def known_gold(desk: Desk) -> frozenset[tuple[str, str]]:
@@ -97,27 +98,50 @@ def known_gold(desk: Desk) -> frozenset[tuple[str, str]]:
 
 
 def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
-    """`known` with what was said in all revisions of these conversations."""
-    said = spilled.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
-    found = known.join(said, on=["subject", "digest"], how="left", suffix="_said", maintain_order="left")
-    return found.with_columns(turns=pl.coalesce("turns", "turns_said")).drop("turns_said")
+    """`known` with the turns of all revisions of these conversations."""
+    turns = spool.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
+    found = known.join(turns, on=["subject", "digest"], how="left", suffix="_read", maintain_order="left")
+    return found.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
 
 
 def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
-    told = ranking.rank(stage.by_reviewers(desk.votes))
-    disputed = ranking.closest_first(stage.disputed(desk.judged), told)
+    ranking = reliability.rank(aggregation.by_reviewers(desk.votes))
+    disputed = reliability.closest_first(aggregation.disputed(desk.judged), ranking)
     return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share)])
 
 
-def told_bounds(desk: Desk) -> Told:
+def found_units(desk: Desk) -> pl.DataFrame:
+    """UNIT of all that somebody or something found in a text."""
+    return routing.found_units(desk.proposals, desk.standing, desk.gold)
+
+
+def still_open(
+    desk: Desk,
+    assignments: pl.DataFrame,
+    due: pl.DataFrame,
+    avoid: frozenset[tuple[str, str]],
+    planted: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """What every open task shows now (routing.UNITS), without the tasks that are revoked; `planted` are new decoys."""
+    opinions = aggregation.opinions(desk.votes, due)
+    back = routing.revoked(assignments, found_units(desk), due, desk.standing, avoid)
+    given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    shown = quality_checks.shown(desk.decoys if planted is None else pl.concat([desk.decoys, planted]))
+    avoided = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
+    units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
+    return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
+
+
+def label_bounds(desk: Desk) -> LabelBounds:
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
     slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known, desk.withheld)
     plan = dealing.Plan(gold=known_gold(desk), orders=desk.orders, auto=desk.auto)
-    claimed = frozenset(subject for kind, subject in route.called_for(desk.proposals, plan) if kind == "sensitivity")
-    told = bounds.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, desk.auto, claimed)
+    claimed = frozenset(subject for kind, subject in routing.called_for(desk.proposals, plan) if kind == "sensitivity")
+    found = recall.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, claimed=claimed, auto=desk.auto)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
-    return replace(told, false=false, false_pooled=pooled)
+    return replace(found, false=false, false_pooled=pooled)
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:

@@ -1,4 +1,4 @@
-"""What a push is about to send: it counts as handed out once it has arrived, whoever dies in between.
+"""What a push is about to send: it counts as assigned once it has arrived, whoever dies in between.
 
 note    before anything is sent: the new tasks, and what is planted in tasks
 sent    sends, and adopts
@@ -12,7 +12,7 @@ The notes lie in a file that only its owner can read, and that goes with the las
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import polars as pl
 
@@ -25,24 +25,23 @@ from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, U
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
+Sent = TypeVar("Sent")
 TASK = ["kind", "subject", "reviewer", "role", "digest"]  # names a task as it was shown
+# not new: assigned before, and now a decoy is planted in it
+MORE = {"new": pl.Boolean(), "trait": pl.String(), "spans": pl.List(tables.SPAN), "file": pl.String()}
+NOTES = pl.Schema({**tables.ASSIGNMENTS.schema, **MORE})
 
 
 def _place(ws: Workspace) -> Path:
     return ws.root / ".outbox.json"
 
 
-def _schema() -> dict[str, Any]:
-    more = {"new": pl.Boolean, "trait": pl.String, "spans": pl.List(tables.SPAN), "file": pl.String}
-    return tables.ASSIGNMENTS.schema | more  # not new: assigned before, and now a decoy is planted in it
-
-
 def _read(ws: Workspace) -> pl.DataFrame:
     path = _place(ws)
     if not path.exists():
-        return pl.DataFrame(schema=_schema())
+        return pl.DataFrame(schema=NOTES)
     try:
-        return pl.DataFrame((whole_object(path.read_bytes()) or {})["tasks"], schema=_schema(), orient="row")
+        return pl.DataFrame((whole_object(path.read_bytes()) or {})["tasks"], schema=NOTES, orient="row")
     except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
         raise StoreError(
             f"{path}: damaged: put your copy of it back, or delete it: tasks of a push that broke off may then be sent"
@@ -69,7 +68,7 @@ def note(
     rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
     file = {name: str(path.resolve()) for name, path in files.items()}
     place = pl.Series("file", [file.get(name, "") for name in rows["reviewer"]], dtype=pl.String)
-    rows = rows.with_columns(place).select(*_schema())
+    rows = rows.with_columns(place).select(*NOTES)
     kept = _read(ws).join(rows, on=TASK, how="anti", maintain_order="left")
     _write(ws, pl.concat([kept, rows]))
 
@@ -84,7 +83,7 @@ def _waiting(ws: Workspace) -> pl.DataFrame:
     rows = rows.join(planted, on=tables.DECOYS.key, how="left", maintain_order="left", suffix="_decoy")
     task = pl.col("new") & pl.col("there").is_null()
     decoy = pl.col("trait").is_not_null() & pl.col("there_decoy").is_null()
-    return rows.filter(task | decoy).select(*_schema())
+    return rows.filter(task | decoy).select(*NOTES)
 
 
 def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> bool:
@@ -105,32 +104,32 @@ def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -
             # a file may be an older one, in which the task stands without it
             decoys += [row] * bool(row["trait"] and (task in there or (task, row["trait"]) in cells))
     for table, found in ((tables.DECOYS, decoys), (tables.ASSIGNMENTS, tasks)):  # no answer to a decoy is taken for one
-        store.append(ws, table, pl.DataFrame(found, schema=_schema()).select(*table.schema))
+        store.append(ws, table, pl.DataFrame(found, schema=NOTES).select(*table.schema))
     return bool(tasks or decoys)
 
 
-def sent(ws: Workspace, send: Callable[[], dict[str, Any]], new: pl.DataFrame) -> dict[str, Any]:
+def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
     """Sends, and assigns what has arrived: all of it, or what came through before somebody refused or died."""
     try:
-        said = send()
+        what = send()
     except (SafeRecError, OSError) as fault:
         adopt(ws)
         given = store.read(ws, tables.ASSIGNMENTS)
         _write(ws, pl.concat([_read(ws).filter("new").join(given, on=TASK, how="semi"), in_doubt(ws)]))
-        told = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
-        if told is None or new.is_empty() or isinstance(fault, UsageError):
+        why = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
+        if why is None or new.is_empty() or isinstance(fault, UsageError):
             raise
         came = new.join(given, on=TASK, how="semi").height
         raise ReviewError(
-            f"{told}: {came:,} of {new.height:,} new tasks arrived and are handed out: the same command sends the rest"
+            f"{why}: {came:,} of {new.height:,} new tasks arrived and are assigned: the same command sends the rest"
         ) from None
     adopt(ws)
-    return said
+    return what
 
 
 def adopted(desk: Desk, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> Desk:
     """The desk with what has arrived of a push that broke off."""
-    return gather(desk.ws.root) if adopt(desk.ws, seen, files) else desk
+    return gather(desk.ws) if adopt(desk.ws, seen, files) else desk
 
 
 def in_doubt(ws: Workspace) -> pl.DataFrame:
@@ -155,8 +154,8 @@ def people(ws: Workspace) -> set[str]:
 
 
 def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
-    """Of a budget of units, what a push to these people that broke off has not handed out: run again it hands out the
-    rest, and no more. Below nothing where all was handed out, as 0 stands for no budget."""
+    """Of a budget of units, what a push to these people that broke off has not assigned: run again it assigns the rest,
+    and no more. Below nothing where all was assigned, as 0 stands for no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
     if not budget or rows.is_empty():
         return budget

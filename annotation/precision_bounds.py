@@ -8,8 +8,6 @@ and has no answer yet counts as wrong, so nobody can help a bound along by leavi
 an item's flags become warnings with votes of their own.
 """
 
-from typing import Any
-
 import polars as pl
 
 from annotation import confidence_bounds as certificates
@@ -44,14 +42,14 @@ def false_shares(
     cut = _cut(zone, assignments)
     right = [unit for unit, verdict in ruled.items() if verdict == "present" and unit not in zone]
 
-    def told(trait: str | None) -> FalseShare:
+    def share(trait: str | None) -> FalseShare:
         mine = sorted((unit for unit in zone if trait in (None, unit[1])), key=_hash)
         drawn = _begun([ruled.get(unit) for unit in mine if _hash(unit) <= cut])
         further = sum(trait in (None, unit[1]) for unit in right)
         outcomes = tuple(int(verdict != "present") for verdict in drawn)
         return certificates.false_share(len(mine), outcomes, further, drawn.count(None))
 
-    return {slug: told(slug) for slug in slugs}, told(None)
+    return {slug: share(slug) for slug in slugs}, share(None)
 
 
 def _begun(verdicts: list[str | None]) -> list[str | None]:
@@ -104,8 +102,8 @@ def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assig
     found: set[Unit] = set()
     for (trait,), part in sure.group_by("trait"):
         units = [(subject, str(trait)) for subject in part["subject"]]
-        told = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
-        drawn = _drawn(units, told, audited)
+        known = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
+        drawn = _drawn(units, known, audited)
         wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
         unread = [unit for unit in units if unit not in read]
         if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
@@ -113,16 +111,16 @@ def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assig
     return frozenset(found)
 
 
-def _drawn(units: list[Unit], told: dict[Unit, str], audited: set[str]) -> list[str | None]:
+def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str]) -> list[str | None]:
     """What was said of the units in the order in which they were drawn; None where nothing was said yet.
 
-    While they are proposals they are handed out in the order of proposals. What comes after the last of these is left
+    While they are proposals they are assigned in the order of proposals. What comes after the last of these is left
     for the audit, in the audit's order.
     """
     order = sorted(units, key=lambda unit: by_turn(unit[0]))
-    last_one = max((n for n, unit in enumerate(order) if unit in told and unit[0] not in audited), default=-1)
+    last_one = max((n for n, unit in enumerate(order) if unit in known and unit[0] not in audited), default=-1)
     rest = sorted(order[last_one + 1 :], key=lambda unit: by_draw(unit[0]))
-    return [told.get(unit) for unit in order[: last_one + 1]] + _begun([told.get(unit) for unit in rest])
+    return [known.get(unit) for unit in order[: last_one + 1]] + _begun([known.get(unit) for unit in rest])
 
 
 def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFrame:
@@ -132,7 +130,7 @@ def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFram
     for row in sure.join(now, on="subject").sort("subject", "trait").iter_rows(named=True):
         spans = row["spans"] or []
         if (row["subject"], row["trait"]) in units and spans and not first_fault(spans, row["turns"], row["kind"]):
-            label: dict[str, Any] = {name: row[name] for name in (*UNIT, "verdict", "form", "spans")}
+            label = {name: row[name] for name in (*UNIT, "verdict", "form", "spans")}
             rows.append(label | {"digest": row["now"], "method": "auto", "reviews": [], "simulated": False})
     schema = {name: kind for name, kind in LABELS.schema.items() if name != "label"}
     return pl.DataFrame(rows, schema={**schema, "spans": pl.List(SPAN)})
@@ -141,11 +139,11 @@ def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFram
 # ---- in words
 
 
-def words(told: FalseShare) -> str:
+def words(share: FalseShare) -> str:
     """`<= 3.1 %` where it can be told; else what is needed."""
-    if not told.labels:
+    if not share.labels:
         return "n/a (no such labels)"
-    need = "recheck all" if told.more is None else f"{told.more:,} more rechecks"
-    if told.share is None:
+    need = "recheck all" if share.more is None else f"{share.more:,} more rechecks"
+    if share.share is None:
         return f"n/a ({need})"
-    return certificates.at_most(told.share) + (" (certified)" if told.certified else f" ({need})")
+    return certificates.at_most(share.share) + (" (certified)" if share.certified else f" ({need})")

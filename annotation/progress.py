@@ -1,18 +1,39 @@
-"""Where the queue stands, per trait and per reviewer."""
+"""review status: where the queue stands, per trait and per reviewer, and what the labels still miss at most."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import (
-    aggregation as adjudicate,
-    dealing,
-    opt_outs,
-    push as handing,
-    quality_checks as probes,
-    reliability as ranking,
-)
-from annotation.desk import Desk, queue
+from annotation import aggregation, agreement, dealing, opt_outs, quality_checks, recall_bounds as recall, reliability
+from annotation.desk import Desk, gather, label_bounds, queue, still_open
+from annotation.recall_bounds import LabelBounds
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class ReviewStatus:
+    """`traits`: trait, proposed, assigned, once, twice, disputed, in units; `agreement`: kind, trait, units, alpha,
+    low, high of sensitivities; `reviewers`: everybody's tasks, those still open, seconds, gold and decoys."""
+
+    traits: pl.DataFrame
+    agreement: pl.DataFrame
+    reviewers: dict[str, dict[str, JsonValue]]
+    bounds: LabelBounds
+    units: int  # that somebody reviewed
+    left_out: dict[str, int]  # why a review does not count -> how many
+    next: str | None  # the one thing that lowers the bounds most
+    band: int  # conversations that are worth reading by score before more are audited
+
+
+def review_status(ws: Workspace) -> ReviewStatus:
+    """How far the review is, how well people agree, and what the labels miss at most by now. Nothing is changed."""
+    desk = gather(ws)
+    votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
+    traits = progress(desk.proposals, desk.assignments, votes, aggregation.disputed(desk.judged))
+    alphas = agreement.alphas(votes.filter(kind="sensitivity"))
+    advice, band = recall.lowers_most(bounds), recall.band(desk.proposals, bounds.pooled)
+    return ReviewStatus(traits, alphas, _reviewers(desk), bounds, desk.judged.height, desk.left_out, advice, band)
 
 
 def progress(
@@ -36,15 +57,15 @@ def progress(
     return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 
-def people(desk: Desk) -> dict[str, dict[str, Any]]:
+def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
     """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
-    units = handing.still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
+    units = still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
-    probed = probes.results(desk.votes, desk.gold, desk.decoys)
-    ranked = ranking.rank(adjudicate.by_reviewers(desk.votes))
+    probed = quality_checks.results(desk.votes, desk.gold, desk.decoys)
+    ranked = reliability.rank(aggregation.by_reviewers(desk.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
         name: {"tasks": n, "open": still.get(name, 0)}

@@ -2,54 +2,80 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation as adjudicate
-from annotation.desk import Desk
-from annotation.tools import files
+from annotation import outbox, review_history, servers
+from annotation.desk import Desk, gather
+from annotation.places import Files, Place
+from annotation.tools import file_answers
 from annotation.tools.answers import Pulled
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
+from saferec_builder.core.counts import Counts
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
 
-def leave_out(desk: Desk, pulled: Pulled) -> None:
+@dataclass(frozen=True)
+class PullResult:
+    """Counts are of answers. `rejected` are the rows of the table drops that this pull added: place, reason, detail."""
+
+    counts: Counts
+    rejected: pl.DataFrame
+    not_answered_yet: int
+
+
+def pull(ws: Workspace, from_: Place) -> PullResult:
+    """Appends what people answered there to the table reviews; the same answers again are no new rows.
+
+    What cannot be taken is rejected, and can be corrected there and pulled again. ReviewError where a server or a file
+    cannot be read: then nothing is taken.
+    """
+    files = from_.csvs(ws) if isinstance(from_, Files) else []
+    with ordered(ws):
+        desk = gather(ws)
+        if isinstance(from_, Files):
+            desk = outbox.adopted(desk, files=files)
+            pulled = of_files(desk, files)
+        else:
+            pulled = servers.fetch(desk, servers.connect(ws, from_))
+        _leave_out(desk, pulled)
+        added = store.append(ws, tables.REVIEWS, new(desk, pulled))
+    rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
+    store.append(ws, tables.DROPS, rejected)
+    dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
+    skipped = len(pulled.answers) - added + pulled.repeated
+    counts = Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty})
+    return PullResult(counts, rejected, pulled.empty)
+
+
+def _leave_out(desk: Desk, pulled: Pulled) -> None:
     """The work of people that was set aside stays so, however often their file or project is pulled."""
-    gone = adjudicate.aside(desk.reviews)
+    gone = review_history.aside(desk.reviews)
     for key in [key for key in pulled.answers if key[3] in gone]:
         del pulled.answers[key]
-        pulled.drop(pulled.places[key], adjudicate.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
+        pulled.drop(pulled.places[key], review_history.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
 
 
 def of_files(desk: Desk, paths: list[Path]) -> Pulled:
-
     # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
     who = ["kind", "subject", "reviewer", "role"]
     read = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(who)
     here = pl.col("tool").last().over(*who, "trait") == "files"
-    earlier = before(desk.reviews.filter(~read | here))
-    return files.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, earlier)
-
-
-def before(reviews: pl.DataFrame) -> dict[tuple[str, str, str, str], dict[str, set[str]]]:
-    """kind, subject, reviewer, role -> the traits that were answered, with the taxonomies of those answers."""
-    found: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
-    rows = reviews.select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
-    for *who, trait, taxonomy in rows.iter_rows():
-        if trait != "*":
-            found.setdefault(tuple(who), {}).setdefault(trait, set()).add(taxonomy)
-    return found
+    earlier = review_history.answered(desk.reviews.filter(~read | here))
+    return file_answers.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, earlier)
 
 
 def new(desk: Desk, pulled: Pulled) -> pl.DataFrame:
+    """REVIEWS rows of the answers that say something new."""
     schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
     answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
     # in a demo workspace nobody real answers, whatever the tool
     answers = answers.with_columns(simulated=pl.lit(desk.ws.config.demo))
-    return adjudicate.record(answers, desk.reviews, desk.taxonomy.digest)
+    return review_history.record(answers, desk.reviews, desk.taxonomy.digest)
 
 
 @contextmanager

@@ -7,11 +7,13 @@ A decoy is shown to one of the two readers of a task, so that two careless peopl
 """
 
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
 
 import polars as pl
 
 from annotation.agreement import rubber_stamp
+from annotation.tools.answers import Span, Turn
+from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
 
@@ -59,7 +61,7 @@ def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
     return found
 
 
-def _words(turns: Iterable[dict[str, Any]], subject: str) -> dict[str, Any] | None:
+def _words(turns: Iterable[Turn], subject: str) -> Span | None:
     """A few words in a row of what the seeker said, by hash."""
     said = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
     if not said:
@@ -83,27 +85,67 @@ def shown(planted: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, Any]]:
+def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, int]]:
     """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and whether that flags them."""
     said = votes.filter(role="reviewer", kind="sensitivity")
     known = said.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
     yes, wrong = pl.col("verdict") == "present", ~pl.col("truth")
-    told: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, int]] = {}
     figures = {
         "gold": pl.col("truth").sum(),
         "gold_found": (yes & pl.col("truth")).sum(),
         "gold_false_alarms": (yes & wrong).sum(),
     }
     for row in known.group_by("reviewer").agg(**figures).iter_rows(named=True):
-        told.setdefault(row.pop("reviewer"), {}).update(row)
+        found.setdefault(row.pop("reviewer"), {}).update(row)
     met = said.join(planted.select("kind", "subject", "reviewer", "trait"), on=["kind", "subject", "reviewer", "trait"])
     for row in met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()).iter_rows(named=True):
-        told.setdefault(row.pop("reviewer"), {}).update(row)
-    for facts in told.values():
+        found.setdefault(row.pop("reviewer"), {}).update(row)
+    for facts in found.values():
         facts["flagged"] = rubber_stamp(facts.get("accepted", 0), facts.get("decoys", 0))
-    return told
+    return found
 
 
 def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
     rows = [("sensitivity", subject, sorted(traits)) for subject, traits in truth.items()]
     return pl.DataFrame(rows, schema=GOLD.schema, orient="row")
+
+
+def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[str, list[str]]:
+    """conversation -> traits, of a JSONL file with {"conversation": id, "traits": [slugs]} per line.
+
+    Lines about items are for evaluation and passed over. UsageError for a line that is none, or speaks of a
+    conversation that is not among `conversations`.
+    """
+    found: dict[str, list[str]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = strict_json(line) if line.strip() else {"item": ""}
+            if "item" in row:
+                continue
+            subject, slugs = row["conversation"], [taxonomy[slug].slug for slug in row["traits"]]
+            if not isinstance(subject, str):
+                raise TypeError("no id")
+        except KeyTwice as fault:
+            raise UsageError(f"{path}:{number}: {fault}: expected each once") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            expected = '{"conversation": id, "traits": [slugs]}'
+            raise UsageError(f"{path}:{number}: found {line[:60]!r}, expected {expected}") from None
+        if subject not in conversations:
+            raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
+        if sorted(found.setdefault(subject, slugs)) != sorted(slugs):
+            raise UsageError(f"{path}:{number}: {subject} has two lines: expected one, with all of its traits")
+    return found
+
+
+def check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
+    """UsageError where a conversation was gold for other traits before."""
+    both = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    for subject, now, before in both.iter_rows():
+        if sorted(now) != sorted(before):
+            was = ", ".join(before) or "nothing"
+            raise UsageError(f"{path}: {subject} was gold for {was} before, and stays so: leave its line out")

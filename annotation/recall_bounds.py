@@ -3,27 +3,28 @@
 reads  texts, assignments, labels as they stand, gold
 gives  trait -> bound; the conversations nobody read but for the audit are the zone
 
-A conversation that was read counts by its label, whatever it was handed out for. Without a label yet, or with an unsure
+A conversation that was read counts by its label, whatever it was assigned for. Without a label yet, or with an unsure
 one, it counts as if something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving
 hard ones open. A sure proposal that is a label `auto` is not missed, read or not.
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import polars as pl
 
 from annotation import confidence_bounds as certificates
 from annotation.confidence_bounds import Audit, Bound, FalseShare
 from annotation.dealing import AUDIT, by_draw
+from saferec_builder.core.json_value import JsonValue
 
 POOLED = "any sensitivity"
 Verdicts = dict[str, dict[str, str | None]]  # conversation -> trait -> verdict
 
 
 @dataclass(frozen=True)
-class Told:
-    """`together`: the traits whose certificates hold at once (Holm). `gold`: errors on gold, apart from the audit.
+class LabelBounds:
+    """What the labels miss at most. `together`: the traits whose certificates hold at once (Holm). `gold`: errors on
+    gold, apart from the audit.
 
     `false`: the share of the labels `present` that are wrong, by rechecks; `false_pooled` is over all traits.
     """
@@ -37,23 +38,23 @@ class Told:
     unassigned: int = 0  # of the conversations that are open, those that nobody was given
 
 
-def certificate(told: Told) -> dict[str, Any]:
+def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
     """All of it as plain values, for a file, a card or a page; shares are null where they cannot be told."""
     return {
         "alpha": certificates.ALPHA,
         "confidence": 1 - certificates.DELTA,
-        "missed": {slug: _plain(bound) for slug, bound in told.traits.items()},
-        "missed_of_all": _plain(told.pooled),
-        "certified_together": told.together,
-        "false": {slug: _plain(share) for slug, share in told.false.items()},
-        "false_of_all": _plain(told.false_pooled) if told.false_pooled else None,
-        "on_gold": told.gold,
+        "missed": {slug: _plain(bound) for slug, bound in bounds.traits.items()},
+        "missed_of_all": _plain(bounds.pooled),
+        "certified_together": bounds.together,
+        "false": {slug: _plain(share) for slug, share in bounds.false.items()},
+        "false_of_all": _plain(bounds.false_pooled) if bounds.false_pooled else None,
+        "on_gold": bounds.gold,
     }
 
 
-def _plain(told: Bound | FalseShare) -> dict[str, Any]:
-    facts = {name: value for name, value in asdict(told).items() if name != "log_e"}
-    return facts | {"certified": told.certified}
+def _plain(bound: Bound | FalseShare) -> dict[str, JsonValue]:
+    facts = {name: value for name, value in asdict(bound).items() if name != "log_e"}
+    return facts | {"certified": bound.certified}
 
 
 def bounds(
@@ -62,13 +63,15 @@ def bounds(
     judged: pl.DataFrame,
     gold: pl.DataFrame,
     slugs: tuple[str, ...],
+    *,
+    claimed: frozenset[str],
     auto: frozenset[tuple[str, str]] = frozenset(),
-    claimed: frozenset[str] = frozenset(),
-) -> Told:
+) -> LabelBounds:
     """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity.
 
-    `auto`: (conversation, trait) of the sure proposals that are labels though nobody read them. `claimed`: the
-    conversations that are to be read for another reason than the draw, given to somebody or not.
+    `claimed`: the conversations that are to be read for another reason than the draw, assigned or not; no default,
+    since the bound holds only where all of them are named. `auto`: (conversation, trait) of the sure proposals that
+    are labels though nobody read them.
     """
     verdicts: Verdicts = {}
     for subject, trait, verdict in judged.filter(kind="sensitivity").select("subject", "trait", "verdict").iter_rows():
@@ -81,9 +84,9 @@ def bounds(
     for slug in slugs:
         here = sum(said.get(slug) == "present" for said in outside)
         unread = sum(said.get(slug) not in ("absent", "present") for said in outside)
-        told = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
-        outcomes = tuple(int(verdict != "absent") for verdict in told)
-        holes = sum(verdict not in ("absent", "present") for verdict in told)
+        drawn_verdicts = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
+        outcomes = tuple(int(verdict != "absent") for verdict in drawn_verdicts)
+        holes = sum(verdict not in ("absent", "present") for verdict in drawn_verdicts)
         found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
     any_of = sum("present" in said.values() for said in outside)
     labelled = {subject for subject, _ in auto}
@@ -95,7 +98,7 @@ def bounds(
     holds = certificates.holm([found[slug].log_e for slug in slugs])
     together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
     unassigned = len(open_ - set(assignments.filter(kind="sensitivity", role="reviewer")["subject"]))
-    return Told(found, pooled, together, _on_gold(verdicts, gold, slugs), unassigned=unassigned)
+    return LabelBounds(found, pooled, together, _on_gold(verdicts, gold, slugs), unassigned=unassigned)
 
 
 def _zone(
@@ -105,7 +108,7 @@ def _zone(
 
     The draw goes by hash up to the last one that was audited. One on the way that was not, because a budget ended or
     it was mined later, is in it all the same: else the sample would not be uniform. The first reason for which one was
-    handed out counts: else what an audit found would leave the sample where somebody makes gold of it. What is claimed
+    assigned counts: else what an audit found would leave the sample where somebody makes gold of it. What is claimed
     is chosen from the start, whatever keeps it from its readers (a budget, a cap, a wish): the audit never comes to it,
     so in the zone it would be unread and taken for as clean as what the audit saw.
     """
@@ -153,23 +156,23 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it can be told; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} proposed, handed out or drawn are not labelled yet, or unsure"
+        need = f"{waiting:,} proposed, assigned or drawn are not labelled yet, or unsure"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
-    told = certificates.at_most(bound.share)
+    most = certificates.at_most(bound.share)
     # what waits may turn out either way: labels for it promise nothing
     goal = "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
-    return f"{told} (certified)" if bound.certified else f"{told} ({need}{goal})"
+    return f"{most} (certified)" if bound.certified else f"{most} ({need}{goal})"
 
 
-def lowers_most(told: Told) -> str | None:
+def lowers_most(bounds: LabelBounds) -> str | None:
     """The one thing to do next: labels for what was chosen or drawn, then audits for the closest trait."""
-    if waiting := told.pooled.open + told.pooled.holes:
-        said = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
-        return f"{said}; {told.unassigned:,} of them wait to be handed out: `review push`" if told.unassigned else said
-    open_ = {slug: b.more for slug, b in told.traits.items() if not b.certified and b.more}
+    if waiting := bounds.pooled.open + bounds.pooled.holes:
+        why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
+        return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
+    open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.certified and b.more}
     if not open_:
         return None
     slug = min(open_, key=lambda name: open_[name] or 0)

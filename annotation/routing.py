@@ -6,8 +6,6 @@ gives  assignments (tasks: one conversation or item for one reviewer) and what e
 Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
 """
 
-from typing import Any
-
 import polars as pl
 
 from annotation.dealing import AUDIT, UNIT, Dealer, Plan, Wanted, by_draw, by_turn, claims, deal
@@ -18,7 +16,7 @@ TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]
 Key = tuple[str, str]  # kind, subject
 
-TEXTS: dict[str, Any] = {
+TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "kind": pl.String,  # sensitivity | item_flag
     "subject": pl.String,
     "digest": pl.String,
@@ -57,16 +55,16 @@ def route(
     assignments: pl.DataFrame,
     disputed: pl.DataFrame,
     plan: Plan,
-    void: pl.DataFrame | None = None,
+    revoked: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
     under the share: a uniform draw of all the rest, those with nothing but `auto` claims among them). Each goes to
-    whoever has least so far and may see it; what is assigned stays as it is, unless it is `void` (kind, subject,
+    whoever has least so far and may see it; what is assigned stays as it is, unless it is `revoked` (kind, subject,
     reviewer): then somebody else takes it over.
     """
-    dealer = Dealer(plan, proposals, assignments, void)
+    dealer = Dealer(plan, proposals, assignments, revoked)
     rows = [
         *deal(dealer, _wanted(texts, proposals, plan)),
         *_disputes(texts, assignments, disputed, plan, dealer.found),
@@ -75,16 +73,16 @@ def route(
 
 
 def short(
-    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan, void: pl.DataFrame
+    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan, revoked: pl.DataFrame
 ) -> list[tuple[str, str]]:
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
-    could not hand it out."""
-    dealer = Dealer(plan, proposals, assignments, void)
+    could not assign it."""
+    dealer = Dealer(plan, proposals, assignments, revoked)
     each = ((wanted[0], dealer.short(wanted)) for wanted in _wanted(texts, proposals, plan))
     return [(kind, why) for kind, why in each if why]
 
 
-def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
+def found_units(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
     """UNIT of all that somebody or something found in a text: a wish not to see it holds, whoever found it.
 
     `reviews` are the last per unit and person, with a column `out`: null where the review still stands.
@@ -95,7 +93,7 @@ def told(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> 
 
 
 def called_for(proposals: pl.DataFrame, plan: Plan) -> set[Key]:
-    """Whatever is to be read for another reason than the draw, handed out or not: no audit speaks for it."""
+    """Whatever is to be read for another reason than the draw, assigned or not: no audit speaks for it."""
     return {key for keys in _reasons(proposals, plan).values() for key in keys}
 
 
@@ -138,20 +136,20 @@ def drawn(subject: str, share: float) -> bool:
     return int(by_draw(subject), 16) < share * 2**64
 
 
-def void(
+def revoked(
     assignments: pl.DataFrame,
-    told: pl.DataFrame,
+    known: pl.DataFrame,
     disputed: pl.DataFrame,
     reviews: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
     """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, their
     reader handed them back, or the work of their reader was set aside, for then nothing counts that is still to come
-    either. A task that was read to its end stays. `told` are units that are known to be there; an adjudicator reads the
-    whole text too, whatever they rule on."""
+    either. A task that was read to its end stays. `known` are units that are known to be there; an adjudicator reads
+    the whole text too, whatever they rule on."""
     who = ["kind", "subject", "reviewer"]
     shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
-    there = told.select(UNIT)
+    there = known.select(UNIT)
     units = {"reviewer": there, "adjudicator": pl.concat([there, disputed.select(UNIT)])}
     parts = [
         assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
@@ -204,9 +202,10 @@ def _why(kind: str, subject: str, plan: Plan) -> str:
 # ---- what an open task shows
 
 SHOWN = ("verdict", "form", "spans")
-UNITS: dict[str, Any] = (
+UNITS = pl.Schema(
     {name: ASSIGNMENTS.schema[name] for name in ("kind", "subject", "reviewer", "role", "digest", "why")}
-    | {"trait": pl.String, "verdict": pl.String, "form": pl.String, "spans": pl.List(SPAN)}
+    | dict.fromkeys(("trait", "verdict", "form"), pl.String())
+    | {"spans": pl.List(SPAN)}
     | {f"own_{name}": REVIEWS.schema[name] for name in ("verdict", "form", "spans", "note", "seconds")}
     | {"said": pl.List(pl.String)}
 )
@@ -241,7 +240,7 @@ def units(
     return (
         _with_own(rows, reviews)
         .sort("task", pl.col("trait") == "*", "trait")
-        .match_to_schema(pl.Schema(UNITS), missing_columns="insert", extra_columns="ignore")
+        .match_to_schema(UNITS, missing_columns="insert", extra_columns="ignore")
     )
 
 
@@ -258,13 +257,13 @@ def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, pl
 def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     """The claim to show per unit: the last `present` one, else the last; quotes that left the text are left out."""
     ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True)
-    told = last(ordered, *UNIT).select(*UNIT, *SHOWN)
+    shown = last(ordered, *UNIT).select(*UNIT, *SHOWN)
     now = texts.filter("current").select("kind", "subject", "turns")
     found = [
         [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
-        for row in told.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+        for row in shown.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
     ]
-    return told.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+    return shown.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
 
 
 def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:

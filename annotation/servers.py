@@ -1,24 +1,39 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import polars as pl
 
-from annotation import outbox, pull as incoming
+from annotation import outbox, review_history
 from annotation.desk import Desk
-from annotation.tools import answers, argilla, label_studio, managed_server as managed, sync, task_sheet as sheets
-from annotation.tools.answers import Pulled, Task, base_id, task_id
+from annotation.places import Argilla, LabelStudio
+from annotation.tools import argilla_server, label_studio_server, managed_server as managed, sync, task_sheet as sheets
+from annotation.tools.answers import Pulled, Task, Turns, base_id, task_id
 from annotation.tools.guidelines import guideline
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.tables import digest
 from saferec_builder.storage.workspace import Workspace
+
+
+class Client(sync.Remote, Protocol):
+    """What a tool's server does for us: tools/label_studio_server.py and tools/argilla_server.py."""
+
+    tool: str
+    url: str
+
+    def projects(self, mark: str) -> list[sync.Project]: ...
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
+    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
+    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
+    def said(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Said]: ...
 
 
 def home(ws: Workspace) -> Path:
@@ -30,48 +45,49 @@ def _host(url: str) -> str:
     try:
         return urlsplit(url).netloc
     except ValueError:
-        raise UsageError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
+        raise UsageError(f"--url {url}: this is no address: expected one like https://labels.example.org") from None
 
 
-def connect(ws: Workspace, tool: str, url: str | None, token: str | None) -> Any:
-    """The team's server where --url says so, else the workspace's own."""
+def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
+    """A client of the team's server where the place has an address, else of the workspace's own."""
+    url, token = place.url, place.api_key if isinstance(place, Argilla) else place.token
     if url and "@" in _host(url):
         raise UsageError(
             "--url holds a user or password: give the token with --token (or SAFEREC_REVIEW_TOKEN) instead"
         )
-    if tool == "argilla":
+    if isinstance(place, Argilla):
         if not url or not token:
             raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")
-        return argilla.Server(url, token)
+        return argilla_server.Server(url, token)
     if url:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
-        return label_studio.Server(url, token)
+        return label_studio_server.Server(url, token)
     facts = managed.state(home(ws))
     if facts is None:
         raise UsageError(
             "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool files"
         )
-    return label_studio.Server(facts["url"], facts["token"])
+    return label_studio_server.Server(facts["url"], facts["token"])
 
 
-def push(
-    desk: Desk, server: Any, units: pl.DataFrame, back: pl.DataFrame, names: list[str]
+def send(
+    desk: Desk, server: Client, units: pl.DataFrame, back: pl.DataFrame, names: list[str]
 ) -> dict[str, dict[str, int]]:
     """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
 
-    Says per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
+    Gives per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
     _check_accounts(desk, _known(desk.ws, server), names)
     accounts = _accounts(desk.ws, server, names)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
-    told = {}
-    ledgers: dict[str, Any] = {}  # as the server was found
+    sent: dict[str, dict[str, int]] = {}
+    ledgers: dict[str, sync.Ledger] = {}  # as the server was found
     pushed = _pushed(desk)
     now = set(desk.texts.filter("current").select("kind", "subject", "digest").iter_rows())
 
     def hidden(key: str) -> bool:  # in a former text; or asked of an adjudicator before, and now something else is
-        task = pushed.get(answers.base_id(key))
+        task = pushed.get(base_id(key))
         former = task is not None and (task.kind, task.subject, task.digest) not in now
         return task is not None and (task.role == "adjudicator" or former)
 
@@ -82,34 +98,35 @@ def push(
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
         # in other words before, if the taxonomy was another one; or answered in other words since
-        asked = {answers.base_id(key) for key in tasks}
-        asked |= {base for base, times in Counter(map(answers.base_id, ledger.there)).items() if times > 1}
-        old = {key for key in ledger.there if key not in tasks and (hidden(key) or answers.base_id(key) in asked)}
+        asked = {base_id(key) for key in tasks}
+        asked |= {base for base, times in Counter(map(base_id, ledger.there)).items() if times > 1}
+        old = {key for key in ledger.there if key not in tasks and (hidden(key) or base_id(key) in asked)}
         done.taken_back = sync.withdraw(server, project.id, old, ledger)
         for left in server.projects(_mark(desk.ws, name)):
             if left.id != project.id:  # made for other traits, in a tool that cannot change what it asks about
                 before = _ledger(desk.ws, server.tool, left.place)
                 done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
-        told[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
+        sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
-        told[name] = (said := told.get(name, {})) | {"taken_back": said.get("taken_back", 0) + n}
-    return told
+        counts = sent.setdefault(name, {})
+        counts["taken_back"] = counts.get("taken_back", 0) + n
+    return sent
 
 
-def settle(ws: Workspace, server: Any) -> None:
+def settle(ws: Workspace, server: Client) -> None:
     """Makes the ledgers say what the server holds of this workspace, as far as they cannot know."""
     for project in server.projects(_mark(ws)):
         sync.settled(server, project.id, _ledger(ws, server.tool, project.place), sync.Pushed())
 
 
 def _take_back(
-    desk: Desk, server: Any, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, Any]
+    desk: Desk, server: Client, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, sync.Ledger]
 ) -> dict[str, int]:
     """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
     Gives reviewer -> tasks, of everybody who had one: a wish counts also where somebody else is named.
     """
-    told: dict[str, int] = {}
+    found: dict[str, int] = {}
     erased = set(withheld.erased(desk.ws).iter_rows())
     gone = set(back.select("kind", "subject", "reviewer").iter_rows())
     removed = {base for base, task in pushed.items() if (task.subject, task.digest) in erased}
@@ -118,18 +135,18 @@ def _take_back(
     for name in sorted({pushed[base].reviewer for base in removed | held}):
         for project in server.projects(_mark(desk.ws, name)):
             ledger = ledgers.get(project.place) or _ledger(desk.ws, server.tool, project.place)
-            there = {key: answers.base_id(key) for key in ledger.there}
-            wanted = {key for key, base in there.items() if base in removed | held}
-            answered = {key for key in wanted if there[key] in removed}
-            if taken := sync.withdraw(server, project.id, wanted, ledger, answered):
-                told[name] = told.get(name, 0) + taken
-    return told
+            there = {key: base_id(key) for key in ledger.there}
+            back_now = {key for key, base in there.items() if base in removed | held}
+            answered = {key for key in back_now if there[key] in removed}
+            if taken := sync.withdraw(server, project.id, back_now, ledger, answered):
+                found[name] = found.get(name, 0) + taken
+    return found
 
 
-def _accounts(ws: Workspace, server: Any, names: list[str]) -> dict[str, str]:
+def _accounts(ws: Workspace, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: made on the workspace's own, looked up on a team's."""
     facts = managed.state(home(ws))
-    if facts is None or facts["url"] != server.url:
+    if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
         return {name: ws.config.review.accounts.get(name, name) for name in names}
     made = {}
     for name in names:
@@ -142,11 +159,11 @@ def _accounts(ws: Workspace, server: Any, names: list[str]) -> dict[str, str]:
 
 def _mark(ws: Workspace, name: str | None = None) -> str:
     """Begins the description of our projects there: of this workspace, of this reviewer; it tells nobody who."""
-    mine = f"saferec-builder {digest('workspace', ws.secret.hex())}"
-    return mine if name is None else f"{mine} {digest('reviewer', name, ws.secret.hex())}"
+    mine = f"saferec-builder {tables.digest('workspace', ws.secret.hex())}"
+    return mine if name is None else f"{mine} {tables.digest('reviewer', name, ws.secret.hex())}"
 
 
-def _ledger(ws: Workspace, tool: str, place: str) -> Any:
+def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
     def note(rows: list[tuple[str, str, str]]) -> None:
         full = [(tool, place, *row) for row in rows]
         store.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
@@ -165,14 +182,14 @@ def sources(desk: Desk) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in known.join(links.join(items, on="item", how="semi"), on="ref").iter_rows(named=True):
         votes = f"{row['yes']} yes, {row['no']} no" if row["yes"] is not None else row["answer"] or ""
-        said = votes or (f"severity {row['severity']} of 3" if row["severity"] is not None else "")
+        known_as = votes or (f"severity {row['severity']} of 3" if row["severity"] is not None else "")
         where = ", ".join(part for part in (row["source"], row["url"]) if part)
-        found.setdefault(row["item"], []).append(f"{row['topic']}: {said} ({where})")
+        found.setdefault(row["item"], []).append(f"{row['topic']}: {known_as} ({where})")
     return found
 
 
-def pull(desk: Desk, server: Any) -> Pulled:
-    """Everything that was said on the server, as answers of the workspace's reviewers."""
+def fetch(desk: Desk, server: Client) -> Pulled:
+    """Everything that people answered on the server, as answers of the workspace's reviewers."""
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
@@ -182,10 +199,10 @@ def pull(desk: Desk, server: Any) -> Pulled:
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
-    told = [said for project in projects for said in server.said(project, people, ours)]
-    desk = outbox.adopted(desk, seen={base_id(said.key) for said in told})
-    tasks, before = _pushed(desk), incoming.before(desk.reviews)
-    for said in sorted(told, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
+    every = [said for project in projects for said in server.said(project, people, ours)]
+    desk = outbox.adopted(desk, seen={base_id(said.key) for said in every})
+    tasks, before = _pushed(desk), review_history.answered(desk.reviews)
+    for said in sorted(every, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
         task = tasks.get(base_id(said.key))
         if task is None:
             pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
@@ -197,18 +214,18 @@ def pull(desk: Desk, server: Any) -> Pulled:
     return pulled
 
 
-def _ours(desk: Desk, tasks: dict[str, Task]) -> Callable[[str], list[dict[str, Any]]]:
+def _ours(desk: Desk, tasks: dict[str, Task]) -> sheets.Ours:
     """key -> the turns of the workspace's own text that the task is about."""
     row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
 
-    def turns(key: str) -> list[dict[str, Any]]:
+    def turns(key: str) -> Turns:
         task = tasks.get(base_id(key))
         return desk.texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list() if task else []
 
     return turns
 
 
-def _known(ws: Workspace, server: Any) -> dict[str, str]:
+def _known(ws: Workspace, server: Client) -> dict[str, str]:
     """reviewer -> account, as saferec.toml or the workspace's own server has it."""
     facts = managed.state(home(ws))
     own = facts["accounts"] if facts and facts["url"] == server.url else {}
@@ -236,9 +253,27 @@ def _pushed(desk: Desk) -> dict[str, Task]:
     return {task_id(*row): Task(*row) for row in rows}
 
 
-def up(ws: Workspace, say: Callable[[str], None]) -> tuple[dict[str, Any], bool]:
-    return managed.up(home(ws), say)
+@dataclass(frozen=True)
+class Started:
+    """The workspace's own Label Studio: its address, who logs in there, and the file that holds their passwords."""
+
+    url: str
+    login: str
+    reviewers: dict[str, str]  # reviewer -> e-mail
+    passwords: Path
+    new: bool  # False where it was running
 
 
-def down(ws: Workspace) -> bool:
+def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Started:
+    """Starts the workspace's own Label Studio, installing it first where there is none (about 850 MB).
+
+    `say` is given a line for each step that takes long.
+    """
+    facts, new = managed.up(home(ws), say)
+    reviewers = {name: account["email"] for name, account in facts["accounts"].items()}
+    return Started(facts["url"], facts["email"], reviewers, home(ws) / "server.json", new)
+
+
+def stop(ws: Workspace) -> bool:
+    """Stops it, its data stays; False where it was not running."""
     return managed.down(home(ws))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from annotation import aggregation
+from annotation import review_history
 from exports import (
     build_rows,
     checks,
@@ -189,11 +189,11 @@ def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame
         "digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest
     )
     moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
-    quoted = judged.filter(aggregation.claims())["subject"]
+    quoted = judged.filter(review_history.claims())["subject"]
     looked = pl.concat([moved, quoted]).unique()  # of all others the digest says enough
     said = snapshot.turns(history.filter(pl.col("conversation").is_in(looked.implode())))
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
-    standing, _ = aggregation.standing(judged, texts, taxonomy)
+    standing, _ = review_history.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
     # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
     of_items = of_items.filter(

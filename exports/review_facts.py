@@ -52,8 +52,8 @@ def missed(
             judged,
             snapshot.gold,
             taxonomy.slugs,
-            auto,
-            frozenset(subject for kind, subject in called if kind == "sensitivity"),
+            claimed=frozenset(subject for kind, subject in called if kind == "sensitivity"),
+            auto=auto,
         ).traits
     checks.check_certificates(known, [slug for slug, bound in bounds.items() if bound.certified])
     return {

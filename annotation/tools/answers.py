@@ -1,12 +1,33 @@
 """What every review tool speaks: the id of a task, what a task stands for, and the answers that came back."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage.tables import digest
 
 SAID_AGAIN = "said again further down"
+
+
+class Span(TypedDict):
+    """Words of a text: the place of `quote` in its turn, in code points."""
+
+    turn: int
+    start: int
+    end: int
+    quote: str
+
+
+class Turn(TypedDict):
+    """What one person says in a text; of an item, its plot."""
+
+    role: str
+    text: str
+
+
+Turns = list[Turn]
+# (kind, subject, reviewer, role) -> trait -> the taxonomies of the answers
+Answered = dict[tuple[str, str, str, str], dict[str, set[str]]]
 
 
 def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str:

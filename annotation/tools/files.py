@@ -1,7 +1,7 @@
 """Review without a server: one CSV per reviewer, to be opened in any spreadsheet, and read back however it was saved.
 
-push   open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
-pull   those files -> answers; what cannot be read is a drop that names its row, to be corrected and pulled again
+push    open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
+lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py makes answers of them
 
 A task's id is the hash of conversation or item, text, reviewer and role: nothing in a file says whose it is but the id.
 """
@@ -11,18 +11,15 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import zip_longest
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from annotation.tools.answers import Pulled, Refused, Task, task_id, unit_id
+from annotation.tools.answers import Turns, task_id, unit_id
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage import evidence
 
 ASK_REST = "Anything else? Write slugs, or `none` if the rest is absent."
 ASK_MORE = "Anything else? Write slugs, or `none` if there is nothing to add."
@@ -35,16 +32,7 @@ COLUMNS = (
 )
 NEEDED = ("task", "trait", "verdict")
 
-Turns = list[dict[str, Any]]
-Span = dict[str, Any]
-Locate = Callable[[str, Turns, Sequence[int]], Span | None]
-Before = dict[tuple[str, str, str, str], dict[str, set[str]]]  # who on what -> trait -> taxonomies of the answers
-Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
-
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
-
-
-_SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # the last one is not in old files
 
 
 def guarded(cell: str) -> str:
@@ -72,7 +60,7 @@ def push(
     An older file at the path is replaced: the caller has made sure that it holds no answer that was not pulled.
     """
     shown = f"guideline {guideline}, taxonomy {taxonomy.digest}"
-    heads = {(r[0], r[1]): _dialogue(r[2], r[3]) for r in _current(texts, units)}
+    heads = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in _current(texts, units)}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
     for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
         name = part["reviewer"][0]
@@ -88,12 +76,12 @@ def push(
     return {name: len(rows[name]) for name in paths}
 
 
-def _current(texts: pl.DataFrame, units: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
+def _current(texts: pl.DataFrame, units: pl.DataFrame) -> Iterator[tuple[str, str, str | None, Turns]]:
     shown = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     return shown.select("kind", "subject", "head", "turns").iter_rows()
 
 
-def _dialogue(head: str | None, turns: list[dict[str, Any]]) -> str:
+def _dialogue(head: str | None, turns: Turns) -> str:
     lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(turns, 1)]
     return "\n".join([head, *lines] if head else lines)
 
@@ -198,195 +186,3 @@ def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
         raise ReviewError(f"{path}: not a CSV near line {reader.line_num}: {fault}: nothing was pulled") from None
     finally:
         csv.field_size_limit(before)
-
-
-# ---- in: cells as answers
-
-
-def pull(
-    paths: Sequence[Path],
-    assignments: pl.DataFrame,
-    texts: pl.DataFrame,
-    taxonomy: Taxonomy,
-    guideline: str,
-    locate: Locate,
-    before: Before | None = None,
-) -> Pulled:
-    """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
-    files of an earlier taxonomy come first, whatever their names.
-
-    `guideline` is stamped where a file does not name its own; `locate` (quotes.py) finds a quote in turns.
-    `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
-    wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
-    (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
-    """
-    pushed = assignments.drop("digest").join(texts.select("kind", "subject", "digest"), on=["kind", "subject"])
-    names = ("kind", "subject", "digest", "reviewer", "role")
-    tasks = {task_id(*row): Task(*row) for row in pushed.select(names).iter_rows()}
-    row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
-    stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
-    pulled, known = Pulled(), {} if before is None else before
-    read = [sorted(lines(path), key=lambda line: line.is_rest) for path in paths]
-    for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
-        unfinished: set[str] = set()
-        own = {(line.cell("task"), line.trait) for line in rows}
-        for line in rows:
-            try:
-                task = _task(line, tasks, taxonomy, unfinished)
-                answers = []
-                if task:
-                    turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-                    spans = partial(_spans, turns=turns, kind=task.kind, locate=locate)
-                    answers = _answers(line, task, spans, taxonomy)
-                    if line.is_rest and task.kind == "sensitivity":
-                        _check_whole(line, task, own, known, taxonomy)
-                        answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
-            except Refused as fault:
-                pulled.drop(line.place, fault.reason, fault.detail)
-                answers = []
-            else:
-                pulled.empty += not answers
-            for answer in answers:
-                full: dict[str, Any] = stamp | _shown(line) | answer
-                pulled.add(line.place, full)
-                if answer["trait"] != "*":
-                    who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
-                    known.setdefault(who, {}).setdefault(answer["trait"], set()).add(full["taxonomy"])
-            if not answers:
-                unfinished.add(line.cell("task"))
-    return pulled
-
-
-def _shown(line: Line) -> dict[str, str]:
-    """The guideline and taxonomy that the file was written with, where its column survived."""
-    found = _SHOWN.fullmatch(line.cell("shown"))
-    return {"guideline": found[1], "taxonomy": found[2]} if found else {}
-
-
-def _older(line: Line, taxonomy: Taxonomy) -> bool:
-    return _shown(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
-
-
-def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
-    """The task of an answered row, None where the row is still empty."""
-    if line.fault:
-        raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
-    if not line.cell("verdict"):
-        if not (line.cell("note") or line.cell("form") or line.cell("quote")):
-            return None
-        raise Refused("no verdict", "the row says something, but its verdict is empty")
-    task, trait = tasks.get(line.cell("task")), line.trait
-    if task is None:
-        raise Refused("not pushed", f"task {line.cell('task')!r} was never pushed from this workspace")
-    if line.cell("unit") not in ("", unit_id(line.cell("task"), trait)):
-        raise Refused("row mixed up", f"trait {trait!r} is not the one of this row: were columns sorted apart?")
-    if trait not in (*taxonomy.slugs, "*"):
-        raise Refused("unknown trait", f"{trait!r}: wanted one of {', '.join(taxonomy.slugs)}")
-    if line.is_rest and task.role == "adjudicator":
-        raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
-    if line.is_rest and line.cell("task") in unfinished:
-        raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
-    return task
-
-
-def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[dict[str, Any]]:
-    """What a row says: one answer, or for `*` one per slug and the rest."""
-    fixed = asdict(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
-    seconds = {"seconds": _seconds(line)}
-    if not line.is_rest:
-        return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]
-    slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
-    slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
-    if strange := [slug for slug in slugs if slug not in taxonomy.slugs]:
-        raise Refused("unknown trait", f"{strange[0]!r}: wanted `none` or some of {', '.join(taxonomy.slugs)}")
-    quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
-    if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
-        raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: wanted one each")
-    found = [
-        fixed
-        | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
-        | {"spans": spans(quote, line.cell("turn")) if quote else []}
-        for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
-    ]
-    return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
-
-
-def _check_whole(line: Line, task: Task, own: set[tuple[str, str]], known: Before, taxonomy: Taxonomy) -> None:
-    """A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
-    found = _SHOWN.fullmatch(line.cell("shown"))
-    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
-    asked = (found[3] or "").split() if found else []
-    gone = [t for t in asked if t in taxonomy.slugs and t not in earlier and (line.cell("task"), t) not in own]
-    if gone:
-        raise Refused("`*` before the rest", f"the row of this task about {gone[0]} is not in the file: put it back")
-
-
-def _left_out(
-    line: Line, task: Task, answers: list[dict[str, Any]], own: set[tuple[str, str]], known: Before, taxonomy: Taxonomy
-) -> list[dict[str, Any]]:
-    """`absent` for traits of an earlier `*` that neither this one names nor a row of its own."""
-    named = {answer["trait"] for answer in answers}
-    lists = _shown(line).get("taxonomy", taxonomy.digest)
-    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
-    left = [
-        trait
-        for trait, told in earlier.items()
-        if trait in taxonomy.slugs and trait not in named and (line.cell("task"), trait) not in own
-        if lists in (*told, taxonomy.digest)
-    ]
-    return [answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)]
-
-
-def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
-    verdict, quote, turn = line.cell("verdict").lower(), line.cell("quote"), line.cell("turn")
-    if verdict not in ("present", "absent", "unsure"):
-        raise Refused("unknown verdict", f"{verdict!r}: wanted present, absent or unsure")
-    if verdict == "absent":
-        return {"verdict": verdict}
-    if verdict == "unsure":
-        return {"verdict": verdict, "spans": spans(quote, turn) if quote else []}
-    if not quote:
-        quote, turn = line.cell("proposed_quote"), line.cell("proposed_turn")
-    if not quote and task.kind == "sensitivity":
-        raise Refused("no quote", "`present` needs the words that show it, copied from the text")
-    form = _form(line.cell("form") or line.cell("proposed_form"))
-    return {"verdict": verdict, "form": form, "spans": spans(quote, turn) if quote else []}
-
-
-def _form(cell: str) -> str | None:
-    if cell.lower() not in ("", "explicit", "implicit"):
-        raise Refused("unknown form", f"{cell!r}: wanted explicit, implicit or nothing")
-    return cell.lower() or None
-
-
-def _seconds(line: Line) -> float | None:
-    cell = line.cell("seconds").replace(",", ".")
-    if cell and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", cell):
-        raise Refused("seconds not a number", f"{line.cell('seconds')!r}")
-    return float(cell) if cell else None
-
-
-def _parts(cell: str) -> list[str]:
-    """As `push` joins them, where a quote may hold a bar itself; else at every bar, as people type."""
-    spaced = re.split(r"\s\|\s", cell)
-    return [part.strip() for part in (spaced if len(spaced) > 1 else cell.split("|"))]
-
-
-def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate) -> list[dict[str, Any]]:
-    """Spans of the quotes in a cell, in our own text: the whole cell where the text has it so, else its parts."""
-    found = _places(cell, turn, turns, locate)
-    if none := evidence.first_fault(found, turns, kind):
-        raise Refused(none[0], f"{none[1][:80]!r} is no evidence: copy words of theirs")
-    return found
-
-
-def _places(cell: str, turn: str, turns: Turns, locate: Locate) -> list[dict[str, Any]]:
-    hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
-    if whole := locate(cell, turns, hints):
-        return [whole]
-    parts = _parts(cell)
-    hints_of = [[n] for n in hints] if len(hints) == len(parts) else [hints] * len(parts)
-    found = [locate(part, turns, hint) for part, hint in zip(parts, hints_of, strict=True)]
-    if None in found:
-        raise Refused("quote not found", f"{parts[found.index(None)][:80]!r} stands in no turn: copy it from the text")
-    return [span for span in found if span]

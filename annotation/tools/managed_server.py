@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import httpx2
 
@@ -27,6 +27,27 @@ PINS = Path(__file__).with_name("label-studio.txt")
 START = 300.0  # seconds that a first start may take on a slow machine
 STOP = 15.0  # seconds until a server that was asked to stop is killed
 Say = Callable[[str], None]
+
+
+class Account(TypedDict):
+    """What a reviewer logs in with."""
+
+    email: str
+    password: str
+
+
+class Facts(TypedDict, total=False):
+    """What server.json holds: how to log in, where the server is, and how it was started."""
+
+    email: str
+    password: str
+    token: str
+    accounts: dict[str, Account]
+    url: str
+    port: int
+    settings: str
+    pid: int
+
 
 _ENV = {
     "DJANGO_DB": "sqlite",
@@ -85,16 +106,19 @@ def _install(home: Path, say: Say) -> None:
     (home / "ready").write_text(VERSION)
 
 
-def state(home: Path) -> dict[str, Any] | None:
-    """url, pid, token, password, email and accounts of the workspace's server; None where there never was one."""
+def state(home: Path) -> Facts | None:
+    """What is known of the workspace's server; None where there never was one."""
     path = home / "server.json"
-    try:
-        return dict(strict_json(path.read_text())) if path.exists() else None
-    except (ValueError, TypeError, RecursionError):
-        raise ReviewError(f"{path}: damaged: put your copy of it back: it holds the passwords of the server") from None
+    if not path.exists():
+        return None
+    with suppress(ValueError, RecursionError):
+        found: Facts = strict_json(path.read_text())
+        if isinstance(found, dict):
+            return found
+    raise ReviewError(f"{path}: damaged: put your copy of it back: it holds the passwords of the server")
 
 
-def save(home: Path, facts: dict[str, Any]) -> None:
+def save(home: Path, facts: Facts) -> None:
     """Written so that nobody but its owner could ever read it."""
     tmp = home / f"server.json.{os.getpid()}.tmp"
     tmp.unlink(missing_ok=True)
@@ -113,13 +137,13 @@ def _alone(home: Path) -> Iterator[None]:
         yield
 
 
-def up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
+def up(home: Path, say: Say) -> tuple[Facts, bool]:
     """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
     with _alone(home):
         return _up(home, say)
 
 
-def _up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
+def _up(home: Path, say: Say) -> tuple[Facts, bool]:
     facts = state(home)
     if facts and alive(home, facts) and healthy(facts["url"]):
         if facts.get("settings") == _settings():
@@ -129,10 +153,11 @@ def _up(home: Path, say: Say) -> tuple[dict[str, Any], bool]:
     installation = install(say)
     (home / "data").mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
-    first = {"email": "owner@saferec.local", "password": secrets.token_urlsafe(18), "token": secrets.token_hex(20)}
-    facts = {**first, "accounts": {}, **(facts or {})}
+    first = Facts(email="owner@saferec.local", accounts={})
+    first |= Facts(password=secrets.token_urlsafe(18), token=secrets.token_hex(20))
+    facts = first | (facts or Facts())
     port = _free_port(facts.get("port"))
-    facts |= {"url": f"http://127.0.0.1:{port}", "port": port, "settings": _settings()}
+    facts |= Facts(url=f"http://127.0.0.1:{port}", port=port, settings=_settings())
     save(home, facts)  # before the start: the password must survive whatever happens next
     _from_template(home)
     say(f"starting Label Studio at {facts['url']} (the first time takes a minute or two)")
@@ -159,7 +184,7 @@ def _command(installation: Path, home: Path, port: int) -> list[str]:
     return [str(w) for w in [*words, "--port", port, "--data-dir", home / "data"]]
 
 
-def _environment(home: Path, facts: dict[str, Any]) -> dict[str, str]:
+def _environment(home: Path, facts: Facts) -> dict[str, str]:
     names = {"USERNAME": facts["email"], "PASSWORD": facts["password"], "USER_TOKEN": facts["token"]}
     own = {f"LABEL_STUDIO_{name}": value for name, value in names.items()}
     own |= {"LABEL_STUDIO_BASE_DATA_DIR": str(home / "data"), "LABEL_STUDIO_HOST": facts["url"]}
@@ -233,7 +258,7 @@ def healthy(url: str) -> bool:
         return False
 
 
-def alive(home: Path, facts: dict[str, Any]) -> bool:
+def alive(home: Path, facts: Facts) -> bool:
     """Whether the process that we started still runs: a pid alone could be somebody else's by now."""
     if not facts.get("pid"):
         return False
@@ -273,13 +298,13 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def account(home: Path, facts: dict[str, Any], invite: Callable[[], str], name: str) -> dict[str, str]:
+def account(home: Path, facts: Facts, invite: Callable[[], str], name: str) -> Account:
     """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page.
 
     `invite` makes a new link to that page, and every earlier one is dead: ours lives until the account is there.
     """
     with _alone(home):
-        facts |= state(home) or {}  # another command may have made some since
+        facts |= state(home) or Facts()  # another command may have made some since
         if name not in facts["accounts"]:
             link = invite()
             try:
@@ -287,16 +312,16 @@ def account(home: Path, facts: dict[str, Any], invite: Callable[[], str], name: 
                 save(home, facts)
             finally:
                 invite()
-    return dict(facts["accounts"][name])
+    return facts["accounts"][name]
 
 
-def _account(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
-    made = {"email": _email(name), "password": secrets.token_urlsafe(12)}
+def _account(home: Path, facts: Facts, invite: str, name: str) -> Account:
+    made = Account(email=_email(name), password=secrets.token_urlsafe(12))
     stays = {"response": [failures.stays]}
     with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=stays) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
-        body = made | {"csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
+        body = {**made, "csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
         web.post(invite, data=body, headers={"Referer": facts["url"] + invite})
         if web.get("/api/current-user/whoami").status_code != 200:
             raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {home / 'server.log'}")

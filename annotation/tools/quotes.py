@@ -3,15 +3,15 @@
 import unicodedata
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
+from annotation.tools.answers import Span, Turns
 from saferec_builder.storage.evidence import SPEAKER
 
 _PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")
 _PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
 
 
-def locate(quote: str, turns: list[dict[str, Any]], hints: Sequence[int] = ()) -> dict[str, Any] | None:
+def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
     """The quote's first place, in code points: hinted turns first, then those that hold evidence, then the others.
 
     Exactly, else with spaces, quotation marks, dashes and composed letters made alike, as spreadsheets change them;

@@ -50,7 +50,7 @@ def _origin(url: Any) -> tuple[str, str, int | None]:
 
 
 @contextmanager
-def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
+def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
     """What httpx and a library's own errors (`refusals`, with a status_code) mean to a person and to the ledger.
 
     hide: the token, should the server repeat it.
@@ -64,7 +64,7 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
     except Elsewhere as fault:
         raise Elsewhere(f"{where}: {_without(hide, str(fault))}") from None
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
-        raise ReviewError(f"--url {url}: this is no address: wanted one like https://labels.example.org") from None
+        raise ReviewError(f"--url {url}: this is no address: expected one like https://labels.example.org") from None
     except httpx.ConnectError:
         raise ReviewError(f"{url} does not answer: start it (`saferec-build review up`) or check --url") from None
     except httpx.HTTPStatusError as fault:
@@ -79,8 +79,8 @@ def told(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> It
     except JSONDecodeError:
         raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
     except ValidationError as fault:
-        told = fault.errors(include_url=False, include_input=False)[0]
-        what = f"{fault.title}, {'.'.join(map(str, told['loc'])) or 'all of it'}: {told['msg']}"
+        first = fault.errors(include_url=False, include_input=False)[0]
+        what = f"{fault.title}, {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
         raise ReviewError(f"{where}: not understood ({what}): is this address really the review server?") from None
 
 

@@ -18,12 +18,17 @@ ATTEMPTS = 4
 Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) rows for the ledger
 
 
+Payload = dict[str, Any]  # a task as its tool takes it; nobody here looks into it
+
+
 class Remote(Protocol):
+    """What it takes to have each task once on a server."""
+
     chunk: int
 
-    def count(self, project: Any) -> int: ...
-    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]: ...
-    def keys(self, project: Any) -> list[tuple[str, str, bool]]: ...
+    def count(self, project: str) -> int: ...
+    def send(self, project: str, tasks: list[Payload]) -> list[str]: ...
+    def keys(self, project: str) -> list[tuple[str, str, bool]]: ...
     def delete(self, task: str) -> None: ...
 
 
@@ -67,7 +72,7 @@ class Pushed:
     taken_back: int = 0
 
 
-def push(server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, quiet: float = 20.0) -> Pushed:
+def push(server: Remote, project: str, tasks: dict[str, Payload], ledger: Ledger, quiet: float = 20.0) -> Pushed:
     """Sends the tasks that the project does not hold. `quiet`: seconds without change before a lost request is dead."""
     done = Pushed()
     settled(server, project, ledger, done)
@@ -79,15 +84,13 @@ def push(server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger:
     return done
 
 
-def settled(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
+def settled(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
     """Looks where the ledger cannot be believed: a request ended without an answer, or the count is another."""
     if ledger.sending or server.count(project) != len(ledger.there):
         look(server, project, ledger, done)
 
 
-def _send(
-    server: Remote, project: Any, tasks: dict[str, dict[str, Any]], ledger: Ledger, done: Pushed, quiet: float
-) -> None:
+def _send(server: Remote, project: str, tasks: dict[str, Payload], ledger: Ledger, done: Pushed, quiet: float) -> None:
     fault: ReviewError = ReviewError("the server took fewer tasks than it was sent: run the command again")
     for attempt in range(ATTEMPTS):
         todo = [key for key in tasks if key not in ledger.there]
@@ -112,7 +115,7 @@ def _send(
     done.added += len(tasks)
 
 
-def settle(server: Remote, project: Any, expected: int, quiet: float) -> None:
+def settle(server: Remote, project: str, expected: int, quiet: float) -> None:
     """Waits until the count is as expected or has not moved for `quiet` seconds; a request may still be at work."""
     before, since, pause = -1, time.monotonic(), min(0.5, quiet / 4)
     while time.monotonic() - since < quiet:
@@ -127,7 +130,7 @@ def settle(server: Remote, project: Any, expected: int, quiet: float) -> None:
         time.sleep(pause)
 
 
-def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
+def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
     """Makes the ledger say what the server holds, and deletes second copies that nobody has answered."""
     copies: dict[str, list[tuple[bool, str]]] = {}
     for key, remote, answered in server.keys(project):
@@ -149,7 +152,7 @@ def look(server: Remote, project: Any, ledger: Ledger, done: Pushed) -> None:
     ledger.write(rows)
 
 
-def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
+def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
     """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`."""
     wanted = keys & ledger.there.keys()
     if not wanted:
@@ -166,10 +169,10 @@ def withdraw(server: Remote, project: Any, keys: set[str], ledger: Ledger, erase
 class Project:
     """A reviewer's place on the server. `place` is the mark and a random word: what names it in the ledger."""
 
-    id: Any
+    id: str
     name: str
     place: str
-    setup: Any = None  # what its tool needs to know of it besides
+    setup: tuple[str, ...] = ()  # what its tool needs to know of it besides
 
 
 def project(find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str) -> Project:

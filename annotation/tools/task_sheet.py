@@ -7,11 +7,12 @@ pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from annotation.tools.answers import Pulled, Task, asked_id, task_id
+from annotation.tools.answers import Pulled, Span, Task, Turn, Turns, asked_id, task_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence
 from saferec_builder.storage.tables import HANDED_BACK
@@ -21,11 +22,7 @@ RATHER_NOT = "I would rather not see this"
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
-Span = dict[str, Any]
-Turns = list[dict[str, Any]]
-Ours = Callable[
-    [str], Turns
-]  # key of a task -> the turns of our text that it is about; none where we know no such task
+Ours = Callable[[str], Turns]  # key of a task -> the turns of our text that it is about; none: we know no such task
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Sheet:
     why: str
     head: str
     ask: str
-    turns: list[dict[str, str]]
+    turns: Turns
     units: list[dict[str, Any]]
 
     @property
@@ -72,7 +69,7 @@ class Said:
     shown: dict[str, list[Span]] = field(default_factory=dict)  # the spans that were there before the person came
     note: str | None = None
     seconds: float | None = None
-    time: Any = None
+    time: datetime | None = None
     guideline: str | None = None
     taxonomy: str | None = None
 
@@ -114,7 +111,7 @@ def sheets(
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
         told = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
-        shown = [{"role": t["role"], "text": t["text"]} for t in turns] or [{"role": "plot", "text": "(no plot)"}]
+        shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
         ask = _ask(task, asked, taxonomy, told)
         made.append(Sheet(_key(task, asked, taxonomy), task, rows[0]["why"], head or "", ask, shown, asked))
     return made

@@ -27,7 +27,7 @@ _SHOWN = ("name", "version", "created", "licence", "split_rule", "counts", "sour
 
 def gather(ws: Workspace, version: str | None = None) -> Figures:
     """All of the page but its runs. version: which release, default the newest; a workspace may have none."""
-    state = desk.gather(ws.root)
+    state = desk.gather(ws)
     taxonomy = state.taxonomy
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(state.withheld)))
@@ -44,7 +44,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
     unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
-    bounds = desk.told_bounds(replace(state, judged=labels, auto=frozenset(unread)))
+    bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(unread)))
     alphas = agreement.alphas(aggregation.by_reviewers(state.votes))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from annotation.confidence_bounds import Bound, FalseShare
-from annotation.recall_bounds import Told
+from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import HANDED_BACK
 
@@ -69,9 +69,9 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
 
 
 def missed(
-    bounds: Told, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
+    bounds: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
 ) -> Row:
-    """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of recall_bounds.Told; lowest bound first.
+    """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
     `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
     """

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from annotation import desk as command
-from annotation.aggregation import adjudicate, changed, disputed, opinions, record, standing, votes, warnings
+from annotation.aggregation import adjudicate, changed, disputed, opinions, votes, warnings
+from annotation.review_history import record, standing
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world as world
@@ -248,7 +249,7 @@ def test_labels_need_only_texts_that_changed_or_hold_evidence(workspace, cli, mo
         for who in ("ann", "bo")
     ]
     store.append(workspace, tables.REVIEWS, reviews(*rows))
-    desk = command.gather(workspace.root)
+    desk = command.gather(workspace)
     assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c1", "d-c2", "d2"]
     assert desk.known.drop("turns").equals(desk.texts.drop("turns"))
     full, left_out = standing(desk.reviews, desk.texts, ALL)

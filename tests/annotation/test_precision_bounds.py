@@ -167,7 +167,9 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
     clean = dict.fromkeys(SLUGS, "absent")
     said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in order[:100]})
-    told = bounds.bounds(text, given, said, tables.GOLD.empty, SLUGS, frozenset((c, "gore") for c in MANY))
+    told = bounds.bounds(
+        text, given, said, tables.GOLD.empty, SLUGS, claimed=frozenset(), auto=frozenset((c, "gore") for c in MANY)
+    )
     assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
 
 

@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_written_commits_nothing_for_its_reader(ws, cli, f
     full.add("bo.csv")
     ran = cli(*words)
     assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
-    assert "bo.csv: No space left" in ran.err and "4 of 8 new tasks arrived and are handed out" in ran.err
+    assert "bo.csv: No space left" in ran.err and "4 of 8 new tasks arrived and are assigned" in ran.err
     assert given(ws) == in_files(ws) == {("ann", c) for c in TEXTS}
     assert planted(ws) == shown_in_files(ws)
     before = (ws.root / "review" / "ann.csv").read_bytes()
@@ -294,7 +294,7 @@ def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memor
     memory.plan = [""] * before + fault
     ran = cli(*words)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"{before} of 8 new tasks arrived and are handed out: the same command sends the rest" in ran.err
+    assert f"{before} of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
     there = list(memory.tasks())  # in the order of their arrival
     assert given(ws) == set(there[:before])
     memory.down = False

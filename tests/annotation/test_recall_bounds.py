@@ -8,7 +8,7 @@ import pytest
 
 from annotation import recall_bounds as bounds
 from annotation.dealing import Plan, by_draw
-from annotation.routing import called_for, route, texts, void
+from annotation.routing import called_for, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
@@ -32,13 +32,15 @@ def sent(plan: Plan, had: pl.DataFrame = tables.ASSIGNMENTS.empty, back: pl.Data
     return pl.concat([had, route(TEXT, PROPS, had, NO_DISPUTES, plan, back)])
 
 
-def told(given: pl.DataFrame, plan: Plan, read: pl.DataFrame | None = None) -> bounds.Told:
+def told(given: pl.DataFrame, plan: Plan, read: pl.DataFrame | None = None) -> bounds.LabelBounds:
     """Where two people have read what they were given: every claim is right, and nothing else is there."""
     clean = dict.fromkeys(TAXONOMY.slugs, "absent")
     both = [c for c, n in Counter((given if read is None else read)["subject"]).items() if n > 1]
     said = {c: clean | ({"torture": "present"} if c in CLAIMED else {}) for c in both}
     claimed = frozenset(subject for _, subject in called_for(PROPS, plan))
-    return bounds.bounds(TEXT, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, plan.auto, claimed)
+    return bounds.bounds(
+        TEXT, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=claimed, auto=plan.auto
+    )
 
 
 @pytest.mark.parametrize("reason", HELD_BACK)
@@ -56,9 +58,9 @@ def test_what_is_proposed_and_held_back_counts_as_missed(reason: str):
     assert torture.share is None or torture.share >= torture.open / 80
     unassigned = 80 - given.filter(pl.col("subject").is_in(CLAIMED))["subject"].n_unique()
     assert found.unassigned == unassigned == {"opt-outs": 0, "nobody": 80}.get(reason, 70)
-    waits = f"{unassigned} of them wait to be handed out: `review push`"
+    waits = f"{unassigned} of them wait to be assigned: `review push`"
     assert (waits in (bounds.lowers_most(found) or "")) == (unassigned > 0)
-    assert "proposed, handed out or drawn are not labelled yet" in bounds.words(torture)
+    assert "proposed, assigned or drawn are not labelled yet" in bounds.words(torture)
 
 
 def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it():
@@ -69,7 +71,7 @@ def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it()
     reviews = pl.DataFrame(rows, schema=tables.REVIEWS.schema).with_columns(
         trait=pl.lit("*"), role=pl.lit("reviewer"), out=pl.lit(tables.HANDED_BACK)
     )
-    back = void(given, PROPS, NO_DISPUTES, reviews, frozenset())
+    back = revoked(given, PROPS, NO_DISPUTES, reviews, frozenset())
     assert back.height == 30
     kept = given.join(back, on=["kind", "subject", "reviewer"], how="anti")
     found = told(given, plan, kept).traits["torture"]
@@ -110,7 +112,7 @@ def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
     review("pull", ws.root / "review")
     missed = adjudicate()["missed_of_all"]
     assert (missed["open"], missed["zone"], missed["found"]) == (1, 2, 1)
-    assert "1 of them wait to be handed out: `review push`" in review("status")["next"]
+    assert "1 of them wait to be assigned: `review push`" in review("status")["next"]
     review("push", *TWO, "--all")
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", lambda row: None if row["verdict"] else no(row))

@@ -14,7 +14,14 @@ from typing import Any
 import polars as pl
 
 from annotation.servers import _ledger
-from annotation.tools import answers, label_studio, managed_server as managed, sync, task_sheet as sheets
+from annotation.tools import (
+    answers,
+    label_studio,
+    label_studio_server,
+    managed_server as managed,
+    sync,
+    task_sheet as sheets,
+)
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
@@ -55,7 +62,7 @@ def measure(home: Path, facts: dict[str, Any]) -> None:
     figure("review.push_rate", TASKS / ours, "tasks/s", "reported")
 
 
-class Beside(label_studio.Server):
+class Beside(label_studio_server.Server):
     """Sends each batch a second time, by the bare SDK to a project of its own; in turn before and after our own."""
 
     other, bare, turn = 0, 0.0, 0

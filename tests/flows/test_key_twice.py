@@ -13,7 +13,7 @@ import httpx
 import polars as pl
 import pytest
 
-from annotation.tools import argilla, label_studio, managed_server as managed
+from annotation.tools import argilla_server, label_studio_server, managed_server as managed
 from exports import folder as write
 from exports.report import page as report
 from saferec_builder.core import taxonomy as traits, titles
@@ -115,7 +115,7 @@ def test_an_answer_to_a_test_request_names_nothing() -> None:
 
 
 def parsed(text: str) -> answers.Answer:
-    return answers.parse(text, answers.finder(titles.index([("alien", "Alien", 1979, "film", ())])))
+    return answers.parse(text, answers.finder(titles.index([("saw", "Saw", 2004, "film", ())])))
 
 
 def test_predictions_and_gold_name_the_line(tmp_path) -> None:
@@ -129,7 +129,7 @@ def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
     ws = world.fill(workspace, world.requests(4)[0], [])
     gold = written(tmp_path / "gold.jsonl", '{"conversation": "c001", "traits": ["gore"], "traits": []}\n')
     ran = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--gold", gold, "--all", "-C", ws.root)
-    assert ran.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: wanted each once" in ran.err
+    assert ran.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: expected each once" in ran.err
 
 
 READERS: dict[str, tuple[str, Any, type[Exception]]] = {
@@ -178,7 +178,7 @@ def test_the_answer_of_argilla() -> None:
     reply = httpx.Response(200, text='{"items": [], "total": 0, "total": 1}')
     http = httpx.Client(base_url="http://127.0.0.1:1", transport=httpx.MockTransport(lambda _: reply))
     with pytest.raises(ReviewError, match="list the records of data set 7: the key 'total' comes twice"):
-        list(server(argilla.Server, http_client=http).records(7))
+        list(server(argilla_server.Server, http_client=http).records(7))
 
 
 def test_the_answer_of_label_studio() -> None:
@@ -186,7 +186,7 @@ def test_the_answer_of_label_studio() -> None:
     text = b'[{"id": 1, "annotations": [{"result": []}], "annotations": []}]'
     exports = SimpleNamespace(download_sync=lambda *_, **__: [text[:9], text[9:]])
     with pytest.raises(ReviewError, match="export project 7: the key 'annotations' comes twice"):
-        server(label_studio.Server, projects=SimpleNamespace(exports=exports)).answered(7)
+        server(label_studio_server.Server, projects=SimpleNamespace(exports=exports)).answered(7)
 
 
 def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> None:

@@ -39,7 +39,7 @@ def open_for(ws: store.Workspace, name: str) -> int:
     """How many `*` of this person do not count for the list as it is."""
     from annotation.desk import gather
 
-    mine = gather(ws.root).standing.filter(reviewer=name, trait="*")
+    mine = gather(store.Workspace.open(ws.root)).standing.filter(reviewer=name, trait="*")
     return mine["out"].count()
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation import desk, push as handing
+from annotation import adjudication as adjudicating, desk, push as handing
 from annotation.tools.guidelines import GUIDELINES
-from saferec_builder.cli import adjudicate as adjudicating
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import tables, workspace as store
@@ -142,12 +141,12 @@ def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, rev
 def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
     """What another push hands out meanwhile would not be seen: the same task for two more people."""
 
-    def gather(folder):
+    def gather(ws):
         with pytest.raises(StoreError, match="at work"), store.alone(ws, "review push"):
             pass
-        return desk.gather(folder)
+        return desk.gather(ws)
 
-    monkeypatch.setattr("saferec_builder.cli.review.gather", gather)
+    monkeypatch.setattr("annotation.push.gather", gather)
     assert review("push", *TWO, "--audit", 0)["added"] == 4
 
 

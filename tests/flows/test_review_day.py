@@ -10,7 +10,7 @@ import pytest
 
 from annotation import push as handing, servers
 from annotation.desk import gather
-from annotation.routing import Plan, route, texts, told, void
+from annotation.routing import Plan, found_units, revoked, route, texts
 from annotation.tools.task_sheet import READ, Said
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
@@ -126,7 +126,7 @@ def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> No
     avoid = frozenset({("cy", "gore")})
     assert route(world, proposals(*both), none, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
     nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
-    back = void(before, told(proposals(*both), nobody, tables.GOLD.empty), due, nobody, avoid)
+    back = revoked(before, found_units(proposals(*both), nobody, tables.GOLD.empty), due, nobody, avoid)
     assert back["subject"].to_list() == ["c1"]
 
 
@@ -188,13 +188,13 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
     """c1 has two claims. Ann needs 60 seconds for it, so 30 a unit: one minute is two units."""
     more = pl.DataFrame([review_world.claim("c1", "needles", "present", "blood")], schema=tables.PROPOSALS.schema)
     store.append(ws, tables.PROPOSALS, more)
-    assert handing._units(gather(ws.root), 1) == 1  # nobody has answered: a minute each
+    assert handing._units(gather(ws), 1) == 1  # nobody has answered: a minute each
     review("push", *ANN, "--audit", 0, *FILES)
     path = ws.root / "review" / "ann.csv"
     rest(path, "none")
     save(path, [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]])
     review("pull", *FILES, path)
-    assert handing._units(gather(ws.root), 1) == 2
+    assert handing._units(gather(ws), 1) == 2
 
 
 def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, server: Memory) -> None:

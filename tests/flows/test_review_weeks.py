@@ -159,7 +159,7 @@ def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
     review("push", *ANN, *DI, "--audit", 0, *FILES)
     assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
     ran = cli("review", "hand-back", "bob", "-C", ws.root)
-    assert ran.code == 1 and "bob has no tasks here: wanted one of ann, bo" in ran.err
+    assert ran.code == 1 and "bob has no tasks here: expected one of ann, bo" in ran.err
 
 
 def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from annotation import pull as incoming, recall_bounds as bounds
 from annotation.quality_checks import decoys
 from annotation.reliability import closest_first, rank
-from annotation.routing import UNIT, Plan, route, short, texts, void
+from annotation.routing import UNIT, Plan, revoked, route, short, texts
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import calm
 from tests.worlds.csv_rows import edit, rows_of
@@ -17,7 +17,7 @@ from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, judged, labels, no, ye
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 
 PEOPLE = ("ann", "bo", "di")
-WAITS = "proposed, handed out or drawn are not labelled yet"
+WAITS = "proposed, assigned or drawn are not labelled yet"
 
 
 def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
@@ -162,8 +162,8 @@ def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     shown = pl.concat([shown.select("reviewer", "trait"), planted.select("reviewer", "trait")])
     rulings = sent.filter(role="adjudicator").join(disputed, on=["kind", "subject"]).select("reviewer", "trait")
     assert not avoid & set(shown.iter_rows())
-    # a ruling task may hold a unit that cy avoids beside another: `void` takes the whole task back
-    back = void(sent, props.select(UNIT), disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
+    # a ruling task may hold a unit that cy avoids beside another: `revoked` takes the whole task back
+    back = revoked(sent, props.select(UNIT), disputed, tables.REVIEWS.empty.with_columns(out=pl.lit("")), avoid)
     left = rulings.with_columns(subject=pl.lit("")).clear() if rulings.is_empty() else sent.filter(role="adjudicator")
     left = left.join(back, on=["kind", "subject", "reviewer"], how="anti").join(disputed, on=["kind", "subject"])
     assert not avoid & set(left.select("reviewer", "trait").iter_rows())
@@ -208,7 +208,7 @@ def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, pl.DataF
 
 def test_a_clean_audit_certifies_and_an_open_one_does_not():
     text, given, said = world(200, 700, 1_500)
-    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
+    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert told.traits["gore"].certified
     assert told.together == ["gore"]
     assert (told.traits["gore"].found, told.traits["gore"].zone, told.traits["gore"].audited) == (200, 1_500, 700)
@@ -218,7 +218,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     order = [c for c in said if c.startswith("z")]
     for c in order[:60]:
         said[c]["gore"] = None  # read, and nobody agreed
-    open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
+    open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert not open_.traits["gore"].certified
     assert f"60 {WAITS}" in bounds.words(open_.traits["gore"])  # no more reading helps
     assert "60 conversations" in (bounds.lowers_most(open_) or "")
@@ -227,7 +227,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
 def test_only_audits_enter_a_bound():
     text, given, said = world(200, 700, 1_500)
     chosen = given.with_columns(why=pl.lit("band"))
-    told = bounds.bounds(text, chosen, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
+    told = bounds.bounds(text, chosen, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert (told.traits["gore"].audited, told.traits["gore"].certified) == (0, False)
     assert told.traits["gore"].zone == 800  # what was read by choice is no part of what is bounded
 
@@ -236,17 +236,17 @@ def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
     text, given, said = world(200, 700, 1_500)
     holes = given.filter(~pl.col("subject").is_in(given.filter(why="audit")["subject"][:60]))
     kept = {c: verdicts for c, verdicts in said.items() if c in set(holes["subject"])}
-    told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs)
+    told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert (told.traits["gore"].audited, told.traits["gore"].misses, told.traits["gore"].certified) == (700, 60, False)
     # all 100 drawn, 10 of them open: the ten may all be missed, beside 40 found
     text_, given_, said_ = world(40, 100, 100)
     for c in [c for c in said_ if c.startswith("z")][:10]:
         said_[c]["gore"] = None
-    all_drawn = bounds.bounds(text_, given_, judged(**said_), tables.GOLD.empty, TAXONOMY.slugs)
+    all_drawn = bounds.bounds(text_, given_, judged(**said_), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert all_drawn.traits["gore"].share == all_drawn.pooled.share == 10 / 50
     assert not all_drawn.traits["gore"].certified
     unread = {c: verdicts for c, verdicts in said.items() if c not in [f"p{n}" for n in range(20)]}
-    open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs)
+    open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert open_.traits["gore"].open == open_.pooled.open == 20
     assert open_.traits["gore"].share > 20 / 200
     assert f"20 {WAITS}" in bounds.words(open_.traits["gore"])
@@ -259,11 +259,18 @@ def test_what_an_audit_found_stays_in_the_sample_though_gold_is_made_of_it():
     found = [c for c in said if c.startswith("z")][::15]
     for c in found:
         said[c]["gore"] = "present"
-    before = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs).traits["gore"]
+    before = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
+        "gore"
+    ]
     assert before.misses == 20 and before.share > 0.27
     rows = [("sensitivity", c, "di", "reviewer", "d", "gold", "b") for c in found]
     known = pl.concat([given, pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")])
-    assert bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs).traits["gore"] == before
+    assert (
+        bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
+            "gore"
+        ]
+        == before
+    )
 
 
 def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
@@ -271,7 +278,7 @@ def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
     text, given, said = world(120, 500, 500)
     for n in range(20):
         said[f"p{n}"]["gore"] = "unsure"
-    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs)
+    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
     assert told.traits["gore"].open == told.pooled.open == 20
     assert told.traits["gore"].share == told.pooled.share == 20 / 120
     assert bounds.words(told.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
@@ -284,7 +291,7 @@ def test_gold_is_told_apart_from_the_audit():
         schema=tables.GOLD.schema,
         orient="row",
     )
-    told = bounds.bounds(text, given, judged(**said), gold, TAXONOMY.slugs)
+    told = bounds.bounds(text, given, judged(**said), gold, TAXONOMY.slugs, claimed=frozenset())
     # gore in p0 and p1 found, needles in p1 missed; of 2 * 20 - 3 absent ones none invented
     assert (told.gold["units_present"], told.gold["missed"], told.gold["units_absent"]) == (3, 1, 37)
     assert told.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation.desk import gather, told_bounds
+from annotation.desk import gather, label_bounds
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
 from tests.worlds import release_world as world
@@ -66,7 +66,7 @@ def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_v
     ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
     assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
-    desk = gather(crisis.root)
+    desk = gather(crisis)
     assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
 
 
@@ -107,6 +107,6 @@ def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, 
 
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
     """Nine conversations of ten are unread, one more is withheld: eight."""
-    assert told_bounds(gather(crisis.root)).pooled.zone == 9
+    assert label_bounds(gather(crisis)).pooled.zone == 9
     remove(crisis, "c007")
-    assert told_bounds(gather(crisis.root)).pooled.zone == 8
+    assert label_bounds(gather(crisis)).pooled.zone == 8

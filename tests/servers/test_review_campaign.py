@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from annotation.tools import label_studio as adapter, managed_server as managed, sync
+from annotation.tools import label_studio_server as adapter, managed_server as managed, sync
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.faulty import FAULTS, MORE, Proxy
@@ -134,7 +134,7 @@ def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
     broken.proxy.faults.extend(["pass"] * 7 + fault)
     ran = broken.run("push")
     assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
-    assert "5 of 8 new tasks arrived and are handed out: the same command sends the rest" in ran.err
+    assert "5 of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
     assert not broken.proxy.faults
     for name, tasks in zip(PEOPLE, (4, 1), strict=True):
         there = standing(broken, name)

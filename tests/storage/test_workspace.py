@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from saferec_builder.core.errors import StoreError, UsageError
-from saferec_builder.storage import config, shards, tables, workspace as store
+from saferec_builder.storage import config, shards, summary, tables, workspace as store
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.workspace import make
 from tests.worlds.any_rows import rows
@@ -202,6 +202,14 @@ def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, 
     assert (ran.code, ran.json["added"]) == (0, 1)
     assert ran.err == f"{workspace.root}: another `review opt-out` is at work: waiting until it has ended\n"
     assert cli(*words).err == ""
+
+
+def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2, 3))
+    store.append(workspace, tables.SPEND, rows(tables.SPEND, 1, 2))
+    found = summary.status(workspace)
+    assert (found.rows["drops"], found.rows["spend"], found.rows["labels"], found.releases) == (3, 2, 0, [])
+    assert found.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
 
 
 def _adjudicate(ws: store.Workspace) -> str:

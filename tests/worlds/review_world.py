@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from annotation.tools import sync, task_sheet as sheets
-from annotation.tools.label_studio import CONTROLS, Server
+from annotation.tools.label_studio import CONTROLS
+from annotation.tools.label_studio_server import Server
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of, save
 
@@ -232,7 +233,7 @@ class Argilla:
     name = "argilla"
 
     def __init__(self, ws: store.Workspace, url: str, key: str) -> None:
-        from annotation.tools.argilla import Server
+        from annotation.tools.argilla_server import Server
 
         self.ws, self.server, self.keys = ws, Server(url, key), dict[str, str]()
         self.push_words = self.pull_words = ("--tool", "argilla", "--url", url, "--token", key)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotation.routing import UNITS, texts
-from annotation.tools.files import COLUMNS, bare, guarded, lines, pull, push
+from annotation.tools.file_answers import pull
+from annotation.tools.files import COLUMNS, bare, guarded, lines, push
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core.errors import ReviewError

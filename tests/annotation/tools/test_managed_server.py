@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from annotation.tools import managed_server as managed
-from annotation.tools.label_studio import Server
+from annotation.tools.label_studio_server import Server
 from tests.servers.fixtures import PLANTED
 
 SERVER = """

@@ -7,10 +7,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from annotation.tools import argilla, label_studio, server_errors as failures
+from annotation.tools import argilla_server, label_studio_server, server_errors as failures
 from saferec_builder.core.errors import ReviewError
 
-TOOLS = pytest.mark.parametrize("tool", [label_studio, argilla], ids=["label-studio", "argilla"])
+TOOLS = pytest.mark.parametrize("tool", [label_studio_server, argilla_server], ids=["label-studio", "argilla"])
 
 
 class Odd(HTTPServer):
@@ -75,7 +75,7 @@ def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
 def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
     """Else every task would be sent a second time."""
     odd.body = b'{"unlike": "anything"}'
-    server = label_studio.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=5.0)
+    server = label_studio_server.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=5.0)
     with pytest.raises(ReviewError, match="not understood"):
         getattr(server, ask)(1)
 
@@ -89,7 +89,9 @@ def test_a_server_that_is_not_there_is_one_line(tool, url, says):
 @TOOLS
 def test_a_missing_library_is_the_line_that_installs_it(tool, monkeypatch):
     name = tool.__name__.split(".")[-1]
-    monkeypatch.setitem(sys.modules, {"label_studio": "label_studio_sdk", "argilla": "argilla"}[name], None)
+    monkeypatch.setitem(
+        sys.modules, {"label_studio_server": "label_studio_sdk", "argilla_server": "argilla"}[name], None
+    )
     with pytest.raises(ReviewError, match="pip install 'saferec-builder"):
         tool.Server("http://127.0.0.1:9", "t")
 
@@ -103,11 +105,11 @@ def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
 
 def test_what_a_library_refuses_is_named(odd):
     """Not "no JSON came back", when it was our own question that it would not take."""
-    argilla.needed()
+    argilla_server.needed()
     from argilla._models import QuestionModel
 
     with (
         pytest.raises(ReviewError, match=r"LabelQuestion.*visible_options|QuestionModel.*visible_options"),
-        failures.told("u", "do"),
+        failures.explained("u", "do"),
     ):
         QuestionModel(name="x", settings={"type": "label_selection", "options": [], "visible_options": 1})

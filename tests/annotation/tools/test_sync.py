@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation.tools import label_studio, managed_server as managed, sync
+from annotation.tools import label_studio_server, managed_server as managed, sync
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
@@ -195,4 +195,4 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     assert dict(last.select("trait", "verdict").iter_rows())["gore"] == "present"
     assert cli(*push).code == 0
     shown, read = tool.project("ann").setup
-    assert "nedles" not in shown and read == label_studio.instructions()
+    assert "nedles" not in shown and read == label_studio_server.instructions()

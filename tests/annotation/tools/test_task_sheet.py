@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from annotation.tools import argilla, label_studio, managed_server as managed
+from annotation.tools import argilla, argilla_server, label_studio, label_studio_server, managed_server as managed
 from annotation.tools.answers import Pulled, Task
 from annotation.tools.task_sheet import READ, Said, Sheet, points, take, units16
 from saferec_builder.core import taxonomy as traits
@@ -255,7 +255,7 @@ def test_every_trait_is_in_the_interface_and_every_control_too():
 @pytest.mark.parametrize("many", [1, 2, 3])
 def test_argilla_takes_a_taxonomy_of_few_traits(many):
     """Its library and server want two options of a choice, and of a number of visible ones three."""
-    argilla.needed()
+    argilla_server.needed()
     from argilla._models import QuestionModel
 
     few = replace(TAXONOMY, traits=TAXONOMY.traits[:many])
@@ -276,11 +276,11 @@ def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
     """Ann's account is named in saferec.toml: another Ann on a shared server speaks for herself."""
     accounts = {"ann": "ann.lee@team.org"}
     people = {1: ("ann.lee@team.org", "ann.lee", "al"), 2: ("ann@else.org", "ann", ""), 3: ("bo@team.org", "bo", "")}
-    assert label_studio.names_of(people, accounts, ["ann", "bo"]) == {1: "ann", 2: "user-2", 3: "bo"}
+    assert label_studio_server.names_of(people, accounts, ["ann", "bo"]) == {1: "ann", 2: "user-2", 3: "bo"}
     with pytest.raises(ReviewError, match=r"ann@a.org and ann@b.org could both be ann: .*accounts = { ann = "):
-        label_studio.names_of({1: ("ann@a.org", "ann", ""), 2: ("ann@b.org", "ann", "")}, {}, ["ann"])
+        label_studio_server.names_of({1: ("ann@a.org", "ann", ""), 2: ("ann@b.org", "ann", "")}, {}, ["ann"])
     with pytest.raises(ReviewError, match=r"ann@a.org could be anna and ann: one person is never two readers"):
-        label_studio.names_of({1: ("ann@a.org", "ann", "")}, {"anna": "ann@a.org"}, ["ann", "anna"])  # renamed
+        label_studio_server.names_of({1: ("ann@a.org", "ann", "")}, {"anna": "ann@a.org"}, ["ann", "anna"])  # renamed
     known = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
-    told = argilla.names_of(known, {"ann": "ann.lee"}, ["ann", "bo"])
+    told = argilla_server.names_of(known, {"ann": "ann.lee"}, ["ann", "bo"])
     assert list(told.values()) == ["ann", "user-22222222", "bo", "di"]

@@ -22,7 +22,7 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
 ) -> None:
     # 5 of 50 audited count as missed: two are positives, three have no label
     bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
-    told = bounds.Told({}, bound, [], {"units_present": 0, "units_absent": 0})
+    told = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
     missed = workload.missed(told, traits.load(), bounds.words, precision.words)
     text = text_of(page.render(gather(workspace) | {"runs": [], "missed": missed}))
     assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
@@ -52,7 +52,7 @@ def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace
         slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))
         for slug, (x, n) in audits.items()
     }
-    sure = bounds.Told(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
+    sure = bounds.LabelBounds(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
     sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
     figures = gather(world(workspace))
     figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}

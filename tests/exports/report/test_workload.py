@@ -66,7 +66,10 @@ def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
     made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
     told = workload.missed(
-        bounds.bounds(texts, sent, made, tables.GOLD.empty, TAXONOMY.slugs), TAXONOMY, bounds.words, precision.words
+        bounds.bounds(texts, sent, made, tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()),
+        TAXONOMY,
+        bounds.words,
+        precision.words,
     )
     assert told["pooled"]["zone"] == 1 and told["pooled"]["found"] == 3 and told["pooled"]["audited"] == 0
     assert len(told["traits"]) == 20 and all(row["share"] is None for row in told["traits"])

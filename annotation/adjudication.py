@@ -1,0 +1,60 @@
+"""adjudicate: reviews become labels, and item labels become warnings."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from annotation import aggregation, agreement
+from annotation.desk import gather, label_bounds
+from annotation.recall_bounds import LabelBounds, certificate
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+CERTIFICATES = "certificates.json"  # in the workspace
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """Counts are of units. `labels`: LABELS rows (without ids) of every unit as it stands now. `agreement`: kind,
+    trait, units, alpha, low, high. `bounds`: what the labels miss and claim wrongly at most."""
+
+    counts: Counts
+    labels: pl.DataFrame
+    agreement: pl.DataFrame
+    bounds: LabelBounds
+
+
+def adjudicate(ws: Workspace) -> Adjudication:
+    """Makes labels of the reviews, and keeps their bounds in certificates.json.
+
+    Two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`; sure proposals of a trait
+    that carries a certificate are `auto`, where saferec.toml asks for it. UsageError where there are no reviews.
+    """
+    # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
+    with store.alone(ws, "adjudicate", wait=True):
+        desk = gather(ws)
+        if desk.reviews.is_empty():
+            hint = "run `saferec-build review push` and `review pull` first"
+            raise UsageError(f"{ws.root}: there are no reviews: {hint}")
+        new = aggregation.changed(desk.judged, desk.labels)
+        added = store.append(ws, tables.LABELS, new)
+        warned = store.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([desk.labels, new])))
+        bounds = label_bounds(desk)
+        _keep(ws.root / CERTIFICATES, certificate(bounds))
+    methods = dict(desk.judged["method"].value_counts().iter_rows())
+    figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
+    figures |= {"warnings_from_item_labels": warned, "reviews_left_out": desk.left_out}
+    counts = Counts("adjudicate", added, desk.judged.height - added, figures=figures)
+    alphas = agreement.alphas(aggregation.by_reviewers(desk.votes))
+    return Adjudication(counts, desk.judged, alphas, bounds)
+
+
+def _keep(path: Path, certificate: Mapping[str, JsonValue]) -> None:
+    with store.replacing(path) as tmp:
+        tmp.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")

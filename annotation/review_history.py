@@ -1,0 +1,212 @@
+"""Reviews are only ever appended: which answers are new rows, and which rows still count.
+
+reads  answers that came back, reviews (append-only), texts (kind, subject, digest, turns, current), the taxonomy
+gives  REVIEWS rows to append; each reviewer's last word per unit, with the reason where it does not count
+
+`*` is a reviewer's word on every trait that they did not answer one by one: absent. It speaks for conversations,
+which they read whole; of an item they read a plot, and nobody can tell from a plot that a film holds no needle.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from annotation.tools.answers import Answered, Span, Turns
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import evidence
+from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, digest, last
+
+UNIT = ("kind", "subject", "trait")
+WHO = ("reviewer", "role")
+STALE = "stale"
+OTHER_TAXONOMY = "`*` of another taxonomy"
+NO_TRAIT = "trait not in the taxonomy"
+NOT_ASSIGNED = "not assigned"
+SET_ASIDE = "set aside"
+
+_AWAY = pl.col("verdict").is_null()
+_BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
+
+# ---- what is new
+
+
+def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = None) -> pl.DataFrame:
+    """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
+
+    `taxonomy` is the digest of the one in force, where answers come from files or a server: under it the same `*` is
+    new, since it speaks for other traits, and what is `_older`, in a place that is pulled again, is no row.
+    The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
+    file pulled twice is the same rows.
+    """
+    key = [*UNIT, *WHO]
+    said = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
+    time = pl.col("time").max()
+    known = (
+        reviews.with_columns(told=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
+        .group_by(key)
+        .agg(
+            pl.len().alias("times"),
+            pl.col("told").first(),
+            pl.col("digest").unique().alias("texts"),
+            *(pl.col(c).last().alias(f"last_{c}") for c in [*said, "tool"]),
+        )
+    )
+    other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
+    in_force = pl.lit(taxonomy, pl.String)
+    other["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
+    new = (
+        last(answers, *key)
+        .join(known, on=key, how="left", maintain_order="left")
+        .filter(pl.col("times").is_null() | pl.any_horizontal(other.values()))
+        .filter(in_force.is_null() | ~_older(in_force))
+        .with_columns(pl.col("times").fill_null(0))
+    )
+    if taxonomy is not None:  # a file has no times: what it says word for word once more, after another tool, is older
+        had = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
+        same = had.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in said))
+        new = new.join(same, on=key, how="anti", maintain_order="left")
+    names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
+    ids = [digest(*row) for row in new.select(names).iter_rows()]
+    return new.with_columns(pl.Series("review", ids, dtype=pl.String)).select(REVIEWS.columns.keys())
+
+
+def _older(in_force: pl.Expr) -> pl.Expr:
+    """Whether an answer was given before its reviewer's last word on the unit (`last_*`): of an earlier taxonomy than
+    that, of a text that they had left by then, or known by its time: `told` is that of the latest answer so far."""
+    now, then = (pl.col(c).eq_missing(in_force) for c in ("taxonomy", "last_taxonomy"))
+    left = (pl.col("digest") != pl.col("last_digest")) & pl.col("digest").is_in(pl.col("texts"))
+    had = left | (pl.col("time") <= pl.col("told"))
+    again = (pl.col("trait") == "*") & now & ~then  # the taxonomy of before is in force again, and so is this word
+    return ((~now & then) | (had & ~again)).fill_null(False)
+
+
+def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
+    """REVIEWS rows that take back everything this person said; nothing of it is deleted."""
+    mine = last(reviews.filter(reviewer=reviewer), *UNIT, *WHO).filter(pl.col("verdict").is_not_null())
+    return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
+
+
+def hand_back(tasks: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
+    """REVIEWS rows that give back those tasks (of ASSIGNMENTS) that their reader has not finished.
+
+    Without a time: what they answered before, and is pulled only later, is no older than these.
+    """
+    ends = last(reviews, *UNIT, *WHO).filter(trait="*")
+    left = tasks.join(ends, on=["kind", "subject", *WHO], how="anti")
+    said = {
+        "trait": "*",
+        "note": HANDED_BACK,
+        "tool": "files",
+        "guideline": "",
+        "taxonomy": taxonomy,
+        "simulated": False,
+    }
+    rows = [row | said for row in left.select("kind", "subject", "digest", *WHO).to_dicts()]
+    return record(pl.DataFrame(rows, schema=REVIEWS.schema), reviews)
+
+
+def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
+    """REVIEWS rows that say again what was set aside."""
+    mine = reviews.filter(reviewer=reviewer)
+    taken = last(mine, *UNIT, *WHO).filter(_AWAY & ~_BACK).select(*UNIT, *WHO)
+    before = last(mine.filter(pl.col("verdict").is_not_null()), *UNIT, *WHO)
+    return record(before.join(taken, on=[*UNIT, *WHO], how="semi", maintain_order="left"), reviews)
+
+
+def answered(reviews: pl.DataFrame) -> Answered:
+    """Who on what -> the traits that were answered, with the taxonomies of those answers."""
+    found: Answered = {}
+    rows = reviews.filter(pl.col("trait") != "*").select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
+    for kind, subject, reviewer, role, trait, taxonomy in rows.iter_rows():
+        found.setdefault((kind, subject, reviewer, role), {}).setdefault(trait, set()).add(taxonomy)
+    return found
+
+
+def aside(reviews: pl.DataFrame) -> set[str]:
+    """The people whose work is set aside now."""
+    return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~_BACK)["reviewer"])
+
+
+def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
+    """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
+
+    Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
+    evidence is gone (`stale`) or never was in the text (evidence.UNFOUNDED), its trait is not in the taxonomy, it is a
+    `*` given under another taxonomy, which cannot speak for traits it did not list, or the task was given to somebody
+    else (`not assigned`).
+    """
+    now = texts.filter("current").select("kind", "subject", now="digest")
+    frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
+    frame = frame.with_row_index("row")
+    moved = pl.col("digest").ne_missing(pl.col("now"))
+    looked = frame.with_columns(changed=moved).filter(pl.col("changed") | claims())
+    schema = pl.Schema({"row": pl.UInt32(), "again": pl.List(SPAN), "fault": pl.String()})
+    found = pl.DataFrame(list(_found(looked, texts)), schema=schema, orient="row")
+    known = pl.col("trait").is_in([*taxonomy.slugs, "*"])
+    old_star = (pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)
+    frame = (
+        frame.join(found, on="row", how="left", maintain_order="left")
+        .with_columns(changed=moved)
+        .with_columns(
+            out=pl.when(_BACK)
+            .then(pl.lit(HANDED_BACK))
+            .when(_AWAY)
+            .then(pl.lit(SET_ASIDE))
+            .when(pl.col("fault").is_not_null())
+            .then(pl.col("fault"))
+            .when(~known)
+            .then(pl.lit(NO_TRAIT))
+            .when(old_star)
+            .then(pl.lit(OTHER_TAXONOMY))
+            .when(pl.col("role") == "other")
+            .then(pl.lit(NOT_ASSIGNED)),
+            spans=pl.when("changed").then(pl.coalesce("again", "spans")).otherwise("spans"),
+            digest=pl.coalesce("now", "digest"),
+        )
+    )
+    counts = frame.filter(pl.col("out").is_not_null()).group_by("out").len().sort("out")
+    return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
+
+
+def claims() -> pl.Expr:
+    """Whether a review says that some words are evidence."""
+    return pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0).fill_null(False)
+
+
+def _found(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
+    """(row, its spans in the current text, why the review does not stand in it)."""
+    judged = texts.select("kind", "subject", "digest", was=pl.col("turns").list.len())
+    now = texts.filter("current").select("kind", "subject", "turns")
+    rows = reviews.join(judged, on=["kind", "subject", "digest"], how="left").join(
+        now, on=["kind", "subject"], how="left"
+    )
+    for row in rows.iter_rows(named=True):
+        spans, turns, kind = row["spans"] or [], row["turns"], row["kind"]
+        if row["changed"]:
+            again = _again(spans, turns, row["was"], kind)
+            yield row["row"], again, STALE if again is None else None
+        else:
+            yield row["row"], None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
+
+
+def _again(spans: list[Span], turns: Turns | None, was: int | None, kind: str) -> list[Span] | None:
+    """Every span at its place in `turns`, or None. Words without evidence (absent) stand until a turn is added."""
+    if turns is None:
+        return None
+    if not spans:
+        return [] if kind == "item_flag" or (was is not None and len(turns) <= was) else None
+    placed = [place for span in spans if (place := _place(span, turns, kind))]
+    return placed if len(placed) == len(spans) else None
+
+
+def _place(span: Span, turns: Turns, kind: str) -> Span | None:
+    """The span where its quote is evidence now: same place, same turn, else the nearest turn."""
+    if evidence.fault(span, turns, kind) is None:
+        return span
+    quote, turn = span["quote"] or "", span["turn"] or 0
+    for n in sorted(range(len(turns)), key=lambda n: abs(n - turn)):
+        start = turns[n]["text"].find(quote)
+        again: Span = {"turn": n, "start": start, "end": start + len(quote), "quote": quote}
+        if evidence.fault(again, turns, kind) is None:
+            return again
+    return None
