@@ -146,9 +146,9 @@ class _Talk:
     async def _reply(self, request: str, payload: bytes) -> Reply:
         if self.stopped in FATAL:
             return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
-        said = await post(self.wire, self.server, request, payload)
-        self.budget.pay(said, len(payload))
-        reply = checked(said, self.check)
+        reply = await post(self.wire, self.server, request, payload)
+        self.budget.pay(reply, len(payload))
+        reply = checked(reply, self.check)
         if reply.error is None:
             self.put(reply)
         self._note(reply)
