@@ -144,5 +144,5 @@ def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
 
     with pytest.raises(TrainingError, match="no_such"):
         gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
-    with pytest.raises(TrainingError, match="wanted --steps: the figures are counted by it"):
+    with pytest.raises(TrainingError, match="expected --steps: the figures are counted by it"):
         gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])

@@ -115,7 +115,7 @@ def test_an_answer_to_a_test_request_names_nothing() -> None:
 
 
 def parsed(text: str) -> answers.Answer:
-    return answers.parse(text, answers.finder(titles.index([("alien", "Alien", 1979, "film", ())])))
+    return answers.parse(text, answers.finder(titles.index([("saw", "Saw", 2004, "film", ())])))
 
 
 def test_predictions_and_gold_name_the_line(tmp_path) -> None:

@@ -157,3 +157,10 @@ def test_no_damaged_line_stops_a_run(tmp_path, damage):
     found = messages.read(path)
     blank = not "".join(line).strip()
     assert found.rows.height + found.drops.height == 2 - blank
+
+
+def test_no_depth_of_brackets_stops_a_run(tmp_path):
+    # one depth is read and cannot be written again: at 993 it was a traceback
+    path = tmp_path / "deep.jsonl"
+    path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
+    assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}

@@ -30,3 +30,9 @@ def chat(name, *texts, **more):
     roles = ("user", "assistant")
     said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
     return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
+
+
+TASK = (
+    "Pretend you are a movie recommender system.\nYou see a talk between a user and you (a recommender system). Reply"
+    " with 20 titles.\nHere is the conversation: "
+)
