@@ -92,9 +92,7 @@ def checked(reply: Reply, check: Check) -> Reply:
 class _Talk:
     """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
 
-    def __init__(
-        self, server: Server, check: Check, put: Put, ended: "asyncio.Queue[Reply | Exception]", budget: Budget
-    ) -> None:
+    def __init__(self, server: Server, check: Check, put: Put, ended: Ended, budget: Budget) -> None:
         from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
 
         self.server, self.check, self.put, self.ended, self.budget = server, check, put, ended, budget
