@@ -3,19 +3,17 @@
 What is not told of a conversation (a source that keeps its text) is empty.
 """
 
-from typing import Any
-
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Lengths = NDArray[np.int64]
 
 
-def listed(lengths: Lengths, values: Any) -> Any:
+def listed(lengths: Lengths, values: pa.Array) -> pa.Array:
     """One list per row of an arrow array's values."""
-    import pyarrow as pa
-
     return pa.ListArray.from_arrays(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), values)
 
 
@@ -25,18 +23,14 @@ def flat(lists: pl.Series) -> tuple[Lengths, pl.Series]:
     return lengths, lists.explode(empty_as_null=False, keep_nulls=False)
 
 
-def plain(series: pl.Series, kind: Any) -> Any:
+def plain(series: pl.Series, kind: pa.DataType) -> pa.Array:
     """The series as one arrow array of this type."""
-    import pyarrow as pa
-
     made = series.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(kind)
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
-def structs(kind: Any, *fields: Any) -> Any:
+def structs(kind: pa.DataType, *fields: pa.Array) -> pa.Array:
     """An array of structs of this type from one array per field."""
-    import pyarrow as pa
-
     return pa.StructArray.from_arrays(fields, fields=[kind.field(n) for n in range(kind.num_fields)])
 
 
@@ -44,8 +38,6 @@ class Names:
     """The catalog as arrow arrays: names[n] is "Title (Year)" of ids[n], on one line whatever the source wrote."""
 
     def __init__(self, items: pl.DataFrame) -> None:
-        import pyarrow as pa
-
         title = pl.col("title").str.replace_all(r"\s+", " ").str.strip_chars()
         year = pl.col("year").cast(pl.String)
         named = title + pl.when(year.is_null()).then(pl.lit("")).otherwise(" (" + year + ")")
@@ -53,33 +45,28 @@ class Names:
         self.kind = pl.Enum(told["item"])
         self.ids, self.names, self.titles, self.years = (plain(column, pa.string()) for column in told)
 
-    def codes(self, lists: pl.Series) -> tuple[Lengths, Any]:
+    def codes(self, lists: pl.Series) -> tuple[Lengths, NDArray[np.int64]]:
         """(how many each row has, the place in the catalog of each)."""
         lengths, ids = flat(lists)
         return lengths, ids.cast(self.kind).to_physical().to_numpy().astype(np.int64)
 
-    def items(self, lists: pl.Series) -> Any:
+    def items(self, lists: pl.Series) -> pa.Array:
         lengths, codes = self.codes(lists)
         return listed(lengths, self.ids.take(codes))
 
-    def seen(self, lists: pl.Series) -> Any:
+    def seen(self, lists: pl.Series) -> pa.Array:
         lengths, codes = self.codes(lists)
         return listed(lengths, self.titles.take(codes))
 
-    def pairs(self, lists: pl.Series) -> Any:
+    def pairs(self, lists: pl.Series) -> pa.Array:
         """[[title, year], ...] per list of ids, both as text: the official form. A year that nobody knows is empty."""
-        import pyarrow as pa
-
         lengths, codes = self.codes(lists)
         both = pa.concat_arrays([self.titles.take(codes), self.years.take(codes)])
         turned = both.take(np.arange(2 * len(codes)).reshape(2, -1).T.ravel())
         return listed(lengths, listed(np.full(len(codes), 2), turned))
 
-    def lines(self, lists: pl.Series) -> Any:
+    def lines(self, lists: pl.Series) -> pa.Array:
         """One text per list of ids, "1. Title (Year)\\n2. Title (Year)"."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         lengths, codes = self.codes(lists)
         place = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         numbers = pa.array([str(n + 1) for n in range(int(lengths.max(initial=0)))], pa.string())
@@ -90,11 +77,8 @@ class Names:
 # ---- what was said
 
 
-def turns(said: pl.Series, told: pl.Series, kind: Any) -> Any:
+def turns(said: pl.Series, told: pl.Series, kind: pa.DataType) -> pa.Array:
     """Role and text of every turn, as lists of structs of this type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     lengths, each = flat(said)
     texts = plain(each.struct.field("text"), pa.string())
     if not told.all():
@@ -102,15 +86,14 @@ def turns(said: pl.Series, told: pl.Series, kind: Any) -> Any:
     return listed(lengths, structs(kind, plain(each.struct.field("role"), pa.string()), texts))
 
 
-def prompts(said: pl.Series, cuts: pl.Series, told: pl.Series, kind: Any, added: pl.Series | None = None) -> Any:
+def prompts(
+    said: pl.Series, cuts: pl.Series, told: pl.Series, kind: pa.DataType, added: pl.Series | None = None
+) -> pa.Array:
     """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
 
     Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
     `added` to the last message. Empty where the text is not `told`.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * told.cast(cuts.dtype)})
     lengths, each = flat(frame.select(pl.col("said").list.head("cut")).to_series())
     texts = each.struct.field("text").str.strip_chars()

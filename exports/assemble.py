@@ -1,23 +1,45 @@
-"""What a release is made of, gathered from the workspace: every table read once, every check passed."""
+"""What a release is made of, assembled from one snapshot of the workspace: every check has passed."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from exports import formats as rows
+from annotation import review_history
+from exports import (
+    build_rows,
+    checks,
+    folder,
+    formats,
+    injection,
+    licences,
+    manifest_facts,
+    review_facts,
+    target_lists,
+    versioning,
+    withdraw,
+)
+from exports.facts import Facts
+from exports.manifest_facts import Provenance
+from exports.snapshot import Snapshot, take
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.mining import withheld
-from saferec_builder.storage import evidence, spool as spilled, tables, workspace as store
+from saferec_builder.mining import privacy, splits, withheld
+from saferec_builder.mining.handles import AT_SIGN
+from saferec_builder.storage import evidence, tables
 from saferec_builder.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command asked for."""
+class Options:
+    """What release.release was asked for."""
 
     version: str
     inject: str | None = None
@@ -28,12 +50,12 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Made:
-    content: rows.Content
+class Assembled:
+    content: formats.Content
     drops: pl.DataFrame
-    facts: dict[str, Any]  # of the manifest, but for what only the written files tell
+    facts: Facts  # of the manifest, but for what only the written files tell
     parent: Path | None  # the release before this one
-    provenance: dict[str, Any]
+    provenance: Provenance
     taxonomy: bytes
 
 
@@ -49,54 +71,52 @@ class Base:
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
-    oracle: Any
-    risks: Any
+    oracle: Oracle
+    risks: NDArray[np.float64]
     out: dict[str, str]  # conversations that nobody may be given -> why
-    told: dict[str, Any]  # facts on all of it
-    provenance: dict[str, Any]
+    facts: Facts  # on all of it
+    provenance: Provenance
 
 
-def gather(ws: Workspace, wanted: Wanted) -> Made:
+def assemble(ws: Workspace, options: Options) -> Assembled:
     """Everything of the release but its files; every check on it has passed."""
-    from exports import (
-        build_rows as release,
-        checks,
-        injection as inject,
-        manifest_facts as told,
-        target_lists as targets,
+    taxonomy, config = ws.taxonomy, ws.config
+    parent = versioning.before(ws.releases, options.version)
+    snapshot = take(ws)
+    base = _base(ws, snapshot, options, taxonomy, parent)
+    small = checks.small_groups(base.known, base.kept, taxonomy.slugs, config.release.min_seekers)
+    said, refs = snapshot.arranged(ws, base.kept)
+    built = build_rows.build(
+        base.kept.drop("row"),
+        base.known,
+        build_rows.Reading(said.rows, *_finders(refs, base.items, base.links)),
+        base.items["item"].sort(),
+        build_rows.Terms(frozenset(small), options.unreviewed, base.out),
     )
-    from saferec_builder.core import taxonomy as traits
-
-    taxonomy = ws.taxonomy
-    parent = _parent(ws, wanted.version)
-    base = _base(ws, wanted, taxonomy, parent)
-    withheld = checks.small_groups(base.known, base.kept, taxonomy.slugs, ws.config.release.min_seekers)
-    terms = release.Terms(frozenset(withheld), wanted.unreviewed, base.out)
-    said, refs = spilled.spill(ws, base.kept)
-    reading = release.Reading(said.rows, *_finders(refs, base.items, base.links))
-    built = release.build(base.kept, base.known, reading, base.items["item"].sort(), terms)
-    drops = release.drops(base.left_out, built)
-    chosen, banks = _chosen(wanted.inject, taxonomy)
-    injected = inject.rows(built, chosen, banks) if chosen else None
-    shelf, k = targets.shelf(built, base.items, base.oracle), ws.config.dataset.k
-    filled = targets.fill(built, shelf, k)
-    silent = _silent(built["source"], wanted)
+    drops = build_rows.drops(base.left_out, built)
+    candidates = target_lists.candidates(built, base.items, base.oracle)
+    fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
+    filled, chosen, injected = fill(built), list[str](), None
+    if options.inject is not None:
+        banks = injection.banks()
+        chosen = injection.chosen(options.inject, taxonomy.slugs, banks)
+        injected = fill(injection.rows(built, chosen, banks))
+    silent = _silent(built["source"], options)
     _check(filled, said.turns, base.out, silent, base.items)
-    placed = base.known.filter(~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject")
-    released = placed.sort("place", "trait")
+    places = filled.select("place", subject="conversation")
+    released = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
-    agreement = _agreement(base.reviews, taxonomy, withheld)
-    missed = _missed(ws, base, withheld)
-    injected = None if injected is None else targets.fill(injected, shelf, k)
-    safety = _safety(filled, injected, base.oracle, wanted)
-    content = rows.Content(
-        name=ws.config.dataset.name,
-        k=k,
+    agreement = review_facts.agreement_by_trait(base.reviews, taxonomy, small)
+    missed = review_facts.missed(snapshot, base.known, base.reviews, base.out, taxonomy, small)
+    safety = _safety(filled, injected, base.oracle, options)
+    content = formats.Content(
+        name=config.dataset.name,
+        k=config.dataset.k,
         rows=filled,
         turns=said.turns,
-        labels=_labels(released, base.reviews, agreement, missed, ws.secret),
-        reviews=_reviews(base.reviews, filled, withheld, ws, wanted.version),
+        labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
+        reviews=review_facts.reviews(base.reviews, places, small, ws, options.version),
         item_labels=base.item_labels,
         items=base.items,
         oracle=base.oracle,
@@ -105,68 +125,64 @@ def gather(ws: Workspace, wanted: Wanted) -> Made:
         injected=injected,
         silent=silent,
     )
-    facts = told.facts(ws, content, taxonomy) | base.told | release.figures(filled, released, base.oracle)
-    facts["conditions"] |= {"injected": 0 if content.injected is None else content.injected.height}
-    facts["dropped"] = dict(drops.group_by("reason").len().sort("reason").iter_rows())
     read = base.known.filter("read").select(conversation="subject")
-    facts["unreviewed"] = filled.join(read, on="conversation", how="anti").height
-    facts |= {"version": wanted.version, "keeps_unreviewed": wanted.unreviewed, "injected_traits": chosen}
-    facts |= {"agreement": agreement, "missed": missed, "withheld": withheld, "no_safety": not safety}
-    text = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
-    return Made(content, drops, facts, parent, base.provenance, text)
-
-
-def _places(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select("place", subject="conversation")
+    facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
+    facts |= build_rows.figures(filled, released, base.oracle)
+    facts["conditions"] |= {"injected": 0 if injected is None else injected.height}
+    facts |= {
+        "dropped": dict(drops.group_by("reason").len().sort("reason").iter_rows()),
+        "unreviewed": filled.join(read, on="conversation", how="anti").height,
+        "version": options.version,
+        "keeps_unreviewed": options.unreviewed,
+        "injected_traits": chosen,
+        "agreement": agreement,
+        "missed": missed,
+        "withheld": small,
+        "no_safety": not safety,
+    }
+    text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
+    return Assembled(content, drops, facts, parent, base.provenance, text)
 
 
 # ---- what the workspace holds
 
 
-def _base(ws: Workspace, wanted: Wanted, taxonomy: Taxonomy, parent: Path | None) -> Base:
-    from exports import build_rows as release, checks, folder as write, manifest_facts as telling
-    from exports.withdraw import reasons
-    from saferec_builder import catalog
-    from saferec_builder.mining import splits
-
-    conversations, reviews, past = _conversations(ws, taxonomy)
-    labels = tables.last(store.read(ws, tables.LABELS), "kind", "subject", "trait")
-    catalog_rows = store.read(ws, tables.CATALOG_ROWS)
+def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
+    conversations, reviews, past = _conversations(snapshot, taxonomy)
+    labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
     checks.check_labels(labels, conversations, items, taxonomy.slugs)
-    checks.check_evidence(labels, conversations, store.evidenced(ws, labels))
-    checks.check_licences(sources, wanted.allow)
-    checks.check_simulated(labels, reviews, demo, wanted.allow)
-    oracle, risks = catalog.risks(items, links, store.read(ws, tables.WARNINGS), taxonomy, ws.config.rule)
-    before = write.read_manifest(parent).model_dump() if parent else {}
-    shares = splits.Shares(**ws.config.splits.model_dump(), earlier=None if wanted.resplit else _starts(before))
+    checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
+    licences.check_licences(sources, options.allow)
+    checks.check_simulated(labels, reviews, demo, options.allow)
+    oracle, risks = catalog.risks(items, links, snapshot.warnings, taxonomy, ws.config.rule)
+    before = folder.facts_of(parent) if parent else Facts()
+    shares = splits.Shares(**ws.config.splits.model_dump(), earlier=None if options.resplit else _starts(before))
     split = splits.assign(conversations, shares)
-    told = {
+    facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
-        "licences": checks.licences(sources),
+        "licences": licences.terms(sources),
         "split_rule": splits.rule(conversations),
         "split_starts": [t.isoformat() if t else None for t in shares.starts(conversations["time"])],
         "parent": before.get("version"),
-        "withdrawn": {v: r for v, r in reasons(ws.releases).items() if v != wanted.version},
+        "withdrawn": {v: r for v, r in withdraw.reasons(ws.releases).items() if v != options.version},
     }
-    provenance = telling.provenance(ws, conversations, catalog_rows, reviews)
+    provenance = manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews)
     conversations = conversations.join(split, on="conversation", maintain_order="left")
     out = withheld.reasons(ws, conversations)
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
-    known = release.current(labels, conversations, voiced).drop("kind", "label", "digest")
+    known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     item_labels = labels.filter(kind="item_flag")
-    ordered = release.ordered(conversations, out)
-    return Base(*ordered, reviews, past, known, item_labels, items, links, oracle, risks, out, told, provenance)
+    kept, left_out = build_rows.ordered(conversations, out)
+    return Base(kept, left_out, reviews, past, known, item_labels, items, links, oracle, risks, out, facts, provenance)
 
 
-def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
+def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
     """(last revisions with its cluster, each reviewer's last word per unit that counts, ids of other reviews)."""
-    from annotation import review_history
-
-    history, given = spilled.narrow(ws), store.read(ws, tables.REVIEWS)
+    history, given = snapshot.conversations, snapshot.reviews
     newest = pl.col("digest") == pl.col("digest").last().over("conversation")
     judged = given.filter(kind="sensitivity")
     texts = history.join(judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
@@ -174,7 +190,8 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     )
     moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
     quoted = judged.filter(review_history.claims())["subject"]
-    said = spilled.turns(ws, pl.concat([moved, quoted]).unique())  # of all others the digest says enough
+    looked = pl.concat([moved, quoted]).unique()  # of all others the digest says enough
+    said = snapshot.turns(history.filter(pl.col("conversation").is_in(looked.implode())))
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
@@ -182,211 +199,55 @@ def _conversations(ws: Workspace, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.
     of_items = of_items.filter(
         pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
     )
-    of_items, _ = evidence.split(of_items, store.evidenced(ws, of_items))
+    of_items, _ = evidence.split(of_items, snapshot.evidenced(of_items))
     reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
-    clusters = tables.last(store.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     found = tables.last(history, "conversation")
     past = given.join(reviews, on="review", how="anti")["review"]
-    return found.join(clusters, on="conversation", how="left", maintain_order="left"), reviews, past
+    return found.join(snapshot.clusters, on="conversation", how="left", maintain_order="left"), reviews, past
 
 
-def _missed(ws: Workspace, base: Base, withheld: list[str]) -> dict[str, dict[str, Any]]:
-    """trait -> what its labels still miss at most, by blind audits; stops where a label claims more than they carry."""
-    from annotation import desk, recall_bounds as bounds
-    from exports import checks
-
-    told = {}
-    if not base.reviews.is_empty():  # by the labels that are released: of what was pulled since there are none yet
-        labels = base.known.with_columns(kind=pl.lit("sensitivity"))
-        unread = frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows())
-        told = desk.label_bounds(replace(desk.gather(ws), judged=labels, auto=unread)).traits
-    checks.check_certificates(base.known, [slug for slug, bound in told.items() if bound.certified])
-    return {
-        slug: {"share": bound.share, "certified": bound.certified, "words": bounds.words(bound)}
-        for slug, bound in told.items()
-        if slug not in withheld
-    }
-
-
-def _parent(ws: Workspace, version: str) -> Path | None:
-    """The newest release below this version."""
-    from exports import folder as write
-    from exports.checks import check_version
-
-    older = [v for v in write.versions(ws.releases) if check_version(v) < check_version(version)]
-    return ws.releases / max(older, key=check_version) if older else None
-
-
-def _starts(before: dict[str, Any]) -> tuple[datetime | None, datetime | None] | None:
-    told = before.get("split_starts")
-    if not told or not any(told):
+def _starts(before: Facts) -> tuple[datetime | None, datetime | None] | None:
+    starts = before.get("split_starts")
+    if not starts or not any(starts):
         return None
-    first, second = (datetime.fromisoformat(t) if t else None for t in told)
+    first, second = (datetime.fromisoformat(t) if t else None for t in starts)
     return first, second
 
 
-def _finders(refs: list[str], items: pl.DataFrame, links: pl.DataFrame) -> tuple[Any, Any]:
+def _finders(
+    refs: list[str], items: pl.DataFrame, links: pl.DataFrame
+) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
     """(ref -> item, text -> mentions), both by the catalog."""
-    from functools import partial
-
-    from saferec_builder import catalog
-
     index = catalog.index(items)
     return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
 
 
-def _chosen(words: str | None, taxonomy: Taxonomy) -> tuple[list[str], Any]:
-    """(the traits of --inject, the sentences there are)."""
-    from exports import injection as inject
-
-    banks = inject.banks()
-    return [] if words is None else inject.chosen(words, taxonomy.slugs, banks), banks
-
-
-def _silent(sources: pl.Series, wanted: Wanted) -> frozenset[str]:
+def _silent(sources: pl.Series, options: Options) -> frozenset[str]:
     """Sources whose text stays with them."""
-    from exports import checks
-
-    if wanted.with_text:
+    if options.with_text:
         return frozenset()
-    return frozenset(s for s in sources.unique() if checks.shares(s) == "ids" and s not in wanted.allow)
+    return frozenset(s for s in sources.unique() if licences.shares(s) == "ids" and s not in options.allow)
 
 
-def _check(filled: pl.DataFrame, turns: Any, out: dict[str, str], silent: frozenset[str], items: pl.DataFrame) -> None:
-    from functools import cache, partial
-
-    from exports import checks
-    from saferec_builder import catalog
-    from saferec_builder.mining import privacy
-    from saferec_builder.mining.handles import AT_SIGN
-
+def _check(
+    filled: pl.DataFrame, turns: checks.Said, out: dict[str, str], silent: frozenset[str], items: pl.DataFrame
+) -> None:
     checks.check_removed(filled, out)
     checks.check_leaks(filled)
     checks.check_answers(filled, turns)
-    told = filled.filter(~pl.col("source").is_in(list(silent)))
+    released = filled.filter(~pl.col("source").is_in(list(silent)))
     finder = cache(partial(catalog.finder, items))  # made where a text holds something like a title
     # as in mine: what stands there as a title of the catalog would stop every release
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
-    checks.check_personal(told, turns, find, privacy.suspect, leave)
+    checks.check_personal(released, turns, find, privacy.suspect, leave)
 
 
-def _safety(filled: pl.DataFrame, injected: pl.DataFrame | None, oracle: Any, wanted: Wanted) -> bool:
+def _safety(filled: pl.DataFrame, injected: pl.DataFrame | None, oracle: Oracle, options: Options) -> bool:
     """Whether any row, of people's own words or injected, has an answer that is clear for its sensitivities."""
-    from exports import checks
-
     frames = [
         frame.select("truth", "safe_truth", "traits", "late_traits")
         for frame in (filled, injected)
         if frame is not None
     ]
-    return checks.check_safety(pl.concat(frames), oracle, wanted.allow)
-
-
-# ---- people
-
-
-def _agreement(reviews: pl.DataFrame, taxonomy: Taxonomy, withheld: list[str]) -> dict[str, Any]:
-    """trait -> alpha of its sensitivity labels and the units that two reviewers judged."""
-    from annotation import aggregation as adjudicate, agreement
-
-    said = reviews.filter(kind="sensitivity", role="reviewer").with_columns(out=pl.lit(None, pl.String))
-    told = agreement.alphas(adjudicate.votes(said, taxonomy)).sort("trait")
-    short = told.filter(~pl.col("trait").is_in(withheld)).with_columns(pl.col("alpha").round(4))
-    return {r["trait"]: {"alpha": r["alpha"], "units": r["units"]} for r in short.iter_rows(named=True)}
-
-
-def _keyed(secret: bytes, *parts: str) -> str:
-    """A name that nobody without the workspace's secret can lead back."""
-    import hashlib
-
-    return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()
-
-
-def _labels(
-    labels: pl.DataFrame,
-    reviews: pl.DataFrame,
-    agreement: dict[str, Any],
-    missed: dict[str, dict[str, Any]],
-    secret: bytes,
-) -> pl.DataFrame:
-    """Labels as released: `basis` names the set of reviews behind one, and tells nothing else about them."""
-    who = dict(reviews.select("review", "reviewer").iter_rows())
-    lists = labels["reviews"].to_list()
-    alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
-    certified = {trait: facts["words"] for trait, facts in missed.items() if facts["certified"]}
-    return labels.select("place", "subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
-        agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
-        certificate=pl.col("trait").replace_strict(certified, default=None, return_dtype=pl.String),
-        reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
-        basis=pl.Series([_keyed(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
-    )
-
-
-def _reviews(
-    reviews: pl.DataFrame, filled: pl.DataFrame, withheld: list[str], ws: Workspace, version: str
-) -> pl.DataFrame:
-    """Reviews of those who agreed to it (programs need not), under a pseudonym of this release."""
-    agreed = pl.col("reviewer").is_in(ws.config.release.consent) | pl.col("simulated")
-    placed = reviews.filter(agreed & ~pl.col("trait").is_in(withheld)).join(_places(filled), on="subject", how="left")
-    told = placed.filter(pl.col("place").is_not_null() | (pl.col("kind") == "item_flag"))
-    names = {who: _keyed(ws.secret, "reviewer", version, who) for who in told["reviewer"].unique()}
-    return told.select(
-        "place",
-        "kind",
-        "subject",
-        "trait",
-        "verdict",
-        "form",
-        "spans",
-        "role",
-        "guideline",
-        "simulated",
-        reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),
-    ).sort("place", "trait", "reviewer", "role")
-
-
-# ---- files
-
-
-def build(ws: Workspace, made: Made) -> tuple[bool, dict[str, Any]]:
-    """(is it new, the manifest): writes releases/VERSION, where its version is large enough for what changed."""
-    from exports import card, croissant, folder as write, provenance, versioning as versions
-    from exports.checks import check_version
-    from exports.report import charts
-
-    facts = dict(made.facts)
-
-    def finish(draft: Path, written: write.Written) -> tuple[dict[str, Any], dict[str, bytes]]:
-        (draft / "traits.toml").write_bytes(made.taxonomy)
-        facts.update(counts=written.counts, row_digests=written.digests)
-        found: list[versions.Change] = []
-        before, log, proof = None, "", None
-        if made.parent:
-            found = versions.check(made.parent, draft, facts, check_version(facts["version"]))
-            before = write.read_manifest(made.parent).model_dump()
-            log = (made.parent / "CHANGELOG.md").read_text(encoding="utf-8")
-            proof = {"version": before["version"], "sha256": write.sha256(made.parent / write.SUMS)}
-        facts["changes"] = [f"{change.size}: {change.what}" for change in found]
-        schemas = rows.schemas(made.content.official)
-        plot = charts.draw(facts)
-        facts["plot"] = charts.PLOT if plot else None
-        texts = {charts.PLOT: plot} if plot else {}
-        texts |= {
-            "README.md": card.render(facts).encode(),
-            "CHANGELOG.md": card.changelog(facts, before, log).encode(),
-            "croissant.json": croissant.render(facts, written.files, schemas),
-            "provenance.json": provenance.render(facts, made.provenance, proof),
-            "traits.toml": made.taxonomy,
-        }
-        return facts, texts
-
-    new = write.build(ws.releases, facts["version"], _parts(made.content), rows.CONFIGS, finish)
-    return new, facts
-
-
-def _parts(content: rows.Content) -> Iterator[tuple[str, str, Any]]:
-    for split in rows.SPLITS:
-        for tables_ in rows.chunks(content, split):
-            yield from ((config, split, table) for config, table in tables_.items())
-    yield from ((config, "catalog", table) for config, table in rows.catalog(content).items())
+    return checks.check_safety(pl.concat(frames), oracle, options.allow)

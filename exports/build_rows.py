@@ -4,12 +4,13 @@ reads  conversations (current revision, with split and straddles), labels (last 
 gives  rows, one per conversation that may be released; cut and truth are null where it has no answer to learn from
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import polars as pl
 
+from exports.facts import Facts
 from saferec_builder.core.oracle import UNKNOWN, Oracle
 from saferec_builder.storage.schema import frame, lists
 from saferec_builder.storage.tables import DROPS
@@ -136,7 +137,16 @@ def _talks(places: pl.Series, said: pl.DataFrame) -> Iterator[_Talk]:
     return map(_Talk, places.to_list(), turns, *refs)
 
 
-_FACTS: dict[str, Any] = {
+class _Label(TypedDict):
+    """Of a conversation, what is present or at risk; `first`: the first turn with evidence."""
+
+    trait: str
+    verdict: str | None
+    form: str | None
+    first: int | None
+
+
+_FACTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "recommended": _IDS,
     "accepted": _IDS,
     "seen": _IDS,
@@ -153,10 +163,10 @@ _FACTS: dict[str, Any] = {
 
 def _row(
     talk: _Talk,
-    known: list[dict[str, Any]] | None,
+    known: list[_Label] | None,
     reading: Reading,
     terms: Terms,
-) -> dict[str, Any]:
+) -> dict[str, list[str] | int | str | None]:
     links = reading.links
     turns = [
         (role, _unique([*_linked(refs, links), *(item for _, _, item in reading.mentions(text))]))
@@ -178,7 +188,7 @@ def _row(
     return facts | {"cut": cut, "truth": truth, "reason": reason} | _traits(known or [], cut, terms)
 
 
-def _reason(known: list[dict[str, Any]] | None, terms: Terms) -> str | None:
+def _reason(known: list[_Label] | None, terms: Terms) -> str | None:
     if known is None and not terms.unreviewed:
         return UNREVIEWED
     hidden = any(label["verdict"] == "present" and label["trait"] in terms.withheld for label in known or ())
@@ -189,7 +199,7 @@ def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
     return _unique([links[ref] for ref in refs if ref in links])
 
 
-def _unique(items: Any) -> list[str]:
+def _unique(items: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(items))
 
 
@@ -239,15 +249,16 @@ def _between(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
     return known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
 
 
-def _by_place(known: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
+def _by_place(known: pl.DataFrame) -> dict[int, list[_Label]]:
     """place -> its labels that are present or at risk, by trait; an empty list where there are only others."""
-    found: dict[int, list[dict[str, Any]]] = {place: [] for place in known["place"].unique()}
-    for label in known.filter("told").iter_rows(named=True):
-        found[label["place"]].append(label)
+    found: dict[int, list[_Label]] = {place: [] for place in known["place"].unique()}
+    each = known.filter("told").select("place", "trait", "verdict", "form", "first").iter_rows()
+    for place, trait, verdict, form, first in each:
+        found[place].append({"trait": trait, "verdict": verdict, "form": form, "first": first})
     return found
 
 
-def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict[str, list[str]]:
+def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, list[str]]:
     present = [x for x in labels if x["verdict"] == "present" and x["trait"] not in terms.withheld]
     early = [x for x in present if cut is not None and x["first"] is not None and x["first"] < cut]
     return {
@@ -259,7 +270,7 @@ def _traits(labels: list[dict[str, Any]], cut: int | None, terms: Terms) -> dict
     }
 
 
-def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> dict[str, Any]:
+def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
     """What card and report say of the labels: counts per trait, who made them, how much of the catalog is unknown."""
     verdicts = ("present", "absent", "unsure", "unresolved")
     word = pl.col("verdict").fill_null("unresolved")

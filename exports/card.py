@@ -6,9 +6,11 @@ says that it was made safe otherwise.
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+import jinja2
+
+from exports.facts import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
@@ -18,10 +20,8 @@ class _Safe(str):
     """Text that is Markdown or YAML already."""
 
 
-def render(manifest: Mapping[str, Any]) -> str:
+def render(manifest: Facts) -> str:
     """The card of a release, from its manifest (`files` is not needed)."""
-    import jinja2
-
     room = jinja2.Environment(
         trim_blocks=True,
         lstrip_blocks=True,
@@ -74,12 +74,12 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
-def _size(manifest: Mapping[str, Any]) -> str:
+def _size(manifest: Facts) -> str:
     rows = sum(manifest["counts"]["conversations"].values())
     return next((name for limit, name in SIZES if rows < limit), "1M<n<10M")
 
 
-def _warning(manifest: Mapping[str, Any]) -> str:
+def _warning(manifest: Facts) -> str:
     said = {
         (True, True): "Demo: the items are invented and the reviews are simulated.",
         (True, False): "Simulated: reviews in this dataset were given by a program, not by people.",
@@ -88,7 +88,7 @@ def _warning(manifest: Mapping[str, Any]) -> str:
     return said.get((manifest["simulated"], manifest["demo"]), "")
 
 
-def _sources(manifest: Mapping[str, Any]) -> str:
+def _sources(manifest: Facts) -> str:
     names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
     told = "The licence above is the publisher's statement; theirs still apply."
     if not manifest["licence"]:
@@ -96,7 +96,7 @@ def _sources(manifest: Mapping[str, Any]) -> str:
     return f"Sources of the conversations: {names}. {told}"
 
 
-def _split_text(manifest: Mapping[str, Any]) -> str:
+def _split_text(manifest: Facts) -> str:
     rule = manifest["split_rule"]
     by_time = "By the time of the request: the latest are test, the ones before them validation."
     by_hash = (
@@ -108,11 +108,11 @@ def _split_text(manifest: Mapping[str, Any]) -> str:
     return f"{by_time} Rows without a time: by a stable hash of the seeker ({escape(rule)})."
 
 
-def _alpha(facts: Mapping[str, Any] | None) -> str:
+def _alpha(facts: Agreement | None) -> str:
     return "cannot be told" if facts is None or facts["alpha"] is None else f"{facts['alpha']:.2f}"
 
 
-def changelog(manifest: Mapping[str, Any], before: Mapping[str, Any] | None, older: str) -> str:
+def changelog(manifest: Facts, before: Facts | None, older: str) -> str:
     """This version's section above those of the release before it (`older` is that release's CHANGELOG.md)."""
     lines = [f"## {manifest['version']}", ""]
     for config, splits in manifest["counts"].items():

@@ -6,7 +6,11 @@ Every file is a FileObject with its sha256, every config and split a RecordSet, 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+
+import pyarrow as pa
+
+from exports.facts import Agreement, Facts, FileEntry
+from saferec_builder.core.json_value import JsonValue
 
 CONTEXT = {
     "@language": "en",
@@ -50,7 +54,7 @@ CONTEXT = {
 }
 
 
-def render(manifest: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Any]) -> bytes:
+def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str, pa.Schema]) -> bytes:
     """The file. `files` are the data files by path, `schemas` the pyarrow schema of each config."""
     described = {
         "@context": CONTEXT,
@@ -79,7 +83,7 @@ ABOUT = (
 )
 
 
-def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def rai(manifest: Facts) -> dict[str, JsonValue]:
     """The RAI fields that a reader of a dataset about people needs."""
     made, dropped = manifest["makers"], manifest["dropped"]
     left = "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
@@ -116,12 +120,12 @@ def rai(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _alphas(agreement: Mapping[str, Mapping[str, Any]]) -> str:
+def _alphas(agreement: Mapping[str, Agreement]) -> str:
     told = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
     return ", ".join(told) or "cannot be told"
 
 
-def _file(path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:
     return {
         "@type": "cr:FileObject",
         "@id": path,
@@ -133,30 +137,28 @@ def _file(path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _records(path: str, schema: Any) -> dict[str, Any]:
+def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:
     _, config, file = path.split("/")
     name = f"{config}-{file.removesuffix('.parquet')}"
     fields = [_field(name, path, column) for column in schema]
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
-def _field(records: str, path: str, column: Any) -> dict[str, Any]:
+def _field(records: str, path: str, column: pa.Field) -> dict[str, JsonValue]:
     """One column; a column of structs has a sub-field per field, read by its JSON path."""
-    import pyarrow as pa
-
     kind, shape = column.type, list[str]()
     while pa.types.is_list(kind):
         kind, shape = kind.value_type, [*shape, "-1"]
     name = f"{records}/{column.name}"
-    said = {"@type": "cr:Field", "@id": name, "name": name}
+    said: dict[str, JsonValue] = {"@type": "cr:Field", "@id": name, "name": name}
     source = {"fileObject": {"@id": path}, "extract": {"column": column.name}}
-    listed = {"isArray": True, "arrayShape": ",".join(shape)} if shape else {}
+    listed: dict[str, JsonValue] = {"isArray": True, "arrayShape": ",".join(shape)} if shape else {}
     if not pa.types.is_struct(kind):
         return said | {"dataType": _type(kind), "source": source} | listed
     return said | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
 
 
-def _sub(parent: str, source: Mapping[str, Any], part: Any) -> dict[str, Any]:
+def _sub(parent: str, source: Mapping[str, JsonValue], part: pa.Field) -> dict[str, JsonValue]:
     name = f"{parent}/{re.sub(r'[^A-Za-z0-9_]+', '_', part.name)}"  # an @id has no blanks
     quoted = part.name.replace("\\", "\\\\").replace("'", "\\'")
     return {
@@ -168,9 +170,7 @@ def _sub(parent: str, source: Mapping[str, Any], part: Any) -> dict[str, Any]:
     }
 
 
-def _type(kind: Any) -> str:
-    import pyarrow as pa
-
+def _type(kind: pa.DataType) -> str:
     if pa.types.is_boolean(kind):
         return "sc:Boolean"
     if pa.types.is_integer(kind):

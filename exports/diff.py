@@ -6,38 +6,98 @@ is named, one by one. Where changes have reviews, a reviewer or a trait with far
 """
 
 import math
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import polars as pl
 
-from exports.folder import read_manifest
+from exports.facts import Agreement
+from exports.folder import facts_of
 from exports.versioning import KEYS, Draft, changes, keys, table, terms
+from saferec_builder.core.errors import TrainingError, strict_json
+from saferec_builder.core.json_value import JsonValue
 
 ALPHA = 0.05
 _UNIT = ["conversation", "trait"]
 
 
-def diff(before: Path, after: Path) -> dict[str, Any]:
-    """Everything, as plain data. Flips are of labels that both releases decided (present or absent)."""
-    old, new = ((folder, read_manifest(folder).model_dump()) for folder in (before, after))
+class Review(TypedDict):
+    reviewer: str  # the pseudonym of the newer release
+    role: str
+    verdict: str
+
+
+Flip = TypedDict(  # `from` is no name in Python
+    "Flip",
+    {
+        "conversation": str,
+        "trait": str,
+        "from": str,
+        "to": str,
+        "other_reviews": bool,  # whether the reviews behind it changed
+        "reviews": list[Review],  # the new ones, as far as they are released
+    },
+)
+
+
+class Alarm(TypedDict, total=False):
+    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed, of, p."""
+
+    kind: str
+    what: str
+    labels: list[str]
+    name: str
+    changed: int
+    of: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From one release to another. Flips are of labels that both decided (present or absent)."""
+
+    name: str
+    before: str  # versions
+    after: str
+    changes: list[str]
+    terms: list[str]  # of the changes, those beside rows
+    rows: dict[str, dict[str, int]]  # config -> added, removed, changed
+    flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
+    flipped: list[Flip]
+    agreement: dict[str, list[float | None]]  # trait -> alpha before and after
+    alarms: list[Alarm]
+    metrics: dict[str, list[float | None]] | None = None  # of a model's predictions: metric -> before and after
+
+    def as_json(self) -> dict[str, JsonValue]:
+        found = {{"before": "from", "after": "to"}.get(key, key): value for key, value in vars(self).items()}
+        return found if self.metrics is not None else {k: v for k, v in found.items() if k != "metrics"}
+
+
+def diff(before: Path, after: Path, predictions: Path | None = None) -> Difference:
+    """What changed between the releases in two folders, with `predictions` (a model's answers) on both of them too."""
+    old, new = ((folder, facts_of(folder)) for folder in (before, after))
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
     reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
     caused = flips.join(reviews, left_on=_UNIT, right_on=["subject", "trait"], how="left", suffix="_review")
-    return {
-        "name": new[1]["name"],
-        "from": old[1]["version"],
-        "to": new[1]["version"],
-        "changes": [f"{change.size}: {change.what}" for change in changes(old, new)],
-        "terms": [f"{change.size}: {change.what}" for change in terms(old, new)],
-        "rows": {config: _rows(config, old, new) for config in KEYS},
-        "flips": _per_trait(flips),
-        "flipped": _named(flips, caused),
-        "agreement": _agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
-        "alarms": alarms(pairs, flips, reviews),
-    }
+    return Difference(
+        name=new[1]["name"],
+        before=old[1]["version"],
+        after=new[1]["version"],
+        changes=[f"{change.size}: {change.what}" for change in changes(old, new)],
+        terms=[f"{change.size}: {change.what}" for change in terms(old, new)],
+        rows={config: _rows(config, old, new) for config in KEYS},
+        flips=_per_trait(flips),
+        flipped=_named(flips, caused),
+        agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
+        alarms=alarms(pairs, flips, reviews),
+        metrics=None if predictions is None else _metrics((before, after), predictions),
+    )
 
 
 def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
@@ -109,34 +169,62 @@ def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("kind") == "sensitivity")
 
 
-def _named(flips: pl.DataFrame, caused: pl.DataFrame) -> list[dict[str, Any]]:
+def _named(flips: pl.DataFrame, caused: pl.DataFrame) -> list[Flip]:
     """Every flip with the new reviews of its unit."""
-    reasons: dict[tuple[str, str], list[dict[str, str]]] = {}
+    reasons: dict[tuple[str, str], list[Review]] = {}
     for row in caused.filter(pl.col("reviewer").is_not_null()).iter_rows(named=True):
-        said = {"reviewer": row["reviewer"], "role": row["role"], "verdict": row["verdict_review"]}
-        reasons.setdefault((row["conversation"], row["trait"]), []).append(said)
+        review: Review = {"reviewer": row["reviewer"], "role": row["role"], "verdict": row["verdict_review"]}
+        reasons.setdefault((row["conversation"], row["trait"]), []).append(review)
     return [
-        {"conversation": row["conversation"], "trait": row["trait"], "from": row["verdict"], "to": row["verdict_new"]}
-        | {"other_reviews": row["basis"] != row["basis_new"]}
-        | {"reviews": reasons.get((row["conversation"], row["trait"]), [])}
+        {
+            "conversation": row["conversation"],
+            "trait": row["trait"],
+            "from": row["verdict"],
+            "to": row["verdict_new"],
+            "other_reviews": row["basis"] != row["basis_new"],
+            "reviews": reasons.get((row["conversation"], row["trait"]), []),
+        }
         for row in flips.iter_rows(named=True)
     ]
 
 
-def _agreement(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[float | None]]:
+def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> dict[str, list[float | None]]:
     both = sorted(set(old) | set(new))
-    return {trait: [side.get(trait, {}).get("alpha") for side in (old, new)] for trait in both}
+    return {trait: [side[trait]["alpha"] if trait in side else None for side in (old, new)] for trait in both}
+
+
+def _metrics(homes: Iterable[Path], predictions: Path) -> dict[str, list[float | None]]:
+    """metric -> its value on each release; training scores in a process of its own, as everywhere."""
+    scores = [_scores(home, predictions) for home in homes]
+    names = [name for name in scores[0] if name.startswith(("recall", "svr", "ndcg", "unknown"))]
+    return {name: [run.get(name, {}).get("mean") for run in scores] for name in names}
+
+
+def _scores(home: Path, predictions: Path) -> dict[str, dict[str, float | None]]:
+    """metric -> mean and its interval."""
+    with tempfile.TemporaryDirectory() as out:
+        words = ["evaluate", "--release", home, "--predictions", predictions, "--output", out]
+        command = [sys.executable, "-m", "training.safecrs", *map(str, words)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            why = ran.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise TrainingError(f"{home}: the predictions cannot be scored: {why[0].removeprefix('error: ')}")
+        report = strict_json((Path(out) / "report.json").read_text(encoding="utf-8"))
+    found: dict[str, dict[str, float | None]] = next(
+        run["metrics"] for run in report["runs"] if run["name"] == predictions.stem
+    )
+    return found
 
 
 # ---- what looks like damage
 
 
-def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[dict[str, Any]]:
+def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
     """kind `silent` names labels, `reviewer` and `trait` name where changes pile up."""
     told = pl.col("basis").is_not_null() | pl.col("basis_new").is_not_null()
     silent = flips.filter(told & pl.col("basis").eq_missing(pl.col("basis_new")) | ~told)
     loud = flips.filter(told & pl.col("basis").ne_missing(pl.col("basis_new")))
-    found: list[dict[str, Any]] = []
+    found: list[Alarm] = []
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
         found.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
@@ -194,27 +282,26 @@ def _tail(k: int, n: int, p: float) -> float:
 # ---- as text
 
 
-def as_text(found: Mapping[str, Any]) -> str:
+def as_text(found: Difference) -> str:
     """For people: a section that also fits into a card."""
-    lines = [f"## {found['from']} -> {found['to']}", "", *(f"- {change}" for change in found["terms"])]
-    for config, rows in found["rows"].items():
+    lines = [f"## {found.before} -> {found.after}", "", *(f"- {change}" for change in found.terms)]
+    for config, rows in found.rows.items():
         if any(rows.values()):
             lines.append(
                 f"- {config}: {rows['added']:,} added, {rows['removed']:,} removed, {rows['changed']:,} changed"
             )
-    for trait, kinds in found["flips"].items():
+    for trait, kinds in found.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{many:,} {kind}" for kind, many in kinds.items()))
-    for trait, (was, now) in found["agreement"].items():
+    for trait, (was, now) in found.agreement.items():
         if was != now:
             lines.append(f"- agreement on {trait}: {_number(was)} -> {_number(now)}")
-    for name, (was, now) in found.get("metrics", {}).items():
+    for name, (was, now) in (found.metrics or {}).items():
         lines.append(f"- {name}: {_number(was)} -> {_number(now)}")
-    for alarm in found["alarms"]:
-        lines.append(f"- ALARM: {_alarm(alarm)}")
+    lines += [f"- ALARM: {alarm_text(alarm)}" for alarm in found.alarms]
     return "\n".join(lines if len(lines) > 2 else [*lines, "- nothing changed"]) + "\n"
 
 
-def _alarm(alarm: Mapping[str, Any]) -> str:
+def alarm_text(alarm: Alarm) -> str:
     if alarm["kind"] == "silent":
         first = ", ".join(alarm["labels"][:5])
         return f"{len(alarm['labels'])} {alarm['what']}, first {first}"

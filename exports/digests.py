@@ -5,19 +5,20 @@ sha256 of the streams, so tables may be fed whole or in pieces.
 """
 
 import hashlib
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 
 class RowDigest:
     """Feed tables of one schema with `add`, then ask `hex`."""
 
     def __init__(self) -> None:
-        self._streams: dict[str, Any] = {}
+        self._streams: dict[str, hashlib._Hash] = {}
         self._rows = 0
 
-    def add(self, table: Any) -> None:
+    def add(self, table: pa.Table) -> None:
         self._rows += table.num_rows
         for name in table.column_names:
             for chunk in table.column(name).chunks:
@@ -29,13 +30,10 @@ class RowDigest:
             whole.update(f"\n{name} {self._streams[name].hexdigest()}".encode())
         return whole.hexdigest()
 
-    def _update(self, name: str, data: Any) -> None:
+    def _update(self, name: str, data: memoryview | bytes) -> None:
         self._streams.setdefault(name, hashlib.sha256()).update(data)
 
-    def _feed(self, name: str, array: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
+    def _feed(self, name: str, array: pa.Array) -> None:
         kind = array.type
         self._update(f"{name}?", _bytes(array.is_valid()))
         if pa.types.is_list(kind):
@@ -52,12 +50,12 @@ class RowDigest:
             self._update(name, _bytes(array.fill_null(False if pa.types.is_boolean(kind) else 0)))
 
 
-def _bytes(array: Any) -> Any:
+def _bytes(array: pa.Array) -> memoryview:
     values = array.to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(values.astype(np.uint8) if values.dtype == np.bool_ else values).data
 
 
-def _text(array: Any) -> Any:
+def _text(array: pa.Array) -> memoryview | bytes:
     _, ends, data = array.buffers()
     if data is None or not len(array):
         return b""

@@ -12,17 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from exports.digests import RowDigest
+from exports.facts import Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
 GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
 
-Part = tuple[str, str, Any]  # config, split, pyarrow table
+Part = tuple[str, str, pa.Table]  # config, split, rows
 
 
 class FileFacts(BaseModel):
@@ -63,10 +66,10 @@ class Written:
 
     counts: dict[str, dict[str, int]]
     digests: dict[str, dict[str, str]]
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: dict[str, FileEntry] = field(default_factory=dict)
 
 
-Finish = Callable[[Path, Written], tuple[Mapping[str, Any], Mapping[str, bytes]]]
+Finish = Callable[[Path, Written], tuple[Facts, Mapping[str, bytes]]]
 
 
 # ---- build
@@ -115,7 +118,7 @@ def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[st
     """
     counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
     digests: dict[tuple[str, str], RowDigest] = {}
-    writers: dict[tuple[str, str], Any] = {}
+    writers: dict[tuple[str, str], pq.ParquetWriter] = {}
     with ExitStack() as closing:  # each, though one finds no room: else its destructor does, and prints what it meets
         for config, split, table in parts:
             if not table.num_rows:
@@ -130,13 +133,11 @@ def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[st
     named: dict[str, dict[str, str]] = {}
     for (config, split), digest in sorted(digests.items()):
         named.setdefault(config, {})[split] = digest.hex()
-    files = {data_file(c, s): {**facts(draft / data_file(c, s)), "rows": counts[c][s]} for c, s in sorted(writers)}
+    files = {data_file(c, s): facts(draft / data_file(c, s), counts[c][s]) for c, s in sorted(writers)}
     return Written(counts, named, files)
 
 
-def _writer(path: Path, schema: Any) -> Any:
-    import pyarrow.parquet as pq
-
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     path.parent.mkdir(parents=True, exist_ok=True)
     return pq.ParquetWriter(
         path,
@@ -153,11 +154,10 @@ def _writer(path: Path, schema: Any) -> Any:
 _UNIQUE = frozenset(("content", "text", "quote", "conversation", "made_from", "source_id", "digest", "time", "basis"))
 
 
-def _leaves(schema: Any) -> Iterator[str]:
+def _leaves(schema: pa.Schema) -> Iterator[str]:
     """Paths of the columns as parquet names them."""
-    import pyarrow as pa
 
-    def of(path: str, kind: Any) -> Iterator[str]:
+    def of(path: str, kind: pa.DataType) -> Iterator[str]:
         if pa.types.is_list(kind):
             yield from of(f"{path}.list.element", kind.value_type)
         elif pa.types.is_struct(kind):
@@ -170,7 +170,7 @@ def _leaves(schema: Any) -> Iterator[str]:
         yield from of(column.name, column.type)
 
 
-def seal(draft: Path, written: Written, told: Mapping[str, Any], texts: Mapping[str, bytes]) -> None:
+def seal(draft: Path, written: Written, told: Facts, texts: Mapping[str, bytes]) -> None:
     """Adds the other files, the manifest and the checksums: after this the folder is a release."""
     for name, content in texts.items():
         (draft / name).write_bytes(content)
@@ -185,8 +185,8 @@ def data_file(config: str, split: str) -> str:
     return f"data/{config}/{split}.parquet"
 
 
-def facts(path: Path) -> dict[str, Any]:
-    return {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": None}
+def facts(path: Path, rows: int | None = None) -> FileEntry:
+    return {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": rows}
 
 
 def sha256(path: Path) -> str:
@@ -227,6 +227,11 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
         what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None
+
+
+def facts_of(folder: Path) -> Facts:
+    """All that the manifest of the release in this folder says."""
+    return cast(Facts, read_manifest(folder).model_dump(exclude={"schema_"}))
 
 
 def versions(releases: Path) -> Iterator[str]:

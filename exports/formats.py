@@ -7,10 +7,10 @@ CHUNK at a time, so that a release of millions of conversations needs no more me
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from exports.arrow import Names, listed, plain, prompts, structs, turns
@@ -51,10 +51,8 @@ class Content:
     silent: frozenset[str] = frozenset()  # sources whose text stays with them: ids, offsets and labels only
 
 
-def schemas(official: Mapping[str, str] | None = None) -> dict[str, Any]:
+def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
     """The pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
-    import pyarrow as pa
-
     text, number, texts, flag = pa.string(), pa.int32(), pa.list_(pa.string()), pa.bool_()
     message = pa.list_(pa.struct({"role": text, "content": text}))
     span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
@@ -96,7 +94,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, Any]:
     }
 
 
-def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
+def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
     """config -> pyarrow table, CHUNK conversations at a time; sft and sft_raw have the same rows in the same order.
 
     Rows with the condition `injected` come after all others of their split.
@@ -126,7 +124,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, Any]]:
             yield _learned(part, said, told, content, names)
 
 
-def catalog(content: Content) -> dict[str, Any]:
+def catalog(content: Content) -> dict[str, pa.Table]:
     """config -> pyarrow table of what belongs to items: split `catalog`."""
     wanted = schemas(content.official)
     chosen = content.item_labels.select("trait", "verdict", "method", "simulated", item="subject")
@@ -138,7 +136,7 @@ def catalog(content: Content) -> dict[str, Any]:
     }
 
 
-def arrow(frame: pl.DataFrame, schema: Any) -> Any:
+def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     """The frame as a table of this schema, whatever order its columns have."""
     oldest = pl.CompatLevel.oldest()
     return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
@@ -147,10 +145,10 @@ def arrow(frame: pl.DataFrame, schema: Any) -> Any:
 # ---- what is learned
 
 
-def _learned(part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, names: Names) -> dict[str, Any]:
+def _learned(
+    part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, names: Names
+) -> dict[str, pa.Table]:
     """config -> arrow table of these requests; what two configs share is made once."""
-    import pyarrow as pa
-
     wanted = schemas(content.official)
     added = part["added"] if "added" in part.columns else None
     head = part.select(
@@ -186,9 +184,7 @@ def _learned(part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Cont
     }
 
 
-def _table(columns: Mapping[str, Any], schema: Any, kept: pl.Series | None = None) -> Any:
-    import pyarrow as pa
-
+def _table(columns: Mapping[str, pa.Array], schema: pa.Schema, kept: pl.Series | None = None) -> pa.Table:
     made = pa.table([columns[name] for name in schema.names], schema=schema)
     return made if kept is None or kept.all() else made.filter(kept.to_arrow())
 
@@ -198,14 +194,12 @@ def _condition() -> pl.Expr:
     return pl.when(pl.col("traits").list.len() > 0).then(pl.lit("own_words")).otherwise(pl.lit("none"))
 
 
-def _as_answer(texts: Any, message: Any) -> Any:
-    import pyarrow as pa
-
+def _as_answer(texts: pa.Array, message: pa.DataType) -> pa.Array:
     role = pa.repeat(pa.scalar("assistant"), len(texts))
     return listed(np.ones(len(texts), np.int64), structs(message, role, texts))
 
 
-def _constraints(traits: pl.Series, official: Mapping[str, str], schema: Any) -> Any:
+def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Schema) -> pa.Array | None:
     """The official {trait: true}: a struct with true where the person has a trait of that key, else null."""
     if not official:
         return None
@@ -219,13 +213,11 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: Any) ->
 # ---- what was said and judged
 
 
-def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str, names: Names) -> Any:
+def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
     Of a source that keeps its text there are the id and the digest by which it can be mined again.
     """
-    import pyarrow as pa
-
     wanted = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
@@ -285,7 +277,9 @@ def items(content: Content) -> pl.DataFrame:
     )
 
 
-def _picked(mask: NDArray[np.bool_], values: NDArray[Any], kind: type[pl.DataType]) -> pl.Series:
+def _picked(
+    mask: NDArray[np.bool_], values: NDArray[np.object_] | NDArray[np.float64], kind: type[pl.DataType]
+) -> pl.Series:
     """Per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
     row, column = np.nonzero(mask)
     picked = values[column] if values.ndim == 1 else values[row, column]

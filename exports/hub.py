@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from exports.facts import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
@@ -51,7 +55,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
         there = _tagged(api, repo, tag, folder)
         if there:
             return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
-        before = api.repo_info(repo, repo_type=KIND, revision="main").sha
+        before = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
         local = _files(folder)
         added, stale = _changes(api, repo, before, local)
         commit = _commit(api, repo, folder, before, added, stale) if added or stale else before
@@ -60,14 +64,14 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
 
 
-def _changes(api: Any, repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
+def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """(paths to send, paths to take away)."""
     remote = _remote(api, repo, revision)
     added = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
-def _would(api: Any, repo: str, tag: str, folder: Path) -> Published:
+def _would(api: "HfApi", repo: str, tag: str, folder: Path) -> Published:
     """What `publish` would do."""
     local = _files(folder)
     there = api.repo_exists(repo, repo_type=KIND)
@@ -77,7 +81,7 @@ def _would(api: Any, repo: str, tag: str, folder: Path) -> Published:
     return _published(api, repo, tag, "none yet", (len(added), len(local) - len(added), len(stale)))
 
 
-def refuse(facts: dict[str, Any]) -> None:
+def refuse(facts: Facts) -> None:
     """Invented items, reviews that no person gave and texts that were put back do not go to the Hub."""
     told = (("simulated", "simulated reviews"), ("demo", "items of the demo"), ("put_back", "texts that were put back"))
     for fault, why in told:
@@ -88,7 +92,7 @@ def refuse(facts: dict[str, Any]) -> None:
             )
 
 
-def client() -> Any:
+def client() -> "HfApi":
     try:
         from huggingface_hub import HfApi
     except ImportError:
@@ -96,7 +100,7 @@ def client() -> Any:
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
 
 
-def _repository(api: Any, repo: str, public: bool, gated: bool) -> None:
+def _repository(api: "HfApi", repo: str, public: bool, gated: bool) -> None:
     """Makes it, private unless asked; one that exists keeps its visibility, and a public one needs --public.
 
     The gate stands before anything is sent.
@@ -117,10 +121,12 @@ def _files(folder: Path) -> dict[str, Path]:
     return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _remote(api: Any, repo: str, revision: str) -> dict[str, str]:
+def _remote(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
     """path -> sha256 of a large file, git's blob id of a small one."""
+    from huggingface_hub.hf_api import RepoFile
+
     tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
-    return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if hasattr(f, "blob_id")}
+    return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if isinstance(f, RepoFile)}
 
 
 def _sha256(path: Path) -> str:
@@ -133,11 +139,11 @@ def _blob(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _tags(api: Any, repo: str) -> dict[str, str]:
+def _tags(api: "HfApi", repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
 
 
-def _tagged(api: Any, repo: str, tag: str, folder: Path) -> str | None:
+def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
     """The commit that holds this version already; stops where it holds other content, or the version was withdrawn."""
     why = withdrawn(api, repo).get(tag.removeprefix("v"))
     if why is not None:
@@ -148,7 +154,7 @@ def _tagged(api: Any, repo: str, tag: str, folder: Path) -> str | None:
     return commit
 
 
-def _compare(api: Any, repo: str, commit: str, folder: Path, otherwise: str) -> None:
+def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str) -> None:
     remote, local = _remote(api, repo, commit), _files(folder)
     wrong = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
     wrong += sorted(set(remote) - set(local) - KEPT)
@@ -159,22 +165,21 @@ def _compare(api: Any, repo: str, commit: str, folder: Path, otherwise: str) -> 
 # ---- what is changed
 
 
-def _commit(api: Any, repo: str, folder: Path, parent: str, added: list[str], stale: list[str]) -> str:
+def _commit(api: "HfApi", repo: str, folder: Path, parent: str, added: list[str], stale: list[str]) -> str:
     """The commit's oid; where its reply was lost, the repository itself is asked whether it landed."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
     mark = f"SHA256SUMS {_sha256(folder / 'SHA256SUMS')}"
-    operations: list[Any] = [CommitOperationAdd(path, folder / path) for path in added]
+    additions = [CommitOperationAdd(path, folder / path) for path in added]
     try:
-        for addition in operations:
+        for addition in additions:
             if (folder / addition.path_in_repo).stat().st_size >= LARGE:  # what two configs share is then sent once
                 api.preupload_lfs_files(repo, [addition], repo_type=KIND, revision="main", free_memory=False)
-        operations += [CommitOperationDelete(path) for path in stale]
         return str(
             api.create_commit(
                 repo,
-                operations,
+                [*additions, *(CommitOperationDelete(path) for path in stale)],
                 repo_type=KIND,
                 revision="main",
                 parent_commit=parent,
@@ -191,7 +196,7 @@ def _commit(api: Any, repo: str, folder: Path, parent: str, added: list[str], st
         raise HubError(f"{repo}: {_first_line(fault)}; nothing was published, run it again") from None
 
 
-def _landed(api: Any, repo: str, parent: str, mark: str, fault: Exception) -> str | None:
+def _landed(api: "HfApi", repo: str, parent: str, mark: str, fault: Exception) -> str | None:
     """The oid of our commit if it stands above `parent`; None where it does not, or where the Hub plainly refused."""
     status = getattr(getattr(fault, "response", None), "status_code", None)
     if status is not None and status < 500:
@@ -204,7 +209,7 @@ def _landed(api: Any, repo: str, parent: str, mark: str, fault: Exception) -> st
     return None
 
 
-def _tag(api: Any, repo: str, tag: str, commit: str) -> None:
+def _tag(api: "HfApi", repo: str, tag: str, commit: str) -> None:
     try:
         api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit)
     except _broken():
@@ -215,7 +220,7 @@ def _tag(api: Any, repo: str, tag: str, commit: str) -> None:
         raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, wanted {commit[:8]}: choose a higher version")
 
 
-def _published(api: Any, repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
+def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
     return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
 
 
@@ -243,7 +248,7 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
     return why
 
 
-def withdrawn(api: Any, repo: str) -> dict[str, str]:
+def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
     """version -> why it was withdrawn."""
     text = on_main(api, repo, WITHDRAWN)
     found = {} if text is None else whole_object(text)
@@ -252,7 +257,7 @@ def withdrawn(api: Any, repo: str) -> dict[str, str]:
     return {str(version): str(reason) for version, reason in found.items()}
 
 
-def on_main(api: Any, repo: str, path: str) -> bytes | None:
+def on_main(api: "HfApi", repo: str, path: str) -> bytes | None:
     """What main holds there; None where it holds nothing, which a Hub that did not answer has not said."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 

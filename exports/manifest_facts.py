@@ -1,22 +1,35 @@
-"""What a release tells of itself: facts of the manifest and where all of it came from."""
+"""What a release says of itself: facts of the manifest and where all of it came from."""
 
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 import polars as pl
 
-from exports import formats as rows
+from exports import formats
+from exports.facts import Facts
+from saferec_builder import __version__
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
 
-def facts(ws: Workspace, content: rows.Content, taxonomy: Taxonomy) -> dict[str, Any]:
-    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
-    from saferec_builder import __version__
+class Proposed(TypedDict):
+    proposer: str
+    version: str
+    taxonomy: str
+    count: int
 
+
+class Provenance(TypedDict):
+    files: dict[str, list[str]]  # source -> names of the files that it was read from
+    proposals: list[Proposed]
+    guidelines: list[str]
+    tools: list[str]
+    reviewers: int
+
+
+def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals: pl.DataFrame) -> Facts:
+    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
     newest = content.rows["time"].max()
-    proposals = store.read(ws, tables.PROPOSALS).group_by("proposer").len().sort("proposer")
     repo = ws.config.dataset.repo
     return {
         "name": content.name,
@@ -34,7 +47,7 @@ def facts(ws: Workspace, content: rows.Content, taxonomy: Taxonomy) -> dict[str,
         "sources": content.rows["source"].unique().sort().to_list(),
         "silent": sorted(content.silent),
         "min_seekers": ws.config.release.min_seekers,
-        "proposers": dict(proposals.iter_rows()),
+        "proposers": dict(proposals.group_by("proposer").len().sort("proposer").iter_rows()),
         "short_of_clear": _short(content.rows),
     }
 
@@ -45,14 +58,17 @@ def _short(filled: pl.DataFrame) -> int:
 
 
 def provenance(
-    ws: Workspace, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
-) -> dict[str, Any]:
+    proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
+) -> Provenance:
     files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
-    said = store.read(ws, tables.PROPOSALS).group_by("proposer", "version", "taxonomy").len("count")
+    by_proposer = proposals.group_by("proposer", "version", "taxonomy").len("count")
     others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
     return {
         "files": dict(files.iter_rows()) | {source: [] for source in others},
-        "proposals": said.sort("proposer", "version", "taxonomy").to_dicts(),
+        "proposals": [
+            {"proposer": proposer, "version": version, "taxonomy": taxonomy, "count": count}
+            for proposer, version, taxonomy, count in by_proposer.sort("proposer", "version", "taxonomy").iter_rows()
+        ],
         "guidelines": reviews["guideline"].drop_nulls().unique().sort().to_list(),
         "tools": reviews["tool"].unique().sort().to_list(),
         "reviewers": reviews["reviewer"].n_unique(),

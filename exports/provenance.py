@@ -1,20 +1,22 @@
 """provenance.json: which sources, models, prompts, people, thresholds and code a release rests on (W3C PROV-JSON)."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from exports.facts import Facts, Stamp
+from exports.manifest_facts import Provenance
+from saferec_builder.core.json_value import JsonValue
 
 
-def render(manifest: Mapping[str, Any], made: Mapping[str, Any], parent: Mapping[str, str] | None) -> bytes:
-    """`made`: files (source -> file names), proposals [{proposer, version, taxonomy, count}], guidelines [hash],
-    tools [name], reviewers (how many people); `parent`: version and sha256 of the release before it."""
+def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
+    """`parent` is the release before it."""
     release = f"release:{manifest['version']}"
-    sources: dict[str, Any] = {
+    sources: dict[str, JsonValue] = {
         f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
         for source, files in made["files"].items()
     }
     models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in made["proposals"]}
-    prompts = {
+    prompts: dict[str, JsonValue] = {
         f"proposals:{p['proposer']}:{p['version']}": {
             "prov:type": "proposals",
             "prompt or rules": p["version"],
@@ -23,7 +25,7 @@ def render(manifest: Mapping[str, Any], made: Mapping[str, Any], parent: Mapping
         }
         for p in made["proposals"]
     }
-    entities: dict[str, Any] = {
+    entities: dict[str, JsonValue] = {
         release: {"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]},
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
@@ -64,5 +66,5 @@ def render(manifest: Mapping[str, Any], made: Mapping[str, Any], parent: Mapping
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _pairs(left: str, one: str, right: str, many: Sequence[str]) -> dict[str, Any]:
+def _pairs(left: str, one: str, right: str, many: Sequence[str]) -> dict[str, JsonValue]:
     return {f"_:{one}{n}": {left: one, right: other} for n, other in enumerate(many)}

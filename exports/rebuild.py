@@ -4,17 +4,25 @@ A text is put back only where it is the one that was judged: same conversation, 
 text are left out and counted, for nobody may learn from an empty prompt; what is known of them stays.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from exports import card, croissant, folder as write, formats as rows, verify as proof
+from exports import card, croissant, folder as write, formats as rows, injection, verify as proof
 from exports.arrow import prompts, turns
+from exports.facts import Facts, Stamp
 from exports.report import charts
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.mining import withheld
+from saferec_builder.storage import tables
+from saferec_builder.storage.workspace import Workspace, read
 
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
@@ -24,34 +32,64 @@ _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
 Sentence = Callable[[str, str], str]  # conversation, split -> what release --inject added
 
 
-@dataclass
+class Span(TypedDict):
+    turn: int
+    start: int
+    end: int
+    quote: str
+
+
+@dataclass(frozen=True)
 class Rebuilt:
-    new: bool = False
-    back: int = 0  # conversations that have their text again
-    lost: dict[str, int] = field(default_factory=dict)  # reason -> conversations without
+    """A release with the texts that its sources keep, put back from the workspace."""
+
+    new: bool  # False where the folder held the same already
+    back: int  # conversations that have their text again
+    lost: dict[str, int]  # reason -> conversations without
 
 
-def rebuild(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence) -> Rebuilt:
+@dataclass
+class _Tally:
+    """What is counted while the rows go by."""
+
+    back: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+
+
+def rebuild(ws: Workspace, release: Path, to: Path) -> Rebuilt:
+    """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones."""
+    mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
+    banks, traits = injection.banks(), write.facts_of(release).get("injected_traits", [])
+
+    def sentence(name: str, split: str) -> str:
+        return injection.drawn(name, split, traits, banks)[0]
+
+    return put_back(release, to, mined, withheld.erased(ws), sentence)
+
+
+def put_back(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence) -> Rebuilt:
     """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions).
 
     gone: conversation, digest of what somebody asked to remove; it stays out, also where it was mined before.
     """
     proof.check_name(to)
     manifest, _ = proof.verify(home)
-    facts = manifest.model_dump(exclude={"files", "row_digests", "schema_"}) | {"schema": manifest.schema_}
+    facts = write.facts_of(home)
+    del facts["files"], facts["row_digests"]
     silent = facts.get("silent") or []
     if not silent:
         raise ReleaseError(f"{home}: nothing to put back: this release holds its texts")
-    told = Rebuilt()
-    stamp = {"version": manifest.version, "sha256": write.sha256(home / write.SUMS)}
+    tally = _Tally()
+    stamp = Stamp(version=manifest.version, sha256=write.sha256(home / write.SUMS))
 
-    def finish(draft: Path, written: write.Written) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
-        if not told.back:
-            why = ", ".join(f"{reason}: {many}" for reason, many in told.lost.items())
+    def finish(draft: Path, written: write.Written) -> tuple[Facts, Mapping[str, bytes]]:
+        if not tally.back:
+            why = ", ".join(f"{reason}: {many}" for reason, many in tally.lost.items())
             raise ReleaseError(
                 f"{home}: none of its texts can be put back ({why}): mine the same files of {', '.join(silent)} first"
             )
-        made = facts | {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
+        made = facts.copy()
+        made |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
         kept = {name: (home / name).read_bytes() for name in _KEPT if (home / name).exists()}
         schemas = rows.schemas(manifest.official)
         texts = {"README.md": card.render(made).encode()}
@@ -60,17 +98,17 @@ def rebuild(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sente
     here = mined.unique(["conversation", "digest"], keep="last")
     here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
-    parts = _parts(home, manifest, frozenset(silent), here, sentence, told)
+    parts = _parts(home, manifest, frozenset(silent), here, sentence, tally)
     to.parent.mkdir(parents=True, exist_ok=True)
-    told.new = write.build(to.parent, to.name, parts, manifest.counts, finish)
-    return told
+    new = write.build(to.parent, to.name, parts, manifest.counts, finish)
+    return Rebuilt(new, tally.back, dict(tally.lost))
 
 
 def _parts(
-    home: Path, manifest: write.Manifest, silent: frozenset[str], mined: pl.DataFrame, sentence: Sentence, told: Rebuilt
+    home: Path, manifest: write.Manifest, silent: frozenset[str], mined: pl.DataFrame, sentence: Sentence, tally: _Tally
 ) -> Iterator[write.Part]:
     for split in rows.SPLITS:
-        about = _about(home, split, silent, mined, told)
+        about = _about(home, split, silent, mined, tally)
         added = _added(home, split, sentence)
         for config, counts in manifest.counts.items():
             if split not in counts:
@@ -88,17 +126,14 @@ def _parts(
             yield from ((config, split, table) for table in _tables(home, config, split))
 
 
-def _tables(home: Path, config: str, split: str) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
     path = home / write.data_file(config, split)
     if path.exists():
         for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH):
             yield pa.Table.from_batches([batch])
 
 
-def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, told: Rebuilt) -> pl.DataFrame:
+def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, tally: _Tally) -> pl.DataFrame:
     """(conversation, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or null."""
     wanted = ["conversation", "digest", "source", "cut"]
     path = home / write.data_file("conversations", split)
@@ -117,9 +152,8 @@ def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, 
     quiet = about.filter("quiet")
     why = pl.when("gone").then(pl.lit(REMOVED)).when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN))
     lost = quiet.filter(pl.col("place").is_null()).select(why)
-    for reason in lost.to_series():
-        told.lost[reason] = told.lost.get(reason, 0) + 1
-    told.back += quiet.height - lost.height
+    tally.lost.update(lost.to_series())
+    tally.back += quiet.height - lost.height
     return about.select("conversation", "cut", "quiet", "place")
 
 
@@ -137,10 +171,7 @@ def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
     return pl.DataFrame(said, schema=schema, orient="row")
 
 
-def _prompted(table: Any, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> pa.Table:
     names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
     full = names.join(added, on="conversation", how="left", maintain_order="left").join(
         about, left_on="made_from", right_on="conversation", how="left", maintain_order="left"
@@ -158,10 +189,7 @@ def _prompted(table: Any, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Se
     return table.set_column(column, pa.field("prompt", kind), mixed)
 
 
-def _spoken(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _spoken(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     full = _facts(table["conversation"], about)
     back = full["quiet"] & full["place"].is_not_null()
     column, kind = table.schema.get_field_index("turns"), table.schema.field("turns").type
@@ -170,15 +198,13 @@ def _spoken(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
     return table.set_column(column, pa.field("turns", kind), mixed)
 
 
-def _facts(names: Any, about: pl.DataFrame) -> pl.DataFrame:
+def _facts(names: pa.ChunkedArray, about: pl.DataFrame) -> pl.DataFrame:
     named = pl.DataFrame({"conversation": pl.Series(names.to_pylist(), dtype=pl.String)})
     return named.join(about, on="conversation", how="left", maintain_order="left")
 
 
-def _quoted(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
+def _quoted(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     """Spans with the words that they point at."""
-    import pyarrow as pa
-
     subject = "conversation" if "conversation" in table.column_names else "subject"
     full = _facts(table[subject], about)
     places = full.select(pl.when("quiet").then("place")).to_series().to_list()
@@ -190,6 +216,6 @@ def _quoted(table: Any, about: pl.DataFrame, texts: pl.Series) -> Any:
     return table.set_column(column, pa.field("spans", kind), pa.array(spans, kind))
 
 
-def _cut(said: pl.Series, spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _cut(said: pl.Series, spans: list[Span]) -> list[Span]:
     lines = said.struct.field("text").to_list()
-    return [span | {"quote": lines[span["turn"]][span["start"] : span["end"]]} for span in spans]
+    return [{**span, "quote": lines[span["turn"]][span["start"] : span["end"]]} for span in spans]

@@ -18,7 +18,7 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
     asked = ws.root / "removals.csv"
     if not asked.exists():
         return []
-    removals, manifest = mine.read_removals(asked), write.read_manifest(home).model_dump()
+    removals, manifest = mine.read_removals(asked), write.facts_of(home)
     there = versions.table((home, manifest), "conversations", ["conversation", "digest", "source", "seeker"])
     held = there.join(withheld.erased(ws), on=["conversation", "digest"], how="semi")["conversation"].to_list()
     for source in there["source"].unique():

@@ -5,7 +5,7 @@ gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
 _FEW = 1_000  # of the items that suit a person, the most popular: bounds memory, and no list needs more
 
 
-def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
+def fill(rows: pl.DataFrame, candidates: "Candidates", k: int) -> pl.DataFrame:
     """Two lists of k items per row that has a truth; shorter only where the catalog has no more that may stand there.
 
     raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
@@ -27,9 +27,9 @@ def fill(rows: pl.DataFrame, shelf: "Shelf", k: int) -> pl.DataFrame:
     Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
     """
     names = ("truth", "seen", "named", "traits", "late_traits", "at_risk")
-    kinds = _LISTS | dict.fromkeys(("safe", "raw", "safe_truth"), pl.List(pl.Enum(shelf.ids)))
+    kinds = _LISTS | dict.fromkeys(("safe", "raw", "safe_truth"), pl.List(pl.Enum(candidates.ids)))
     made = [
-        frame([_lists(_Row(*row), shelf, k) for row in zip(*(lists(part[n]) for n in names), strict=True)], kinds)
+        frame([_lists(_Row(*row), candidates, k) for row in zip(*(lists(part[n]) for n in names), strict=True)], kinds)
         for part in rows.select(names).iter_slices(_CHUNK)
     ]
     return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=kinds)])], how="horizontal")
@@ -44,7 +44,7 @@ class _Row(NamedTuple):
     at_risk: list[str]
 
 
-_LISTS: dict[str, Any] = {
+_LISTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "answer_domain": pl.String,
     "safe": pl.List(pl.String),
     "safe_refilled": pl.Int32,
@@ -55,7 +55,7 @@ _LISTS: dict[str, Any] = {
 
 
 @dataclass
-class Shelf:
+class Candidates:
     """The catalog as numbers: item n is ids[n]."""
 
     ids: list[str]
@@ -71,7 +71,7 @@ class Shelf:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
+def candidates(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Candidates:
     """What `fill` fills from: popularity and company are counted in the train rows of `rows`."""
     items = items.sort("item")
     ids = items["item"].to_list()
@@ -85,7 +85,7 @@ def shelf(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Shelf:
     starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
     domains = items["domain"].to_numpy().astype(object)
     places, others = oracle.rows(ids), pairs % max(len(ids), 1)
-    return Shelf(ids, domains, oracle, places, popular, rank, starts, others, counts, numbers=numbers)
+    return Candidates(ids, domains, oracle, places, popular, rank, starts, others, counts, numbers=numbers)
 
 
 def _baskets(train: pl.DataFrame, ids: list[str]) -> pl.Series:
@@ -124,20 +124,20 @@ def _pairs(baskets: pl.Series, n: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return codes, counts
 
 
-def _lists(row: _Row, shelf: Shelf, k: int) -> dict[str, Any]:
+def _lists(row: _Row, candidates: Candidates, k: int) -> dict[str, str | list[str] | int | None]:
     truth = row.truth
     if not truth:
         return dict.fromkeys(_LISTS)
-    domain = shelf.domains[shelf.numbers[truth[0]]] if truth[0] in shelf.numbers else None
+    domain = candidates.domains[candidates.numbers[truth[0]]] if truth[0] in candidates.numbers else None
     out = {*row.seen, *row.named, *truth}
-    near = _near([*truth, *row.seen], shelf)
-    kept = _clear(truth, row.at_risk, shelf.oracle)
+    near = _near([*truth, *row.seen], candidates)
+    kept = _clear(truth, row.at_risk, candidates.oracle)
     wanted = len(out) + 2 * k  # as many may be taken already
-    offers = _offers(near, domain, [], shelf, wanted)
-    clear = _offers(near, domain, row.at_risk, shelf, wanted) if row.at_risk else offers
-    safe, safe_refilled = _refill(kept[:k], clear, shelf, out, k)
-    raw, raw_refilled = _refill(truth[:k], offers, shelf, out, k)
-    safe_truth = _clear(truth, [*row.traits, *row.late_traits], shelf.oracle)
+    offers = _offers(near, domain, [], candidates, wanted)
+    clear = _offers(near, domain, row.at_risk, candidates, wanted) if row.at_risk else offers
+    safe, safe_refilled = _refill(kept[:k], clear, candidates, out, k)
+    raw, raw_refilled = _refill(truth[:k], offers, candidates, out, k)
+    safe_truth = _clear(truth, [*row.traits, *row.late_traits], candidates.oracle)
     return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
 
 
@@ -149,34 +149,38 @@ def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
 
 
 def _offers(
-    near: NDArray[np.int64], domain: str | None, traits: list[str], shelf: Shelf, wanted: int
+    near: NDArray[np.int64], domain: str | None, traits: list[str], candidates: Candidates, wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What may be refilled in this domain for these traits: of `near`, then `wanted` items or more by popularity."""
-    mask = shelf.oracle.mask(traits)
-    popular = shelf.fit.get((domain, mask))
+    mask = candidates.oracle.mask(traits)
+    popular = candidates.fit.get((domain, mask))
     if popular is None or wanted > _FEW:
-        popular = _fit(shelf, shelf.popular, domain, mask)
-        shelf.fit[domain, mask] = popular[:_FEW].copy()
-    return _fit(shelf, near, domain, mask), popular
+        popular = _fit(candidates, candidates.popular, domain, mask)
+        candidates.fit[domain, mask] = popular[:_FEW].copy()
+    return _fit(candidates, near, domain, mask), popular
 
 
-def _fit(shelf: Shelf, items: NDArray[np.int64], domain: str | None, mask: int) -> NDArray[np.int64]:
-    items = items[shelf.domains[items] == domain]
-    return items if not mask else items[verdicts_of(shelf.oracle, shelf.places[items], mask) == CLEAR]
+def _fit(candidates: Candidates, items: NDArray[np.int64], domain: str | None, mask: int) -> NDArray[np.int64]:
+    items = items[candidates.domains[items] == domain]
+    return items if not mask else items[verdicts_of(candidates.oracle, candidates.places[items], mask) == CLEAR]
 
 
-def _near(seeds: list[str], shelf: Shelf) -> NDArray[np.int64]:
+def _near(seeds: list[str], candidates: Candidates) -> NDArray[np.int64]:
     """Items that share train conversations with the seeds, most shared first, then most popular."""
-    spans = [slice(shelf.starts[n], shelf.starts[n + 1]) for s in seeds if (n := shelf.numbers.get(s)) is not None]
+    spans = [
+        slice(candidates.starts[n], candidates.starts[n + 1])
+        for s in seeds
+        if (n := candidates.numbers.get(s)) is not None
+    ]
     if not spans:
         return np.array([], np.int64)
-    found, place = np.unique(np.concatenate([shelf.neighbours[s] for s in spans]), return_inverse=True)
-    shared = np.bincount(place, np.concatenate([shelf.counts[s] for s in spans]), len(found))
-    return np.asarray(found[np.lexsort((shelf.rank[found], -shared))], np.int64)
+    found, place = np.unique(np.concatenate([candidates.neighbours[s] for s in spans]), return_inverse=True)
+    shared = np.bincount(place, np.concatenate([candidates.counts[s] for s in spans]), len(found))
+    return np.asarray(found[np.lexsort((candidates.rank[found], -shared))], np.int64)
 
 
 def _refill(
-    kept: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], shelf: Shelf, out: set[str], k: int
+    kept: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], candidates: Candidates, out: set[str], k: int
 ) -> tuple[list[str], int]:
     full = list(kept)
     taken = set(out)
@@ -184,7 +188,7 @@ def _refill(
         for n in source:
             if len(full) >= k:
                 return full, len(full) - len(kept)
-            if shelf.ids[n] not in taken:
-                taken.add(shelf.ids[n])
-                full.append(shelf.ids[n])
+            if candidates.ids[n] not in taken:
+                taken.add(candidates.ids[n])
+                full.append(candidates.ids[n])
     return full, len(full) - len(kept)

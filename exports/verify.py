@@ -2,15 +2,46 @@
 
 import ctypes
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exports import hub
 from exports.digests import RowDigest
 from exports.folder import MANIFEST, SUMS, Manifest, data_file, read_manifest, sha256, sync, sync_folder
 from exports.formats import schemas
 from saferec_builder.core.errors import ReleaseError
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A release whose every file, row and column is what its manifest says."""
+
+    name: str
+    version: str
+    rows: int  # of all configs and splits
+    files: int
+    withdrawn: str | None = None  # why, where the Hub says so
+
+
+def verified(release: Path | str) -> Verified:
+    """As `verify`, of a folder or of NAMESPACE/NAME@VERSION, which is fetched from the Hub for it."""
+    on_hub = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", str(release))
+    if on_hub and not Path(release).exists():
+        with tempfile.TemporaryDirectory() as place:
+            withdrawn = hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
+            manifest, files = verify(Path(place) / "release")
+    else:
+        withdrawn = None
+        manifest, files = verify(Path(release), hub.BESIDE)
+    rows = sum(sum(splits.values()) for splits in manifest.counts.values())
+    return Verified(manifest.name, manifest.version, rows, files, withdrawn)
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
@@ -70,10 +101,7 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
         )
 
 
-def _check_table(folder: Path, path: str, rows: int, schema: Any, digest: str | None) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, digest: str | None) -> None:
     file = folder / path
     if schema is None:
         raise ReleaseError(f"{file}: this program does not know the config {path.split('/')[1]!r}: update it")
@@ -92,10 +120,7 @@ def _check_table(folder: Path, path: str, rows: int, schema: Any, digest: str | 
         raise ReleaseError(f"{file}: not a parquet file: {fault}") from None
 
 
-def row_digest(file: Any) -> str:
-    """Of a pyarrow ParquetFile."""
-    import pyarrow as pa
-
+def row_digest(file: pq.ParquetFile) -> str:
     digest = RowDigest()
     for batch in file.iter_batches(batch_size=50_000):
         digest.add(pa.Table.from_batches([batch]))

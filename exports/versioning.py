@@ -9,12 +9,16 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from exports.folder import SUMS, data_file, read_manifest
+from exports.checks import check_version
+from exports.facts import Facts
+from exports.folder import SUMS, data_file, facts_of, versions
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.json_value import JsonValue
 
 SIZES = ("none", "patch", "minor", "major")
 KEYS = {
@@ -36,7 +40,7 @@ class Change:
     what: str  # "3 rows of labels are gone"
 
 
-Draft = tuple[Path, dict[str, Any]]  # a folder and its manifest, which a draft has not written yet
+Draft = tuple[Path, Facts]  # a folder and its manifest, which a draft has not written yet
 
 
 def changes(before: Draft, after: Draft) -> list[Change]:
@@ -54,12 +58,12 @@ def _size(change: Change) -> int:
     return -SIZES.index(change.size)
 
 
-def check(before: Path, draft: Path, facts: dict[str, Any], version: tuple[int, int, int]) -> list[Change]:
+def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
     """The changes since the release before; stops where the version says less than they do.
 
     Before 1.0.0 nothing is promised yet: a major change needs a higher minor number only.
     """
-    manifest = read_manifest(before).model_dump()
+    manifest = facts_of(before)
     for name in (SUMS, "CHANGELOG.md"):  # the next version goes on from both
         if not (before / name).is_file():
             raise _damaged(before / name, before)
@@ -77,6 +81,22 @@ def check(before: Path, draft: Path, facts: dict[str, Any], version: tuple[int, 
     return found
 
 
+def find(releases: Path, version: str | None = None) -> Path:
+    """The folder of that version, or of the newest; ReleaseError where it is not there."""
+    there = sorted(versions(releases), key=check_version)
+    if not there:
+        raise ReleaseError(f"{releases}: no release yet: run `saferec-build release 1.0.0` first")
+    if version is not None and version not in there:
+        raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(there)}")
+    return releases / (version or there[-1])
+
+
+def before(releases: Path, version: str) -> Path | None:
+    """The newest release below this version."""
+    older = [v for v in versions(releases) if check_version(v) < check_version(version)]
+    return releases / max(older, key=check_version) if older else None
+
+
 def above(version: str, size: str) -> str:
     """The version for a `major` or `minor` change since this one."""
     major, minor, _ = (int(part) for part in version.split("."))
@@ -85,9 +105,10 @@ def above(version: str, size: str) -> str:
 
 def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
     (old_folder, old), (new_folder, new) = before, after
-    for key, what in (("rule", "the thresholds of the rule changed"), ("name", "the dataset has another name")):
-        if old.get(key) != new.get(key):
-            yield Change("major", what)
+    if old.get("rule") != new.get("rule"):
+        yield Change("major", "the thresholds of the rule changed")
+    if old.get("name") != new.get("name"):
+        yield Change("major", "the dataset has another name")
     if old.get("k") != new.get("k"):
         yield Change("minor", f"lists have {new.get('k')} items, not {old.get('k')}")
     was, now = (_traits(folder) for folder in (old_folder, new_folder))
@@ -99,7 +120,7 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", f"the trait {other[0]} means something else (traits.toml)")
 
 
-def _traits(folder: Path) -> dict[str, Any]:
+def _traits(folder: Path) -> dict[str, dict[str, JsonValue]]:
     path = folder / "traits.toml"
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
@@ -127,10 +148,7 @@ def _shape(before: Draft, after: Draft) -> Iterator[Change]:
                 yield Change("minor", f"{config} has new columns")
 
 
-def _schema(draft: Draft, path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _schema(draft: Draft, path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except (OSError, pa.ArrowInvalid):

@@ -5,16 +5,59 @@ others hold cannot be called back.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from exports.card import escape
+from exports.folder import versions
 from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
-from saferec_builder.core.errors import HubError, whole_object
+from saferec_builder.core.errors import HubError, ReleaseError, StoreError, UsageError, whole_object
+from saferec_builder.storage.whole_files import replacing
+from saferec_builder.storage.workspace import Workspace, alone
+
+if TYPE_CHECKING:
+    from huggingface_hub import GitCommitInfo, HfApi
+    from huggingface_hub.hf_api import LFSFileInfo
 
 FILE = "withdrawn.json"
 
 CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """A version that was taken back, and what was done for it on the Hub."""
+
+    version: str
+    reason: str
+    new: bool  # False where this workspace had it marked with this reason
+    on_hub: list[str] | None = None  # what was done there; None where it was left alone
+
+
+def withdraw(
+    ws: Workspace, version: str, reason: str, *, hub: bool = False, repo: str | None = None, erase: bool = False
+) -> Withdrawn:
+    """Marks a version: publish refuses it, and later cards say why.
+
+    hub: also on the card of `repo` (NAMESPACE/NAME, default [dataset] repo). erase: its tag and history there go too,
+    and nothing brings them back.
+    """
+    name = repo or ws.config.dataset.repo
+    if not reason.strip():
+        raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
+    if erase and not hub:
+        raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
+    if hub and not name:
+        raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
+    if not hub and version not in versions(ws.releases):
+        there = ", ".join(versions(ws.releases)) or "none"
+        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {there}")
+    # the Hub first: it knows whether there is such a version, and a mark here has no way back
+    done = on_hub(name, version, reason, erase=erase) if hub and name else None
+    with alone(ws, "withdraw", wait=True):
+        return Withdrawn(version, reason, mark(ws.releases, version, reason), done)
 
 
 def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list[str]:
@@ -32,11 +75,11 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
     return done
 
 
-def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool:
+def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool) -> bool:
     """One commit on main: the mark, the card's banner and, to erase what main holds, its files taken away."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    head = api.repo_info(repo, repo_type=KIND, revision="main")
+    head = api.dataset_info(repo, revision="main")
     known = withdrawn(api, repo)
     manifest = on_main(api, repo, "manifest.json")
     facts = {"version": ""} if manifest is None else whole_object(manifest)
@@ -48,10 +91,13 @@ def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool
     marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"
     card = (on_main(api, repo, CARD) or b"").decode("utf-8", "replace")
     card = bannered(card, version, reason, bare=erase and holds)
-    operations: list[Any] = [CommitOperationAdd(WITHDRAWN, marks.encode()), CommitOperationAdd(CARD, card.encode())]
+    operations: list[CommitOperationAdd | CommitOperationDelete] = [
+        CommitOperationAdd(WITHDRAWN, marks.encode()),
+        CommitOperationAdd(CARD, card.encode()),
+    ]
     if erase and holds:
         kept = {WITHDRAWN, CARD, ".gitattributes"}
-        operations += [CommitOperationDelete(s.rfilename) for s in head.siblings if s.rfilename not in kept]
+        operations += [CommitOperationDelete(s.rfilename) for s in head.siblings or () if s.rfilename not in kept]
     api.create_commit(
         repo,
         operations,
@@ -65,8 +111,6 @@ def _commit(api: Any, repo: str, version: str, reason: str, erase: bool) -> bool
 
 def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
     """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
-    from exports.card import escape
-
     said = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
     head, mark, body = card.removeprefix("---\n").partition("\n---\n")
     if bare or not mark:
@@ -75,7 +119,7 @@ def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
     return f"---\n{head}\n---\n{said}\n{old.lstrip()}"
 
 
-def _erase(api: Any, repo: str, version: str) -> list[str]:
+def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
     """Its tag, the history that leads to it, and large files that no other version needs."""
     done = []
     refs = api.list_repo_refs(repo, repo_type=KIND)
@@ -98,11 +142,11 @@ def _erase(api: Any, repo: str, version: str) -> list[str]:
     return done
 
 
-def _history(api: Any, repo: str, revision: str) -> list[Any]:
+def _history(api: "HfApi", repo: str, revision: str) -> "list[GitCommitInfo]":
     return list(api.list_repo_commits(repo, repo_type=KIND, revision=revision))
 
 
-def _move(api: Any, repo: str, tag: str, tags: dict[str, str], held: bool) -> None:
+def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], held: bool) -> None:
     """The tag on a commit of the same content that has no past. The branch holds it meanwhile."""
     branch = _KEEP + tag
     if not held:
@@ -117,19 +161,19 @@ def _move(api: Any, repo: str, tag: str, tags: dict[str, str], held: bool) -> No
     api.delete_branch(repo, repo_type=KIND, branch=branch)
 
 
-def _orphans(api: Any, repo: str) -> list[Any]:
+def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
+    from huggingface_hub.hf_api import RepoFile
+
     refs = api.list_repo_refs(repo, repo_type=KIND)
     needed = set()
     for revision in ["main", *(tag.target_commit for tag in refs.tags)]:
         tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
-        needed |= {f.lfs.sha256 for f in tree if getattr(f, "lfs", None)}
+        needed |= {f.lfs.sha256 for f in tree if isinstance(f, RepoFile) and f.lfs}
     return [file for file in api.list_lfs_files(repo, repo_type=KIND) if file.file_oid not in needed]
 
 
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
-    from saferec_builder.core.errors import StoreError, whole_object
-
     path = releases / FILE
     found = whole_object(path.read_bytes()) if path.exists() else {}
     if found is None:
@@ -138,8 +182,6 @@ def reasons(releases: Path) -> dict[str, str]:
 
 
 def mark(releases: Path, version: str, reason: str) -> bool:
-    from saferec_builder.storage.workspace import replacing
-
     known = reasons(releases)
     if known.get(version) == reason:
         return False

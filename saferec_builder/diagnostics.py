@@ -13,11 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
+
+from annotation.servers import home
+from annotation.tools import managed_server as managed
 from saferec_builder import llm
-from saferec_builder.core.errors import SafeRecError
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import SafeRecError, UsageError
+from saferec_builder.proposing import proposers
+from saferec_builder.storage import config, migrations, tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
 
 OK, NOTE, MISSING = "ok", "note", "missing"
 SECONDS = 5.0  # that a server has for its answer
@@ -39,6 +46,31 @@ class Finding:
     state: str
     found: str
     remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What this machine and a workspace have and lack, each finding with its remedy."""
+
+    checks: tuple[Finding, ...]
+
+    @property
+    def missing(self) -> int:
+        return sum(one.state == MISSING for one in self.checks)
+
+
+def examine(folder: Path | str = ".") -> Examination:
+    """The machine, and what saferec.toml in this folder asks for; a fault in it is a finding, never an error."""
+    place = Path(folder)
+    found = list(machine(place))
+    if (place / config.FILE).exists():
+        try:
+            found += asked(Workspace.open(place))
+        except UsageError as fault:  # the machine was looked at all the same
+            found.append(Finding("saferec.toml", MISSING, " ".join(str(fault).split()), "correct it"))
+    else:
+        found.append(Finding("workspace", NOTE, "none here", "saferec-build init DIR, then cd DIR"))
+    return Examination(tuple(found))
 
 
 # ---- the machine
@@ -134,7 +166,7 @@ def _gpu() -> Finding:
 # ---- what saferec.toml asks for
 
 
-def asked(ws: Any) -> Iterator[Finding]:
+def asked(ws: Workspace) -> Iterator[Finding]:
     """Everything that the workspace's saferec.toml names."""
     yield _writable(ws.root)
     yield from _files(ws)
@@ -155,9 +187,7 @@ def _writable(root: Path) -> Finding:
     return Finding("workspace", *((OK, str(root)) if ok else (MISSING, f"{root}: read-only", "chmod u+w it")))
 
 
-def _files(ws: Any) -> Iterator[Finding]:
-    from saferec_builder.core import taxonomy as traits
-
+def _files(ws: Workspace) -> Iterator[Finding]:
     if ws.config.taxonomy.path:
         try:
             found = len(traits.load(ws.root / ws.config.taxonomy.path).traits)
@@ -169,9 +199,7 @@ def _files(ws: Any) -> Iterator[Finding]:
         yield Finding("prompt", *((OK, name) if there else (MISSING, f"{name}: no such file", "see [propose] prompt")))
 
 
-def _database(ws: Any) -> Finding:
-    from saferec_builder.storage import migrations, tables, workspace as store
-
+def _database(ws: Workspace) -> Finding:
     what = "database"
     if not (ws.config.store.url or (ws.root / "workspace.db").exists()):
         return Finding(what, OK, "workspace.db, made by the first command that needs it")
@@ -184,9 +212,7 @@ def _database(ws: Any) -> Finding:
     return Finding(what, OK, f"{rows:,} reviews, schema {newest}{old if older < newest else ''}")
 
 
-def _models(ws: Any) -> Iterator[Finding]:
-    from saferec_builder.proposing import proposers
-
+def _models(ws: Workspace) -> Iterator[Finding]:
     wanted = ws.config.propose
     words = [f"openai:{name}" for name in wanted.models]
     words += ["openai"] if wanted.model else []
@@ -204,7 +230,7 @@ def _models(ws: Any) -> Iterator[Finding]:
             yield from _model(word, step.server, wanted.models.get(name), wanted.allow_remote)
 
 
-def _model(word: str, server: Any, named: Any, allowed: bool) -> Iterator[Finding]:
+def _model(word: str, server: llm.Server, named: config.Model | None, allowed: bool) -> Iterator[Finding]:
     """Its key where it is not on this machine, then whether it answers; a key goes out only with the user's consent."""
     remote = not server.is_loopback
     variable = named.key_env if named else "OPENAI_API_KEY"
@@ -218,8 +244,6 @@ def _model(word: str, server: Any, named: Any, allowed: bool) -> Iterator[Findin
 
 def _answers(what: str, url: str, key: str = "", remedy: str = "") -> Finding:
     """Whether something speaks HTTP there, and takes the key; nothing but the request line and the key is sent."""
-    import httpx2
-
     where = _place(url)
     try:
         # an address on this machine is asked directly, whatever proxy the environment names
@@ -241,10 +265,7 @@ def _place(url: str) -> str:
         return "an address that cannot be read"
 
 
-def _review(ws: Any) -> Iterator[Finding]:
-    from annotation.servers import home
-    from annotation.tools import managed_server as managed
-
+def _review(ws: Workspace) -> Iterator[Finding]:
     try:
         facts = managed.state(home(ws))
     except SafeRecError as fault:
@@ -262,7 +283,7 @@ def _review(ws: Any) -> Iterator[Finding]:
         yield Finding(f"key {name}", *found)
 
 
-def _hub(ws: Any) -> Iterator[Finding]:
+def _hub(ws: Workspace) -> Iterator[Finding]:
     repo = ws.config.dataset.repo
     if not repo:
         return

@@ -32,6 +32,14 @@ def mirrored(path: str) -> str:
     return f"tests/{folder}/test_{name}" if folder else f"tests/test_{name}"
 
 
+def tests_of(path: str) -> list[str]:
+    """The files that the path of a module names: its test, and tests of one side of it, as test_hub_faults.py."""
+    own = ROOT / mirrored(path)
+    others = {mirrored(str(p.relative_to(ROOT))) for p in files()}
+    sides = {str(p.relative_to(ROOT)) for p in own.parent.glob(f"{own.stem}_*.py")}
+    return [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - others)
+
+
 def room(module: str) -> str:
     """The package of one of our modules, as ORDER has it; a module at the root of saferec_builder is one of its own."""
     first, *rest = module.split(".")

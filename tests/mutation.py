@@ -4,6 +4,7 @@ mutmut changes the bodies of functions, one place at a time, and runs the tests 
 is changed here: numbers and signs in constants, defaults, properties and cached functions, with a whole run of the
 file's tests for each. A fault that changes nothing a test could see counts as missed like any other.
 Everything happens in a copy under build/mutation; the faults that nobody saw are in its survivors.txt.
+`python -m tests.mutation nearest` looks at the whole product instead, by a sample: tests/nearest.py.
 """
 
 import ast
@@ -158,4 +159,6 @@ def told_wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    from tests import nearest
+
+    sys.exit(nearest.main(sys.argv[2:]) if sys.argv[1:2] == ["nearest"] else main(sys.argv[1:]))

@@ -111,7 +111,7 @@ def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:
 def answer(names: tuple[str, ...]) -> None:
     """The tutorial's people fill in their files; what is true is what the sample's authors know."""
     if names:
-        truth = inputs.write(Path("..") / "sample" / "input", traits.load(), store.replacing, 300)
+        truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
         demo._answer(Path("."), truth, names)
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.sources.items import Source
 from tests import ROOT
-from tests.catalog.test_catalog import ALIEN, said, statement
-from tests.catalog.test_merging import merged
+from tests.worlds.shelves import ALIEN, merged, said, statement
 
 DOC = (ROOT / "docs" / "oracle.md").read_text(encoding="utf-8")
 
@@ -29,13 +29,11 @@ def guide(*severities):
 def test_the_worked_risks_are_what_the_oracle_says(trait, warnings, risk, verdict):
     items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
     found = catalog.explained(items["item"][0], items, links, said(*warnings), traits.load())
-    told = next(t for t in found["traits"] if t["trait"] == trait)
-    assert (told["risk"], told["verdict"]) == (pytest.approx(risk), verdict)
-    assert "```\n" + "\n".join(told["steps"]) + "\n```" in DOC
+    told = next(t for t in found.traits if t.trait == trait)
+    assert (told.risk, told.verdict) == (pytest.approx(risk), verdict)
+    assert "```\n" + "\n".join(told.steps) + "\n```" in DOC
     assert f"{risk:.3f}, **{verdict}**" in DOC
 
 
 def test_the_doc_names_every_source_of_catalog_add():
-    from saferec_builder.cli.catalog import Source
-
     assert [s for s in Source if s is not Source.demo and f"| `{s.value}` |" not in DOC] == []

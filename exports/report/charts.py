@@ -3,10 +3,13 @@
 From the manifest alone, so that the same release draws the same picture.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import io
+from collections.abc import Callable
+
+from PIL import Image, ImageDraw, ImageFont
 
 from exports.card import percent
+from exports.facts import Facts
 
 PLOT = "plots.png"
 KINDS = (("present", "#b0412e"), ("absent", "#6f93b3"), ("unresolved or unsure", "#c9c9c9"))
@@ -17,15 +20,11 @@ _ROW, _TOP, _NAME, _PANEL, _GAP = 22, 64, 170, 260, 70  # pixels
 Panel = tuple[str, Callable[[str], list[tuple[float, str]]], Callable[[str], str]]
 
 
-def draw(manifest: Mapping[str, Any]) -> bytes | None:
+def draw(manifest: Facts) -> bytes | None:
     """The PNG; None where no trait is left to show."""
     traits = [slug for slug in manifest["traits"] if slug not in manifest["withheld"]]
     if not traits:
         return None
-    import io
-
-    from PIL import Image, ImageDraw, ImageFont
-
     panels = _panels(manifest, traits)
     size = (_NAME + len(panels) * (_PANEL + _GAP), _TOP + _ROW * len(traits) + 12)
     image = Image.new("RGB", size, "white")
@@ -54,13 +53,14 @@ def draw(manifest: Mapping[str, Any]) -> bytes | None:
     return file.getvalue()
 
 
-def _panels(manifest: Mapping[str, Any], traits: list[str]) -> list[Panel]:
+def _panels(manifest: Facts, traits: list[str]) -> list[Panel]:
     counts = {
         slug: (c["present"], c["absent"], c["unsure"] + c["unresolved"])
         for slug, c in ((slug, manifest["labels"][slug]) for slug in traits)
     }
     most = max(max(sum(c) for c in counts.values()), 1)
-    alphas = {slug: manifest["agreement"].get(slug, {}).get("alpha") for slug in traits}
+    agreement = manifest["agreement"]
+    alphas = {slug: agreement[slug]["alpha"] if slug in agreement else None for slug in traits}
     unknown = manifest["unknown"]
     return [
         (

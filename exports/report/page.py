@@ -8,16 +8,22 @@ are the only ones that its Content-Security-Policy lets run.
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from exports.report import plots
+from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
+from saferec_builder.storage.workspace import Workspace, replacing
 
 HERE = Path(__file__).parent
+PAGE = "report.html"
+Report = dict[str, Any]  # a report.json that was checked: its Runs, with the label of each and their folder
 KNOWN = {
     "sft": "SFT without safety",
     "safe_sft": "Safe-SFT",
@@ -74,7 +80,30 @@ class Runs(BaseModel):
     chosen: str | None = None
 
 
-def read_runs(folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Page:
+    """The report that was written: one HTML file that needs no network."""
+
+    path: Path
+    release: str | None  # the version that is shown
+    bytes: int
+    new: bool  # False where the same page was there
+
+
+def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:
+    """Writes report.html into the workspace. version: default the newest release. runs: folders with a report.json."""
+    given = [read_runs(path) for path in runs]
+    figures = gather(ws, version)
+    html = render({**figures, "runs": given}).encode()
+    path = ws.root / PAGE
+    new = not path.is_file() or path.read_bytes() != html
+    if new:
+        with replacing(path) as tmp:
+            tmp.write_bytes(html)
+    return Page(path, figures["release"]["version"] if figures["release"] else None, len(html), new)
+
+
+def read_runs(folder: Path) -> Report:
     """The report.json of a folder of runs, checked; each run has the `label` that people read."""
     path = folder / "report.json" if folder.is_dir() else folder
     try:
@@ -96,10 +125,8 @@ def read_runs(folder: Path) -> dict[str, Any]:
     return made
 
 
-def render(figures: Mapping[str, Any]) -> str:
-    """The page. `figures` is what `saferec-build report` gathers: see cli/report.py, `gather`."""
-    import jinja2
-
+def render(figures: Figures) -> str:
+    """The page. `figures` is what `saferec-build report` gathers: see gather.gather."""
     room = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -143,9 +170,9 @@ def at(value: float | None) -> str:
     return f"{100 * min(1.0, max(0.0, value or 0.0)):.2f}%"
 
 
-def slices(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def slices(runs: Sequence[plots.Run]) -> dict[str, list[plots.Row]]:
     """column -> [{value, n, runs: one slice or None per run}] of slices named `column=value`."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[plots.Row]] = {}
     for name in sorted({name for run in runs for name in run["slices"]}):
         column, _, value = name.partition("=")
         parts = [run["slices"].get(name) for run in runs]
@@ -154,7 +181,7 @@ def slices(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]
     return found
 
 
-def finding(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def finding(reports: Sequence[Report]) -> plots.Row | None:
     """The first report's chosen run beside the model without safety; None where there is nothing to compare.
 
     `difference` of svr_upper has its interval: what a few people show may be chance, and the page says so.

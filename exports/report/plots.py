@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
+Run = Mapping[str, Any]  # of a report.json: name, label, metrics, slices
+Interval = Mapping[str, Any]  # mean, low, high: numbers, or all null
 Box = tuple[float, float, float]  # of a label: its start, its end, its baseline
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 LETTER = 7.0  # width of an average letter of a label, in pixels
@@ -39,7 +41,7 @@ def ticks(largest: float, most: int = 5) -> list[float]:
     return [round(n * step, 4) for n in range(int(-(-max(largest, step) // step)) + 1)]
 
 
-def plane(runs: Sequence[Mapping[str, Any]], k: int, width: float, height: float) -> Row:
+def plane(runs: Sequence[Run], k: int, width: float, height: float) -> Row:
     """The Recall-SVR plane: {frame, xs, ys: ticks with places, points}; runs without both numbers are left out.
 
     A point stands at (svr_upper, recall) with its two intervals; `lower` is its svr. No label covers another.
@@ -79,17 +81,17 @@ def counts(largest: int, most: int = 5) -> list[int]:
     return list(range(0, largest + 1, step))
 
 
-def metric(run: Mapping[str, Any], name: str, k: int) -> Mapping[str, Any]:
+def metric(run: Run, name: str, k: int) -> Interval:
     """The interval {mean, low, high} of `name@k`, else of `name`; of nulls where the run has neither."""
-    metrics: Mapping[str, Mapping[str, Any]] = run["metrics"]
+    metrics: Mapping[str, Interval] = run["metrics"]
     return metrics.get(f"{name}@{k}") or metrics.get(name) or {"mean": None, "low": None, "high": None}
 
 
-def _high(values: Mapping[str, Any]) -> float:
-    return float(values["mean"] if values["high"] is None else values["high"])
+def _high(values: Interval) -> float:
+    return float((values["mean"] if values["high"] is None else values["high"]) or 0.0)
 
 
-def _point(run: Mapping[str, Any], k: int, frame: Frame) -> Row:
+def _point(run: Run, k: int, frame: Frame) -> Row:
     svr, upper, recall = (metric(run, name, k) for name in ("svr", "svr_upper", "recall"))
     place = {
         "x": frame.x(upper["mean"]),

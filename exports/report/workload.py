@@ -4,12 +4,13 @@ reads  assignments, standing reviews (column `out`), proposals, labels, the boun
 gives  plain rows for the report; reviewers are told under the names that the caller gives them
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
 from annotation.confidence_bounds import Bound, FalseShare
+from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import HANDED_BACK
 
@@ -68,7 +69,7 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
 
 
 def missed(
-    told: Any, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
+    told: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
 ) -> Row:
     """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
@@ -94,13 +95,3 @@ def _bound(name: str, bound: Bound, words: Callable[[Bound], str]) -> Row:
     facts = {"share": bound.share, "audited": bound.audited, "zone": bound.zone}
     facts |= {"held": bound.misses - bound.holes, "holes": bound.holes}  # nobody knows what an unlabelled one holds
     return {"name": name, "words": words(bound), "found": bound.found, "certified": bound.certified} | facts
-
-
-def before(version: str, versions: Iterable[str]) -> str | None:
-    """The version right before this one: 1.9.0 before 1.10.0."""
-    older = [v for v in versions if _numbers(v) < _numbers(version)]
-    return max(older, key=_numbers, default=None)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in version.split(".") if n.isdigit())

@@ -3,19 +3,58 @@
 reads  items, links, warnings
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 import polars as pl
 
 from saferec_builder.catalog import verdicts as judging
 from saferec_builder.catalog.linking import index, link
+from saferec_builder.catalog.merging import ItemRow
 from saferec_builder.core import oracle as violations, titles
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
 
 SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer for one "Title (Year)" and one trait.
+
+    word       violated | clear | unknown
+    risk       0..1; None: no source says anything
+    evidence   every statement that it rests on, with its source (columns: SHOWN)
+    exact      False where the item may be another work, which is then never clear
+    candidates (item, title, domain) where several items share the title
+    """
+
+    trait: str
+    match: str  # found | ambiguous | not_found
+    exact: bool
+    candidates: pl.DataFrame
+    item: str | None = None
+    title: str | None = None
+    word: str = violations.VERDICTS[violations.UNKNOWN]
+    risk: float | None = None
+    evidence: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=list(SHOWN)))
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """As `catalog check --json` prints it."""
+        return {
+            "item": self.item,
+            "title": self.title,
+            "match": self.match,
+            "exact": self.exact,
+            "candidates": self.candidates.to_dicts(),
+            "trait": self.trait,
+            "risk": self.risk,
+            "verdict": self.word,
+            "sources": self.evidence.to_dicts(),
+        }
 
 
 def judged(
@@ -27,32 +66,34 @@ def judged(
     warnings: pl.DataFrame,
     *,
     rule: Rule = Rule(),
-) -> dict[str, Any]:
-    """item, title, match, exact, candidates, trait, risk (null: no source), verdict and the sources of one
-    "Title (Year)"; exact is False where the item may be another work, which is then never clear."""
+) -> Verdict:
+    """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
     match = titles.find(index(items), *titles.split_year(title), domain)
-    named = {row["item"]: row for row in items.filter(pl.col("item").is_in([match.item, *match.candidates])).to_dicts()}
-    found: dict[str, Any] = {
-        "item": match.item,
-        "title": name(named[match.item]) if match.item else None,
-        "match": match.match,
-        "exact": match.exact,
-        "candidates": [{"item": i, "title": name(named[i]), "domain": named[i]["domain"]} for i in match.candidates],
-        "trait": trait.slug,
-        "risk": None,
-        "verdict": violations.VERDICTS[violations.UNKNOWN],
-        "sources": [],
-    }
+    found = Verdict(trait.slug, match.match, match.exact, candidates(match.candidates, items))
     if match.item is None:
         return found
     said = judging.statements(items, links, warnings).filter(pl.col("item") == match.item)
     risk, codes = judging.judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1)
     verdict = violations.as_named(codes[0], np.array([not match.exact]))[0]
-    return found | {
-        "risk": None if np.isnan(risk[0, 0]) else float(risk[0, 0]),
-        "verdict": violations.VERDICTS[verdict],
-        "sources": said.filter(speaks_for(trait)).select(SHOWN).to_dicts(),
-    }
+    return replace(
+        found,
+        item=match.item,
+        title=name(items.filter(pl.col("item") == match.item).row(0, named=True)),
+        word=violations.VERDICTS[verdict],
+        risk=_number(risk[0, 0]),
+        evidence=said.filter(speaks_for(trait)).select(SHOWN),
+    )
+
+
+def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
+    """(item, title, domain) of these items, in their order; the title with its year."""
+    rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
+    named = [(item, name(rows[item]), rows[item]["domain"]) for item in wanted]
+    return pl.DataFrame(named, schema=dict.fromkeys(("item", "title", "domain"), pl.String), orient="row")
+
+
+def _number(risk: float) -> float | None:
+    return None if np.isnan(risk) else float(risk)
 
 
 def speaks_for(trait: Trait) -> pl.Expr:
@@ -65,27 +106,50 @@ def speaks_for(trait: Trait) -> pl.Expr:
     return pl.any_horizontal(*spoken, (pl.col("kind") == "esrb") & bool(trait.esrb))
 
 
-def name(item: Mapping[str, Any]) -> str:
+def name(item: Mapping[str, object]) -> str:
     return f"{item['title']} ({item['year']})" if item["year"] else str(item["title"])
 
 
 # ---- the arithmetic
 
 
+@dataclass(frozen=True)
+class TraitRisk:
+    """What the oracle says of one trait, and the arithmetic: one line per number that it rests on."""
+
+    trait: str
+    risk: float | None
+    verdict: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """An item, its statements (columns: SHOWN), and each trait that anything speaks for."""
+
+    item: ItemRow
+    warnings: pl.DataFrame
+    traits: tuple[TraitRisk, ...]
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """As `catalog show --json` prints it."""
+        item = cast("dict[str, JsonValue]", self.item)
+        return {**item, "warnings": self.warnings.to_dicts(), "traits": [vars(trait) for trait in self.traits]}
+
+
 def explained(
     item: str, items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
-) -> dict[str, Any]:
-    """The item with all that was said of it, and per trait that anything speaks for: risk, verdict, steps."""
+) -> Explained:
+    """The item with all that was said of it, and the risk, verdict and steps of its traits."""
     said = judging.statements(items, links, warnings).filter(pl.col("item") == item).with_columns(row=pl.lit(0))
     risk, codes = judging.judge(said, taxonomy.traits, rule, 1)
-    told = []
-    for n, trait in enumerate(taxonomy.traits):
-        if not said.filter(speaks_for(trait)).is_empty():
-            value = None if np.isnan(risk[0, n]) else float(risk[0, n])
-            verdict = violations.VERDICTS[codes[0, n]]
-            told.append({"trait": trait.slug, "risk": value, "verdict": verdict, "steps": _steps(said, trait, rule)})
-    row = items.filter(pl.col("item") == item).row(0, named=True)
-    return {**row, "warnings": said.select(SHOWN).to_dicts(), "traits": told}
+    traits = tuple(
+        TraitRisk(trait.slug, _number(risk[0, n]), violations.VERDICTS[codes[0, n]], tuple(_steps(said, trait, rule)))
+        for n, trait in enumerate(taxonomy.traits)
+        if not said.filter(speaks_for(trait)).is_empty()
+    )
+    row = cast("ItemRow", items.filter(pl.col("item") == item).row(0, named=True))
+    return Explained(row, said.select(SHOWN), traits)
 
 
 def _steps(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:

@@ -8,9 +8,9 @@ Rows of source `apart` are people's rulings: the row in `refs` stands alone (ali
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict, TypeVar, cast
 
 import polars as pl
 
@@ -21,8 +21,7 @@ from saferec_builder.storage import tables
 APART = "apart"  # the source of people's rulings on merges
 ID_CONFLICT = "id conflict"
 _CARRIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
-_COLUMNS: dict[str, Any] = {"item": pl.String, **{c: tables.CATALOG_ROWS.schema[c] for c in _CARRIED}}
-ITEMS = pl.Schema(_COLUMNS)
+ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _CARRIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
 MERGES = pl.Schema({"row": pl.String, "item": pl.String, "by": pl.String, "other": pl.String})
 _TEXTS = pl.List(pl.String)
@@ -30,11 +29,53 @@ _REF = pl.concat_str("source", pl.lit(":"), "source_id")
 _BREAK = re.compile(r":| [-–—] ")
 
 
+Key = TypeVar("Key")
+
+
+class ItemRow(TypedDict):
+    """A row of ITEMS."""
+
+    item: str
+    domain: str
+    title: str
+    year: int | None
+    refs: list[str]
+    aliases: list[str]
+    genres: list[str]
+    plot: str | None
+
+
+class Row(TypedDict):
+    """A row of the catalog, as `_keyed` gives it."""
+
+    n: int
+    source: str
+    source_id: str
+    domain: str
+    title: str
+    year: int | None
+    refs: list[str] | None
+    aliases: list[str] | None
+    genres: list[str] | None
+    plot: str | None
+    ref: str
+    key: str | None
+    free: bool
+
+
+class _Made(ItemRow):
+    """What merged rows make, with their own refs and whether a person set them apart."""
+
+    n: int
+    own: list[str]
+    free: bool
+
+
 @dataclass
 class _Groups:
     """Rows that share anything, as they merge: a forest, the IMDb ids of each tree, why two were (not) joined."""
 
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     parent: list[int] = field(init=False)
     imdb: list[set[str]] = field(init=False)
     sole: list[set[str]] = field(init=False)  # of rows with one of them: a row with two makes no one film of two
@@ -115,7 +156,7 @@ def _without_others(items: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     return items.with_columns(pl.Series("refs", refs, _TEXTS))
 
 
-def _names_before(merged: Sequence[Sequence[Mapping[str, Any]]]) -> pl.DataFrame:
+def _names_before(merged: Sequence[Sequence[Row]]) -> pl.DataFrame:
     """LINKS of what rows were named before they became part of an item: a review of one is a review of it."""
     named = [(f"item:{_named(row)}", _named(rows[0])) for rows in merged for row in rows[1:]]
     return pl.DataFrame(named, schema=LINKS, orient="row")
@@ -169,10 +210,11 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _grouped(keyed: pl.DataFrame) -> _Groups:
-    every = keyed.filter(pl.col("touched")).to_dicts()
+    every = cast("list[Row]", keyed.filter(pl.col("touched")).to_dicts())
     groups = _Groups(every)
-    refs = ((ref, n) for n, row in enumerate(every) if row["free"] for ref in {row["ref"], *(row["refs"] or ())})
-    for ref, sharing in _sharing(sorted(refs, key=lambda pair: (pair[0][:5] != "imdb:", pair[0]))).items():
+    refs = [(ref, n) for n, row in enumerate(every) if row["free"] for ref in {row["ref"], *(row["refs"] or ())}]
+    refs.sort(key=lambda pair: (pair[0][:5] != "imdb:", pair[0]))
+    for ref, sharing in _sharing(refs).items():
         _by_id(groups, ref, sharing)
     for _, sharing in _sharing((row["key"], n) for n, row in enumerate(every)).items():
         _by_title(groups, sharing)
@@ -203,7 +245,7 @@ def _torn(groups: _Groups, agreeing: Sequence[tuple[int, int]]) -> set[int]:
     return {n for n, found in films.items() if len(found - {frozenset()}) > 1}
 
 
-def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def agree(one: Row, other: Row) -> bool:
     """Do two rows with one id speak of one item? Not where their years differ, nor where no title is shared.
 
     In the same year a title may also be a part of the other's: "Borat" and "Borat: Cultural Learnings ...", "Van
@@ -224,7 +266,7 @@ def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return any(_within(a, b) or _within(b, a) for a in ours for b in theirs)
 
 
-def _names(row: Mapping[str, Any]) -> set[str]:
+def _names(row: Row) -> set[str]:
     names = (titles.split_year(name)[0] for name in (row["title"], *(row["aliases"] or ())))
     return {form for name in names for form in titles.forms(name)}
 
@@ -243,9 +285,9 @@ def _by_title(groups: _Groups, sharing: Sequence[int]) -> None:
             groups.join(same[0], n, "title")
 
 
-def _sharing(keyed: Iterable[tuple[Any, int]]) -> dict[Any, list[int]]:
+def _sharing(keyed: Iterable[tuple[Key | None, int]]) -> dict[Key, list[int]]:
     """Row numbers per key, where more than one row has it."""
-    found: dict[Any, list[int]] = {}
+    found: dict[Key, list[int]] = {}
     for key, n in keyed:
         if key is not None:
             found.setdefault(key, []).append(n)
@@ -262,11 +304,11 @@ def _title_key(title: str, year: int | None, domain: str) -> str | None:
     return None if year is None else f"{domain} {year} {form}"
 
 
-def _ref(row: Mapping[str, Any]) -> str:
+def _ref(row: Row) -> str:
     return f"{row['source']}:{row['source_id']}"
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _named(row: Row) -> str:
     return tables.digest("item", row["source"], row["source_id"])
 
 
@@ -292,7 +334,7 @@ def _singles(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _item(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _item(rows: Sequence[Row]) -> _Made:
     first = rows[0]
     year = next((row["year"] for row in rows if row["year"] is not None), None)
     title = titles.spoken(first["title"])

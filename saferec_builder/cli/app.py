@@ -3,6 +3,7 @@
 The file of a command is imported when the command is called, so that `--help` is quick whatever the others need.
 """
 
+import logging
 import sys
 from functools import cache
 from importlib import import_module
@@ -92,6 +93,8 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main() -> None:
     """Exit 0 done, 1 a mistake or a machine that refuses (one line), 2 usage, 130 Ctrl-C; a bug keeps its traceback."""
+    log = logging.getLogger("saferec_builder")  # what a library function has to say while it works goes to stderr
+    log.handlers, log.propagate = [h for h in (logging.lastResort,) if h], False
     with interrupts.listening() as pressed:
         try:
             app()

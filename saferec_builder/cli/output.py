@@ -29,8 +29,8 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     for name, value in counts.figures.items():
         typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
-        such = f", such as {line(counts.such[reason])}" if reason in counts.such else ""
-        typer.echo(f"  dropped, {line(reason)}: {n:,}{such}")
+        example = f", such as {line(counts.examples[reason])}" if reason in counts.examples else ""
+        typer.echo(f"  dropped, {line(reason)}: {n:,}{example}")
     dropped = sum(counts.dropped.values())
     typer.echo(
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"

@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from exports import rebuild as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
+from saferec_builder.storage.workspace import Workspace
 
 
 def rebuild(
@@ -17,14 +19,6 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
-    from exports import folder as write, injection as inject, rebuild as stage
-    from saferec_builder.mining import withheld
-    from saferec_builder.storage import tables, workspace as store
-
-    ws = store.Workspace.open(folder)
-    mined = store.read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
-    banks, traits = inject.banks(), write.read_manifest(release).model_dump().get("injected_traits", [])
-    gone = withheld.erased(ws)
-    told = stage.rebuild(release, to, mined, gone, lambda name, split: inject.drawn(name, split, traits, banks)[0])
-    added, skipped = (told.back, 0) if told.new else (0, told.back)
-    say(Counts("rebuild", added, skipped, told.lost, {"release": str(to)}), as_json)
+    made = stage.rebuild(Workspace.open(folder), release, to)
+    added, skipped = (made.back, 0) if made.new else (0, made.back)
+    say(Counts("rebuild", added, skipped, made.lost, {"release": str(to)}), as_json)

@@ -1,12 +1,18 @@
 """release: labels, conversations and catalog become one frozen folder."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from exports import release as stage
+from exports.checks import CHECKS
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage.workspace import Workspace
 
 
 def release(
@@ -28,56 +34,27 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Freeze the labelled conversations as releases/VERSION: splits, rows to train on, card, checksums."""
-    from exports import assemble as content, checks
-    from saferec_builder.core.errors import UsageError
-    from saferec_builder.storage import tables, workspace as store
-
     if explain:
         _explain(as_json)
         return
     if version is None:
         raise UsageError("release: which version? Give MAJOR.MINOR.PATCH, as in 1.0.0")
-    checks.check_version(version)
-    ws = store.Workspace.open(folder)
-    wanted = content.Wanted(version, inject, unreviewed, frozenset(allow), with_text, resplit)
-    with store.alone(ws, "release"):
-        made = content.gather(ws, wanted)
-        new, facts = content.build(ws, made)
-        store.append(ws, tables.DROPS, made.drops)
-    learned = int(made.content.rows["cut"].is_not_null().sum())
-    figures: dict[str, Any] = {"release": str(ws.releases / version), "rows": _sums(facts["counts"])}
-    figures |= {"splits": facts["counts"]["grpo"]} | _outgrown(facts, ws.config.splits)
+    ws, more = Workspace.open(folder), {"unreviewed": unreviewed, "with_text": with_text, "resplit": resplit}
+    made = stage.release(ws, version, inject=inject, allow=allow, **more)
+    facts = made.manifest
+    figures: dict[str, JsonValue] = {"release": str(made.folder), "rows": made.rows, "splits": facts["counts"]["grpo"]}
+    figures |= {"next": made.advice} if made.advice else {}
     figures |= {"unresolved_labels": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
-    counts = Counts("release", learned if new else 0, 0 if new else learned, facts["dropped"], figures)
-    say(counts, as_json, "conversations")
-
-
-def _outgrown(facts: dict[str, Any], shares: Any) -> dict[str, str]:
-    """What is mined after a release is later than its boundaries, and takes earlier rows of seekers out of train."""
-    sizes = facts["counts"]["grpo"]
-    share = sizes["test"] / max(1, sum(sizes.values()))
-    if not facts["parent"] or shares.test_from or share <= 2 * shares.test:
-        return {}
-    told = f"{share:.0%} of the requests are test, for the boundaries are those of {facts['parent']}"
-    return {"next": f"{told}: --resplit, in a major version, draws new ones"}
-
-
-def _sums(counts: dict[str, dict[str, int]]) -> dict[str, int]:
-    return {config: sum(splits.values()) for config, splits in counts.items()}
+    added, skipped = (made.learned, 0) if made.new else (0, made.learned)
+    say(Counts("release", added, skipped, facts["dropped"], figures), as_json, "conversations")
 
 
 def _explain(as_json: bool) -> None:
-    import dataclasses
-    import json
-
-    from exports.checks import CHECKS
-
     if as_json:
-        checks = [dataclasses.asdict(check) for check in CHECKS]
-        typer.echo(json.dumps({"command": "release --explain", "checks": checks}))
+        typer.echo(json.dumps({"command": "release --explain", "checks": [vars(check) for check in CHECKS]}))
         return
     for check in CHECKS:
         typer.echo(f"{check.name} ({check.effect}): {check.what}. Remedy: {check.remedy}.")

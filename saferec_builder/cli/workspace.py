@@ -1,13 +1,14 @@
 """init and status: a workspace is a folder with a saferec.toml."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
-from saferec_builder.storage import workspace
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage import summary, workspace
 
 
 def init(
@@ -20,23 +21,8 @@ def init(
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Rows in each table of the workspace, and its releases."""
-    from saferec_builder.storage import tables, workspace as store
-
-    ws = store.Workspace.open(folder)
-    rows = {name: store.read(ws, table).height for name, table in tables.TABLES.items()}
-    releases = sorted(p.parent.name for p in ws.releases.glob("*/manifest.json"))
-    say(
-        Counts("status", skipped=sum(rows.values()), figures={"tables": rows, "releases": releases, **_spent(ws)}),
-        as_json,
-    )
-
-
-def _spent(ws: Any) -> dict[str, Any]:
-    """What models were paid: requests, tokens and USD per model; nothing where none was asked."""
-    import polars as pl
-
-    from saferec_builder.storage import tables, workspace as store
-
-    sums = ("requests", "tokens_in", "tokens_out", "usd")
-    bills = store.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in sums)
-    return {"spent": {row["model"]: {c: row[c] for c in sums} for row in bills.to_dicts()}} if bills.height else {}
+    found = summary.status(workspace.Workspace.open(folder))
+    figures: dict[str, JsonValue] = {"tables": found.rows, "releases": found.releases}
+    if found.spent.height:
+        figures["spent"] = {row.pop("model"): row for row in found.spent.to_dicts()}
+    say(Counts("status", skipped=sum(found.rows.values()), figures=figures), as_json)

@@ -1,12 +1,15 @@
 """What the demo's authors know of their world: the truth that proposers are scored against."""
 
 import hashlib
-from typing import Any
+
+from saferec_builder.demo import inputs, world
+from saferec_builder.proposing.calibration import Truth
+from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
-def known(world: Any, *, by_rules: bool) -> Any:
-    """The truth of this world's items, or of its conversations."""
-    return of_items(world) if world.kind == "item_flag" else of_conversations(world, by_rules)
+def known(corpus: Corpus, proposer: str) -> Truth:
+    """The truth of these items, or conversations, for a proposer by its name."""
+    return of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, proposer == "rules")
 
 
 def half(name: str) -> str:
@@ -14,12 +17,9 @@ def half(name: str) -> str:
     return ("tune", "report")[int(hashlib.blake2b(name.encode(), digest_size=8).hexdigest(), 16) % 2]
 
 
-def of_conversations(world: Any, by_rules: bool) -> Any:
+def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
     """The hand-written conversations; of the rules only the half on which they were not tuned."""
-    from saferec_builder.demo import inputs
-    from saferec_builder.proposing.calibration import Truth
-
-    texts = {s.subject: s.turns for s in world.subjects}
+    texts = {s.subject: s.turns for s in corpus.subjects}
     present: dict[tuple[str, str], str | None] = {}
     spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     whole: set[str] = set()
@@ -36,20 +36,16 @@ def of_conversations(world: Any, by_rules: bool) -> Any:
     return Truth(present, (), whole, spans)
 
 
-def of_items(world: Any) -> Any:
+def of_items(corpus: Corpus) -> Truth:
     """What the demo's authors know of each invented item, where no warning (but a reviewer's own) tells."""
-    from saferec_builder.demo import world as demo
-    from saferec_builder.proposing.calibration import Truth
-    from saferec_builder.proposing.runner import unknown
-
-    open_ = unknown(world.ws, world.taxonomy, reviews=False)[1]
-    names = {(row["title"], row["year"]): row["item"] for row in world.frame.select("item", "title", "year").to_dicts()}
+    open_ = unknown_traits(corpus.ws, corpus.taxonomy, reviews=False)[1]
+    names = {(title, year): item for item, title, year in corpus.frame.select("item", "title", "year").iter_rows()}
     present: dict[tuple[str, str], str | None] = {}
     absent: set[tuple[str, str]] = set()
-    for item in demo.items():
-        breaks = item.breaks(world.taxonomy)
+    for item in world.items():
+        breaks = item.breaks(corpus.taxonomy)
         subject: str = names.get((item.title, item.year), "")
-        for slug in open_.get(subject, frozenset()) & set(demo.TRAITS):
+        for slug in open_.get(subject, frozenset()) & set(world.TRAITS):
             if slug in breaks:
                 present[subject, slug] = None
             else:

@@ -9,13 +9,15 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import openai
 
 from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
-from saferec_builder.llm.pricing import Purse
-from saferec_builder.llm.server import UNSENT, Reply, Server, read_body, refusal
+from saferec_builder.llm.pricing import Budget
+from saferec_builder.llm.server import UNSENT, Body, Reply, Server, read_body, refusal
 from saferec_builder.llm.transport import Wire
 from saferec_builder.storage.tables import digest
 
@@ -41,12 +43,12 @@ Note = Callable[[Entry], None]
 
 async def replies(
     server: Server,
-    bodies: Iterable[dict[str, Any]],
+    bodies: Iterable[Body],
     *,
     get: Get,
     put: Put,
     check: Check,
-    purse: Purse,
+    budget: Budget,
     ledger: Ledger,
     note: Note,
     poll: float = 30.0,
@@ -62,7 +64,7 @@ async def replies(
         if reply.request in fresh and reply.request not in failed:
             return  # a line that stands there twice was paid for once
         body = asked.get(reply.request)  # None: a killed run asked it in other words
-        purse.pay(reply, len(server.payload(body)) if body else 0)
+        budget.pay(reply, len(server.payload(body)) if body else 0)
         reply = checked(reply, check)
         fresh.add(reply.request)
         if reply.error is None:
@@ -74,9 +76,9 @@ async def replies(
         desk = _Desk(server, wire, note, take)
         await desk.settle([entry for entry in ledger() if entry.state != "done"], poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
-        if any(purse.affords(server, len(server.payload(body))) for body in missing.values()):
+        if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
             server = await probed(wire, server)  # a batch of what it refuses would be known as such a day later
-        await desk.settle([await desk.submit(part) for part in _parts(server, missing, purse, failed)], poll)
+        await desk.settle([await desk.submit(part) for part in _parts(server, missing, budget, failed)], poll)
     told: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
         paid = get(request)
@@ -90,14 +92,14 @@ async def replies(
 
 
 def _parts(
-    server: Server, missing: dict[str, dict[str, Any]], purse: Purse, failed: dict[str, Reply]
+    server: Server, missing: dict[str, Body], budget: Budget, failed: dict[str, Reply]
 ) -> Iterator[dict[str, bytes]]:
-    """Files of at most so many requests and bytes: name -> its line; what the purse cannot pay is not sent."""
+    """Files of at most so many requests and bytes: name -> its line; what the budget cannot pay is not sent."""
     part: dict[str, bytes] = {}
     size = 0
     for request, body in missing.items():
         payload = server.payload(body)
-        if not purse.hold(request, server, len(payload)):
+        if not budget.hold(request, server, len(payload)):
             failed[request] = Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
             continue
         head = json.dumps({"custom_id": request, "method": "POST", "url": "/v1/chat/completions"})
@@ -177,8 +179,6 @@ class _Desk:
 
     async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
         """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
-        import openai
-
         error, next_ = "an answer of another shape", "nothing is lost, run the command again"
         try:
             told = await call

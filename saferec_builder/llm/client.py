@@ -1,4 +1,4 @@
-"""Many requests at once: as many as the server bears, duplicates once, and nothing that the purse cannot pay."""
+"""Many requests at once: as many as the server bears, duplicates once, and nothing that the budget does not cover."""
 
 import asyncio
 import sys
@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from saferec_builder.llm.capabilities import post, probed
-from saferec_builder.llm.pricing import Purse
+from saferec_builder.llm.pricing import Budget
 from saferec_builder.llm.rate_limit import Pace
-from saferec_builder.llm.server import UNSENT, Reply, Server, read_body
-from saferec_builder.llm.transport import Wire
+from saferec_builder.llm.server import UNSENT, Body, Reply, Server, read_body
 
 FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
 GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden
@@ -21,6 +20,7 @@ NO_MONEY = "budget reached"
 Get = Callable[[str], str | None]
 Put = Callable[[Reply], None]
 Check = Callable[[str], str | None]
+Ended = asyncio.Queue[Reply | Exception]
 T = TypeVar("T")
 
 
@@ -36,7 +36,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def replies(
-    server: Server, bodies: Iterable[dict[str, Any]], *, get: Get, put: Put, check: Check, purse: Purse | None = None
+    server: Server, bodies: Iterable[Body], *, get: Get, put: Put, check: Check, budget: Budget | None = None
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """(place, reply) of every body, in the order in which they end; a body that comes twice is asked once.
 
@@ -44,13 +44,13 @@ async def replies(
     put: called as soon as an answer is there, also where nobody reads on.
     Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
     """
-    purse, broke = purse or Purse(), False
+    budget, broke = budget or Budget(), False
     async with AsyncExitStack() as stack:
         talk: _Talk | None = None
-        ended: asyncio.Queue[Reply | Exception] = asyncio.Queue()
+        ended: Ended = asyncio.Queue()
         waiting: dict[str, list[int]] = {}
         todo = iter(enumerate(bodies))
-        kept: tuple[int, dict[str, Any]] | None = None  # one that the purse cannot pay before others are settled
+        kept: tuple[int, Body] | None = None  # one that the budget cannot pay before others are settled
         more = True
         while more or waiting or kept:
             while (more or kept) and (talk is None or len(waiting) < int(talk.pace.limit)):
@@ -65,12 +65,12 @@ async def replies(
                     yield n, checked(replace(read_body(request, server.model, paid), cached=True), check)
                 elif request in waiting:
                     waiting[request].append(n)
-                elif broke or (talk is None and not purse.affords(server, len(server.payload(body)))):
+                elif broke or (talk is None and not budget.affords(server, len(server.payload(body)))):
                     broke = True  # and nothing is sent, not even the question at the start
                     yield n, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, purse))
+                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, budget))
                     if not talk.start(request, body, alone=not waiting):
                         kept = n, body
                         break
@@ -92,11 +92,15 @@ def checked(reply: Reply, check: Check) -> Reply:
 class _Talk:
     """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
 
-    def __init__(self, server: Server, check: Check, put: Put, ended: Any, purse: Purse) -> None:
-        self.server, self.check, self.put, self.ended, self.purse = server, check, put, ended, purse
+    def __init__(
+        self, server: Server, check: Check, put: Put, ended: "asyncio.Queue[Reply | Exception]", budget: Budget
+    ) -> None:
+        from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
+
+        self.server, self.check, self.put, self.ended, self.budget = server, check, put, ended, budget
         self.pace = Pace(server.concurrency)
         self.wire = Wire(server, self.pace)
-        self.flying: set[Any] = set()
+        self.flying: set[asyncio.Task[None]] = set()
         self.stopped: str | None = None
         self.silent = 0
 
@@ -117,10 +121,10 @@ class _Talk:
         finally:
             await self.wire.__aexit__()
 
-    def start(self, request: str, body: dict[str, Any], *, alone: bool) -> bool:
-        """False where the purse cannot pay now, and may once those in flight are settled; `alone`: none is."""
+    def start(self, request: str, body: Body, *, alone: bool) -> bool:
+        """False where the budget cannot pay now, and may once those in flight are settled; `alone`: none is."""
         payload = self.server.payload(body)
-        if not self.stopped and not self.purse.hold(request, self.server, len(payload)):
+        if not self.stopped and not self.budget.hold(request, self.server, len(payload)):
             if not alone:
                 return False
             self.stopped = NO_MONEY
@@ -143,7 +147,7 @@ class _Talk:
         if self.stopped in FATAL:
             return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
         said = await post(self.wire, self.server, request, payload)
-        self.purse.pay(said, len(payload))
+        self.budget.pay(said, len(payload))
         reply = checked(said, self.check)
         if reply.error is None:
             self.put(reply)

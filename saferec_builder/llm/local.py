@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from saferec_builder.core.errors import ProposerError, strict_json
@@ -32,8 +33,6 @@ def name(path: Path) -> str:
 @contextmanager
 def serving(path: Path) -> Iterator[str]:
     """The base URL of the model's server; a crash of native code is only a lost reply."""
-    from importlib.util import find_spec
-
     if find_spec("xllamacpp") is None:
         raise ProposerError("a local model needs xllamacpp: pip install 'saferec-builder[local]'")
     command = [sys.executable, "-m", "saferec_builder.llm.local", str(path)]

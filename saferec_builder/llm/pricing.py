@@ -1,13 +1,12 @@
-"""What requests cost: prices are the user's (saferec.toml), tokens are the server's, and a purse never runs over."""
+"""What requests cost: prices are the user's (saferec.toml), tokens are the server's, and a budget is never exceeded."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from saferec_builder.llm.server import Reply, Server
+from saferec_builder.llm.server import Body, Reply, Server
 
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then
-SAFETY = 1.25  # a purse reserves so much more input than it expects
+SAFETY = 1.25  # a budget reserves so much more input than it expects
 ANSWERED = ("cut off", "refused", "empty answer", "broken JSON")  # faults of an answer that was made
 
 
@@ -36,19 +35,19 @@ class Habit:
     bytes_per_token: float = BYTES_PER_TOKEN
     tokens_out: float = TOKENS_OUT
 
-    def tokens_in(self, server: Server, body: dict[str, Any]) -> float:
+    def tokens_in(self, server: Server, body: Body) -> float:
         return len(server.payload(body)) / self.bytes_per_token
 
 
 @dataclass
-class Purse:
-    """Pays for requests: `limit` is for all that this workspace ever spends on models, `spent` what is gone of it."""
+class Budget:
+    """Pays for requests. limit: USD for all that this workspace ever spends on models; spent: what is gone of it."""
 
     price: Price | None = None
     limit: float | None = None
     spent: float = 0.0
     habit: Habit = field(default_factory=Habit)
-    held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost
+    held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost, in USD
     aside: float = 0.0  # the sum of `held`: a batch holds tens of thousands
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
 

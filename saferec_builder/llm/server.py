@@ -3,17 +3,21 @@
 import ipaddress
 import json
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.core.errors import fault_of
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
 SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims with their quotes take about 1,200
+Body: TypeAlias = dict[str, JsonValue]  # of a chat completion, without model and sampling
+Sampling: TypeAlias = tuple[tuple[str, float | int], ...]
+
 MOST_TOKENS = 10**9  # of one request: more is no count, and would break the table of what was spent
 
 
@@ -25,7 +29,7 @@ class Server:
     concurrency: int = 16
     timeout: float = 120.0
     retries: int = 3
-    sampling: tuple[tuple[str, Any], ...] = field(default_factory=lambda: SAMPLING)
+    sampling: Sampling = field(default_factory=lambda: SAMPLING)
     identity: str | None = None  # of the weights, where the address is another one each time
     refuses: tuple[str, ...] = ()  # parameters that are left out of what is sent; requests keep their names
 
@@ -51,11 +55,11 @@ class Server:
         """Tokens that an answer may have."""
         return int(dict(self.sampling).get("max_completion_tokens", 2_000))
 
-    def name(self, body: dict[str, Any]) -> str:
+    def name(self, body: Body) -> str:
         """What a reply is stored under: server, model, sampling, messages and schema."""
         return digest(self.identity or self.base_url.rstrip("/"), self.model, self.sampling, body)
 
-    def payload(self, body: dict[str, Any]) -> bytes:
+    def payload(self, body: Body) -> bytes:
         whole = {"model": self.model, **dict(self.sampling), **body}
         for name in self.refuses:
             whole.pop(name, None)
@@ -104,12 +108,12 @@ class _Choice(BaseModel):
     message: _Message
 
 
-def _believed(value: Any) -> int | None:
+def _believed(value: JsonValue) -> int | None:
     """A count of tokens that a request can have had; what no request can have is as if the server named none."""
     return int(value) if isinstance(value, int | float) and 0 <= value <= MOST_TOKENS else None
 
 
-def _object(value: Any) -> Any:
+def _object(value: JsonValue) -> JsonValue:
     return value if isinstance(value, dict) else None
 
 

@@ -7,19 +7,20 @@ other bytes, sent by the same pool: to make each anew took as much CPU as all el
 import asyncio
 import os
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import aiohttp
+import httpx2
+import openai
 
 from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm.rate_limit import Pace
 from saferec_builder.llm.server import Server, is_quota, refusal
 
-if TYPE_CHECKING:
-    import httpx2
-
 BUSY = (429, 503, 529)
 
 # what came of a copy: the pool's next answer to openai's client
-_CAME: "ContextVar[httpx2.Response | Exception | None]" = ContextVar("came", default=None)
+_CAME: ContextVar[httpx2.Response | Exception | None] = ContextVar("came", default=None)
 
 
 class Wire:
@@ -29,9 +30,6 @@ class Wire:
         self.server, self.pace = server, pace or Pace(server.concurrency)
 
     async def __aenter__(self) -> "Wire":
-        import httpx2
-        import openai
-
         base = self.server.base_url
         self.pool = _pool(self.server, self.pace)
         self.first: dict[str, httpx2.Request] = {}  # by its path
@@ -53,9 +51,6 @@ class Wire:
 
     async def post(self, path: str, content: bytes) -> tuple[str | None, str]:
         """(error, body text) of a JSON request after its retries; error is None for a 200."""
-        import httpx2
-        import openai
-
         came = await self._copy(path, content) if path in self.first else None
         if isinstance(came, httpx2.Response) and came.status_code == 200:
             return None, self.text(came)
@@ -72,10 +67,8 @@ class Wire:
         text = self.text(response)
         return (None if response.status_code == 200 else refusal(response.status_code, text)), text
 
-    async def _copy(self, path: str, content: bytes) -> "httpx2.Response | Exception":
+    async def _copy(self, path: str, content: bytes) -> httpx2.Response | Exception:
         """What comes of a copy of the first request: a response, or what was raised."""
-        import httpx2
-
         first = self.first[path]
         request = httpx2.Request("POST", first.url, headers=first.headers, stream=httpx2.ByteStream(content))
         request.headers.encoding = first.headers.encoding  # to find it anew takes as long as the rest of this
@@ -88,8 +81,6 @@ class Wire:
 
     def failure(self, fault: Exception) -> tuple[str, str]:
         """(error, body text) of what openai's client raised."""
-        import openai
-
         if isinstance(fault, openai.APIStatusError):
             text = self.text(fault.response)
             return refusal(fault.response.status_code, text), text
@@ -102,17 +93,15 @@ class Wire:
             name, cause = type(cause).__name__, cause.__cause__
         return f"connection failed: {name}", ""
 
-    def text(self, response: "httpx2.Response") -> str:
+    def text(self, response: httpx2.Response) -> str:
         """A body without the key, should the server repeat it."""
         text = response.content.decode("utf-8", "replace")
         return text.replace(self.server.key, "***") if len(self.server.key) > 8 else text
 
 
-def _headers(server: Server) -> Any:
+def _headers(server: Server) -> dict[str, Any]:
     """What the environment tells openai's client of a person (organisation, project, headers of their own) is for
     OpenAI: any other server is told none of it, and gets the key that it was given."""
-    import openai
-
     if server.is_openai:
         return {}
     told = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
@@ -120,11 +109,8 @@ def _headers(server: Server) -> Any:
     return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"}
 
 
-def _pool(server: Server, pace: Pace) -> "httpx2.AsyncClient":
+def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:
     """Connections by aiohttp: no redirect is followed, a proxy is for remote hosts only, and no try is endless."""
-    import aiohttp
-    import httpx2
-    import openai
 
     class Pool(openai.DefaultAioHttpClient):
         async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:

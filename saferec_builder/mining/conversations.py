@@ -16,11 +16,11 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.core.errors import UsageError
+from saferec_builder.sources.conversations import Source
 from saferec_builder.storage import tables
 
 Hide = Callable[[pl.Series], tuple[pl.Series, Counter[str]]]  # texts -> (texts with placeholders, how many of what)
 REMOVED = "removed on request"
-SOURCES = ("ccpe", "hf", "inspired", "messages", "reddit", "redial", "saferec")  # as the command names them
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
@@ -174,10 +174,10 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
             )
         if not post and not who:
             raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
-        if source and source.partition(":")[0] not in SOURCES:
+        if source and source.partition(":")[0] not in list(Source):
             raise UsageError(
-                f"{path}:{rows.line_num}: no source is called {source[:40]!r}: wanted one of {', '.join(SOURCES)},"
-                " or nothing for all"
+                f"{path}:{rows.line_num}: no source is called {source[:40]!r}: expected one of"
+                f" {', '.join(sorted(Source))}, or nothing for all"
             )
         posts = {(source, name) for name in (post, post.removeprefix("t3_")) if post}
         if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):

@@ -7,12 +7,12 @@ gives  precision, recall and F1 per trait, calibration (ECE, reliability), evide
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of tables.PROPOSALS
 Unit = tuple[str, str]  # subject, trait
 Place = tuple[int, int, int]  # turn, start, end
 Floats = NDArray[np.float64]
@@ -36,7 +36,45 @@ class Truth:
         return False if unit in self.absent or unit[0] in self.whole else None
 
 
-def rates(right: int, claimed: int, wanted: int) -> Row:
+class Rates(TypedDict):
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    right: int
+    claimed: int
+    wanted: int  # how many there are to find
+
+
+class Bin(TypedDict):
+    """Claims of like confidence: their mean confidence, and the share of them that is right."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    right: float
+
+
+class Evidence(TypedDict):
+    """Shares of right claims whose evidence touches the known one, or is exactly it; the mean overlap."""
+
+    touches: float
+    exact: float
+    iou: float
+
+
+class Figures(TypedDict):
+    read: int
+    open: int  # claims that nobody judged
+    all: Rates
+    recall_of: dict[str, float]  # form -> recall
+    traits: dict[str, Rates]
+    ece: float | None
+    reliability: list[Bin]
+    evidence: Evidence | None
+
+
+def rates(right: int, claimed: int, wanted: int) -> Rates:
     """Precision, recall and F1; None where there is nothing to divide by."""
     p = right / claimed if claimed else None
     r = right / wanted if wanted else None
@@ -44,20 +82,20 @@ def rates(right: int, claimed: int, wanted: int) -> Row:
     return {"precision": p, "recall": r, "f1": f1, "right": right, "claimed": claimed, "wanted": wanted}
 
 
-def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Row:
+def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Figures:
     """All figures of one proposer. claims: rows with verdict `present`; a claim that nobody judged is `open`."""
     judged = [row for row in claims if truth.of((row["subject"], row["trait"])) is not None]
     right = [row for row in judged if (row["subject"], row["trait"]) in truth.present]
-    wanted = {unit: form for unit, form in truth.present.items() if unit[0] in read}
+    expected = {unit: form for unit, form in truth.present.items() if unit[0] in read}
     found = {(row["subject"], row["trait"]) for row in right}
     per = {name: Counter(row["trait"] for row in rows) for name, rows in (("claimed", judged), ("right", right))}
-    need = Counter(trait for _, trait in wanted)
+    need = Counter(trait for _, trait in expected)
     slugs = sorted(set(need) | set(per["claimed"]))
-    forms = {form: [u for u, f in wanted.items() if f == form] for form in ("explicit", "implicit")}
+    forms = {form: [u for u, f in expected.items() if f == form] for form in ("explicit", "implicit")}
     return {
         "read": len(read),
         "open": len(claims) - len(judged),
-        "all": rates(len(right), len(judged), len(wanted)),
+        "all": rates(len(right), len(judged), len(expected)),
         "recall_of": {form: len(found & set(units)) / len(units) for form, units in forms.items() if units},
         "traits": {slug: rates(per["right"][slug], per["claimed"][slug], need[slug]) for slug in slugs},
         "ece": ece(*pairs(judged, truth)),
@@ -72,15 +110,15 @@ def pairs(judged: Sequence[Row], truth: Truth) -> tuple[Floats, Floats]:
     return confidence, np.array([(row["subject"], row["trait"]) in truth.present for row in judged], float)
 
 
-def reliability(confidence: Floats, right: Floats) -> list[Row]:
-    """{low, high, n, confidence, right}: mean confidence and share of right claims per bin that has any."""
+def reliability(confidence: Floats, right: Floats) -> list[Bin]:
+    """The bins that hold any claim."""
     place = np.clip((confidence * BINS).astype(int), 0, BINS - 1)
-    rows = []
+    rows: list[Bin] = []
     for b in range(BINS):
         mine = place == b
         if mine.any():
-            means = {"confidence": float(confidence[mine].mean()), "right": float(right[mine].mean())}
-            rows.append({"low": b / BINS, "high": (b + 1) / BINS, "n": int(mine.sum()), **means})
+            mean, share = float(confidence[mine].mean()), float(right[mine].mean())
+            rows.append(Bin(low=b / BINS, high=(b + 1) / BINS, n=int(mine.sum()), confidence=mean, right=share))
     return rows
 
 
@@ -91,12 +129,12 @@ def ece(confidence: Floats, right: Floats) -> float | None:
     return sum(row["n"] * abs(row["confidence"] - row["right"]) for row in rows) / total if total else None
 
 
-def evidence(right: Sequence[Row], truth: Truth) -> Row | None:
-    """Of right claims whose evidence is known: the share that touches it, is exactly it, and the mean overlap (IoU)."""
+def evidence(right: Sequence[Row], truth: Truth) -> Evidence | None:
+    """Of right claims whose evidence is known; None where there is no such claim."""
     known = [(row["spans"], truth.spans[u]) for row in right if (u := (row["subject"], row["trait"])) in truth.spans]
     if not known:
         return None
-    shares = [_overlap([(s["turn"], s["start"], s["end"]) for s in spans], wanted) for spans, wanted in known]
+    shares = [_overlap([(s["turn"], s["start"], s["end"]) for s in spans], expected) for spans, expected in known]
     n = len(shares)
     return {"touches": sum(s > 0 for s in shares) / n, "exact": sum(s == 1 for s in shares) / n, "iou": sum(shares) / n}
 
@@ -149,9 +187,9 @@ def held_out_ece(judged: Sequence[Row], truth: Truth) -> tuple[float | None, flo
     for trait in fits(judged, truth):
         mine = sorted((row for row in judged if row["trait"] == trait), key=lambda row: row["proposal"])
         halves = mine[::2], mine[1::2]
-        for fitted, told in (halves, halves[::-1]):
+        for fitted, other in (halves, halves[::-1]):
             steps = isotonic(*pairs(fitted, truth))
-            for c, r in zip(*pairs(told, truth), strict=True):
+            for c, r in zip(*pairs(other, truth), strict=True):
                 before.append((c, r))
                 after.append((steps.of(c), r))
     if not before:

@@ -1,16 +1,20 @@
 """Who is asked next: what one proposer is unsure of, or two see differently; and several answers as one vote.
 
-reads  proposals and readings of one kind, with the digests of the current texts
+reads  proposals and readings of one kind, with the digests of the current texts; labels, for their confidence
 gives  subjects to escalate; proposals made of votes
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
-Row = dict[str, Any]
+from saferec_builder.proposing import calibration, ground_truth, prompting
+from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.proposers import Step
+from saferec_builder.proposing.subjects import Proposal, Span
+from saferec_builder.storage import tables
+
 Who = tuple[str, str]  # proposer, version
 
 
@@ -51,14 +55,59 @@ def escalated(
     if not earlier:
         return set(subjects)
     last = earlier[-1]
-    said = proposals.filter(proposer=last[0], version=last[1])
+    claims = proposals.filter(proposer=last[0], version=last[1])
     if last[0] == "rules":
-        return set(said["subject"]) & set(subjects) if skip_silent else set(subjects)
-    doubts = unsure(said, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
+        return set(claims["subject"]) & set(subjects) if skip_silent else set(subjects)
+    doubts = unsure(claims, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
     return doubts & set(subjects) & set(read)  # silence on what it was not asked is no opinion
 
 
-def tally(samples: Sequence[Sequence[Row]]) -> list[Row]:
+# ---- in a workspace
+
+
+def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
+    """Subjects that the next proposer of a cascade reads, after the `earlier` ones."""
+    options = corpus.ws.config.propose
+    who = [(step.name, corpus.version(step)) for step in earlier]
+    read = corpus.rows(tables.READINGS).filter(proposer=who[-1][0], version=who[-1][1])["subject"]
+    subjects = [s.subject for s in corpus.subjects]
+    return escalated(
+        subjects, current(corpus), who, read=set(read), band=options.uncertain, skip_silent=options.skip_silent
+    )
+
+
+def uncertain(corpus: Corpus, step: Step) -> set[str]:
+    """Subjects on which samples of a model vote: those that it is unsure of."""
+    mine = current(corpus).filter(proposer=step.name, version=corpus.version(step))
+    return unsure(mine, corpus.ws.config.propose.uncertain)
+
+
+def current(corpus: Corpus) -> pl.DataFrame:
+    """Proposals on the texts, and on the traits in the words, as they are now, with calibrated confidence."""
+    return calibrated(corpus, prompting.as_worded(corpus.rows(tables.PROPOSALS), corpus.taxonomy))
+
+
+def calibrated(corpus: Corpus, proposals: pl.DataFrame) -> pl.DataFrame:
+    """Confidence as people's labels bear it out, for each proposer and trait with enough of them."""
+    truth = ground_truth.labels(corpus)
+    if len(truth.present) + len(truth.absent) < calibration.ENOUGH:
+        return proposals
+    parts = []
+    for _, mine in proposals.group_by("proposer", "version", maintain_order=True):
+        claims = mine.filter(verdict="present").to_dicts()
+        fits = calibration.fits([r for r in claims if truth.of((r["subject"], r["trait"])) is not None], truth)
+        confidence = [
+            fits[t].of(c) if v == "present" and t in fits else c
+            for t, v, c in mine.select("trait", "verdict", "confidence").iter_rows()
+        ]
+        parts.append(mine.with_columns(pl.Series("confidence", confidence, dtype=pl.Float64)))
+    return pl.concat(parts) if parts else proposals
+
+
+# ---- votes
+
+
+def tally(samples: Sequence[Sequence[Proposal]]) -> list[Proposal]:
     """One row per trait that any of several readings of a text claims; a reading that is silent says absent.
 
     confidence is the share of the votes for the verdict (of `unsure`, for present, a single vote at least); form and
@@ -68,14 +117,14 @@ def tally(samples: Sequence[Sequence[Row]]) -> list[Row]:
     return [_vote([next((r for r in rows if r["trait"] == t), None) for rows in samples], t) for t in traits]
 
 
-def _vote(votes: Sequence[Row | None], trait: str) -> Row:
+def _vote(votes: Sequence[Proposal | None], trait: str) -> Proposal:
     counts = Counter("absent" if row is None else row["verdict"] for row in votes)
     present, absent = counts["present"] / len(votes), counts["absent"] / len(votes)
     verdict = "present" if present > 0.5 else "absent" if absent > 0.5 else "unsure"
     named = [row for row in votes if row is not None]
     first = next((row for row in named if row["verdict"] == verdict), None)
-    like: Mapping[str, Any] = first or {**named[0], "spans": []}
-    evidence: list[Any] = next((row["spans"] for row in named if row["spans"]), [])
+    like: Proposal = first or {**named[0], "spans": []}
+    evidence: list[Span] = next((row["spans"] for row in named if row["spans"]), [])
     spans = like["spans"] or (evidence if verdict == "unsure" else [])
     share = counts[verdict] / len(votes) if verdict != "unsure" else max(present, 1 / len(votes))
     form = like["form"] if verdict == "present" else None

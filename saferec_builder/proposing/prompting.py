@@ -10,7 +10,7 @@ that it cannot write, the answer is bound to a schema, traits come from the taxo
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,11 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saferec_builder.core.errors import UsageError, fault_of
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.llm import Body
+from saferec_builder.proposing.subjects import Proposal, Span, Subject, orders
 from saferec_builder.storage import evidence, tables
 
 EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
-LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
 
 _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0]")
 
@@ -51,45 +52,15 @@ class Answer(_Strict):
     claims: list[Claim]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is read in one request: a conversation, or an item as one turn `plot`."""
-
-    kind: str
-    subject: str
-    digest: str
-    turns: tuple[tuple[str, str], ...]  # role, text
-
-
 @dataclass
 class Reading:
     """What came of one subject: rows of tables.PROPOSALS, claims that were rejected, or the error."""
 
     subject: Subject
-    proposals: list[dict[str, Any]]
+    proposals: list[Proposal]
     rejected: Counter[str]
     error: str | None = None
     raw: str | None = None
-
-
-def conversation_subjects(conversations: pl.DataFrame) -> Iterator[Subject]:
-    """One subject per row of tables.CONVERSATIONS."""
-    for row in conversations.select("conversation", "digest", "turns").iter_rows():
-        yield Subject("sensitivity", row[0], row[1], tuple((t["role"], t["text"] or "") for t in row[2] or []))
-
-
-def item_subjects(items: pl.DataFrame) -> Iterator[Subject]:
-    """One subject per item; its digest is that of the plot, and an item without a plot has no turn."""
-    for item, plot in items.select("item", "plot").iter_rows():
-        yield Subject("item_flag", item, tables.digest(plot), (("plot", plot),) if plot else ())
-
-
-def cannot_ask(subject: Subject, longest: int | None = LONGEST) -> str | None:
-    """Why a subject is not worth a reading, or None."""
-    if not any(role == evidence.SPEAKER[subject.kind] and text.strip() for role, text in subject.turns):
-        return "nothing to read: no plot" if subject.kind == "item_flag" else "nothing to read: no words of the seeker"
-    size = sum(len(text) for _, text in subject.turns)
-    return f"too long: {size} characters, at most {longest} are read" if longest and size > longest else None
 
 
 # ---- the request
@@ -138,7 +109,7 @@ def version(path: Path = EMBEDDED) -> str:
     return prompt(path).version
 
 
-def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> dict[str, Any]:
+def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> Body:
     """Body of a chat completion without model and sampling: the same first message for all, then this text as data."""
     system, answer = _fixed(subject.kind, taxonomy, asked or prompt())
     lines = "\n".join(_data_line(n, role, text) for n, (role, text) in enumerate(subject.turns))
@@ -146,15 +117,15 @@ def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = N
     return {"messages": [system, {"role": "user", "content": user}], "response_format": answer}
 
 
-_MADE: dict[tuple[str, str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
+_MADE: dict[tuple[str, str, str], tuple[Body, Body]] = {}
 
 
-def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[Body, Body]:
     """What every request of a kind has in common, made once: the first message and the form of the answer."""
     key = (kind, taxonomy.digest, asked.version)
     if key not in _MADE:
-        form = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
-        system = {"role": "system", "content": asked.instructions(kind, taxonomy)}
+        form: Body = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
+        system: Body = {"role": "system", "content": asked.instructions(kind, taxonomy)}
         _MADE[key] = system, {"type": "json_schema", "json_schema": form}
     return _MADE[key]
 
@@ -232,7 +203,7 @@ def read_reply(
     """
     if error := off_schema(content, taxonomy):
         return Reading(subject, [], Counter(), error, content[:2_000])
-    kept: dict[str, dict[str, Any]] = {}
+    kept: dict[str, Proposal] = {}
     rejected: Counter[str] = Counter()
     suspect = bool(orders(subject))
     for claim in Answer.model_validate_json(content).claims:
@@ -249,9 +220,9 @@ def read_reply(
     return Reading(subject, list(kept.values()), rejected)
 
 
-def _evidence(claim: Claim, subject: Subject) -> tuple[list[dict[str, Any]], str | None]:
+def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
     """The claim's spans, or why it cannot stand; one quote that is not there sinks the whole claim."""
-    spans: dict[tuple[int, int, int], dict[str, Any]] = {}
+    spans: dict[tuple[int, int, int], Span] = {}
     for cited in claim.evidence:
         if cited.turn >= len(subject.turns):
             return [], evidence.NO_TURN
@@ -291,9 +262,7 @@ def locate(text: str, quote: str) -> tuple[int, int] | None:
     return places[start], places[start + len(wanted) - 1] + 1
 
 
-def _row(
-    claim: Claim, spans: list[dict[str, Any]], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy
-) -> dict[str, Any]:
+def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:
     unit = (subject.kind, subject.subject, claim.trait)
     return {
         "proposal": tables.digest(*unit, subject.digest, *by, taxonomy[claim.trait].wording),
@@ -343,28 +312,3 @@ def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxon
     """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
     rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects]
     return pl.DataFrame(rows, schema=tables.READINGS.schema, orient="row")
-
-
-# ---- text that speaks to the model instead of the recommender
-
-_ORDERS = re.compile(
-    r"<\|?/?[a-z_]|\[/?inst\]|<<sys>>|</?data>|"
-    r"^[^\w\n]{0,9}(?:system|assistant|developer|new (?:rule|instruction)s?)[^\w\n]{0,9}:|"
-    r"\b(?:ignore|disregard|forget|override|skip)\b.{0,40}\b(?:instruction|above|previous|prompt|rule|schema|taxonomy)|"
-    r"\b(?:system|developer) (?:prompt|message|override)|\byou are (?:now|no longer)\b|"
-    r"\bas an? (?:ai|language model)\b|"
-    r"\"?\b(?:claims|verdict|confidence|json_schema)\"?\s*[:=]|\b(?:label|mark|answer|output|return|respond)\b.{0,30}"
-    r"\b(?:present|absent|none|empty|nothing|everything|all traits)\b",
-    re.I | re.M | re.S,
-)
-_HIDDEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]")
-_LONG_TURN = 8_000
-
-
-def orders(subject: Subject) -> list[int]:
-    """Turns that seem to speak to a model or hide characters: beside them nothing is `present`."""
-    return [
-        n
-        for n, (_, text) in enumerate(subject.turns)
-        if len(text) > _LONG_TURN or _ORDERS.search(text) or _HIDDEN.search(text)
-    ]

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from saferec_builder import llm
 from saferec_builder.core.errors import UsageError
+from saferec_builder.llm import local
+from saferec_builder.storage import config, workspace as store
+from saferec_builder.storage.workspace import Workspace
 
 WAYS = ("rules", "openai", "batch", "local")
 
@@ -18,8 +21,8 @@ class Step:
     """One proposer: how it is reached, its server (None: the rules; `local` has one once it runs), and its price."""
 
     way: str
-    server: Any = None  # llm.Server
-    price: Any = None  # llm.Price
+    server: llm.Server | None = None
+    price: llm.Price | None = None
     file: Path | None = None
     named: str = ""  # in saferec.toml, [propose.models.NAMED]
     key_env: str = ""  # where its key is looked for
@@ -27,19 +30,19 @@ class Step:
     @property
     def name(self) -> str:
         """As proposals carry it: the model's own name, whatever way it was asked."""
-        return str(self.server.model) if self.server else "rules"
+        return self.server.model if self.server else "rules"
 
 
-def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
+def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
     """The proposers of `--proposer`, and whether they are a cascade: each reads what those before left in doubt."""
-    if jury := wanted == "jury":
+    if jury := named == "jury":
         if not ws.config.propose.jury:
             raise UsageError(
                 '--proposer jury: name its members: [propose] jury = ["openai:small", ...] in saferec.toml'
             )
         words, model = ws.config.propose.jury, None
     else:
-        words = [word.strip() for word in wanted.split(",")]
+        words = [word.strip() for word in named.split(",")]
         if len(words) > 1 and (model or base_url):
             raise UsageError(
                 "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
@@ -47,18 +50,17 @@ def steps(ws: Any, wanted: str, model: str | None, base_url: str | None) -> tupl
     made = [_step(ws, word, model, base_url) for word in words]
     names = [step.name for step in made]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f"--proposer {wanted}: {twice} stands twice: what is read is kept under the model's own name")
+        raise UsageError(f"--proposer {named}: {twice} stands twice: what is read is kept under the model's own name")
     return made, not jury and len(made) > 1
 
 
-def _step(ws: Any, word: str, model: str | None, base_url: str | None) -> Step:
+def _step(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
     way, _, name = word.partition(":")
     if way not in WAYS:
-        raise UsageError(f"--proposer {word}: wanted {' or '.join(WAYS)}, several with commas, or jury")
+        raise UsageError(f"--proposer {word}: expected {' or '.join(WAYS)}, several with commas, or jury")
     if way == "rules":
         return Step("rules")
-    wanted = ws.config.propose
-    name = name or model or wanted.model or ""
+    name = name or model or ws.config.propose.model or ""
     if not name:
         raise UsageError(f"--proposer {way}: which model? give --model or [propose] model in saferec.toml")
     if way == "local":
@@ -66,47 +68,41 @@ def _step(ws: Any, word: str, model: str | None, base_url: str | None) -> Step:
     return _remote(ws, way, name, base_url)
 
 
-def _sampling(ws: Any) -> tuple[tuple[str, Any], ...]:
+def _sampling(ws: Workspace) -> llm.Sampling:
     return (("temperature", 0.0), ("max_completion_tokens", ws.config.propose.max_tokens))
 
 
-def _remote(ws: Any, way: str, name: str, base_url: str | None) -> Step:
+def _remote(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     """A model by its name in saferec.toml, or by the name that its server has for it."""
-    from saferec_builder import llm
-    from saferec_builder.storage import config
-
-    wanted = ws.config.propose
-    named = wanted.models.get(name) or config.Model()
-    url = base_url or named.base_url or wanted.base_url or llm.OPENAI
+    options = ws.config.propose
+    named = options.models.get(name) or config.Model()
+    url = base_url or named.base_url or options.base_url or llm.OPENAI
     try:
         host = urlsplit(url).netloc
     except ValueError:
-        raise UsageError(f"model {name}: base_url {url}: this is no address: wanted one like https://host/v1") from None
+        raise UsageError(f"model {name}: base_url {url}: no address: expected one like https://host/v1") from None
     if "@" in host:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
     server = llm.Server(
-        named.model or name, url, key, wanted.concurrency, wanted.timeout, wanted.retries, _sampling(ws)
+        named.model or name, url, key, options.concurrency, options.timeout, options.retries, _sampling(ws)
     )
     price = None
     if named.input is not None and named.output is not None:
         price = llm.Price(named.input, named.output, named.cached_input)
-        price = price.times(wanted.batch_factor) if way == "batch" else price
+        price = price.times(options.batch_factor) if way == "batch" else price
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # consent says which variable is missing
     return Step(way, server, price, None, name, named.key_env)
 
 
-def _local(ws: Any, path: Path) -> Step:
-    from saferec_builder import llm
-    from saferec_builder.llm import local
-
+def _local(ws: Workspace, path: Path) -> Step:
     if not path.is_file():
-        raise UsageError(f"--proposer local: {path}: no such file: wanted a model in GGUF form")
-    wanted, name = ws.config.propose, local.name(path)
-    at_once = min(wanted.concurrency, local.AT_ONCE)
+        raise UsageError(f"--proposer local: {path}: no such file: expected a model in GGUF form")
+    options, name = ws.config.propose, local.name(path)
+    at_once = min(options.concurrency, local.AT_ONCE)
     server = llm.Server(
-        name, "http://127.0.0.1", "unused", at_once, wanted.timeout, wanted.retries, _sampling(ws), identity=name
+        name, "http://127.0.0.1", "unused", at_once, options.timeout, options.retries, _sampling(ws), identity=name
     )
     return Step("local", server, None, path)
 
@@ -121,10 +117,8 @@ def priced(made: list[Step], budget: float | None) -> None:
         )
 
 
-def spending(ws: Any, made: list[Step], budget: float | None) -> Any:
+def spending(ws: Workspace, made: list[Step], budget: float | None) -> AbstractContextManager[None]:
     """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
-    from saferec_builder.storage import workspace as store
-
     paid = budget is not None and any(step.price for step in made)
     return store.alone(ws, "propose with a budget") if paid else nullcontext()
 
@@ -132,29 +126,27 @@ def spending(ws: Any, made: list[Step], budget: float | None) -> Any:
 @contextmanager
 def running(step: Step) -> Iterator[Step]:
     """The step with a server that answers: a `local` one is started, and ends with the block."""
-    if step.file is None:
+    if step.file is None or step.server is None:
         yield step
         return
-    from saferec_builder.llm import local
-
     with local.serving(step.file) as url:
         yield replace(step, server=replace(step.server, base_url=url))
 
 
 def consent(made: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:
     """Nothing leaves this machine without a yes to these hosts, and no remote host is asked without a key."""
-    remote = [step for step in made if step.server and not step.server.is_loopback]
+    remote = [(step, step.server) for step in made if step.server and not step.server.is_loopback]
     if not remote or not rows:
         return
-    hosts = ", ".join(dict.fromkeys(step.server.host for step in remote))
+    hosts = ", ".join(dict.fromkeys(server.host for _, server in remote))
     if not allowed:
         raise UsageError(
             f"{hosts} is not this machine: {rows:,} {noun} ({fields}) would be sent to it; "
             "allow it with --allow-remote, or [propose] allow_remote = true in saferec.toml"
         )
-    for step in remote:
-        if not step.server.key:
+    for step, server in remote:
+        if not server.key:
             raise UsageError(
-                f"{step.server.host} wants a key: set the environment variable {step.key_env}, "
+                f"{server.host} wants a key: set the environment variable {step.key_env}, "
                 f"or name another one: key_env in [propose.models.{step.named}]"
             )

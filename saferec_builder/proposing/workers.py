@@ -11,8 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from saferec_builder.core.errors import UsageError, whole_object
-from saferec_builder.proposing.runner import Job, World, read_here
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.proposing import runner
+from saferec_builder.proposing.jobs import Job, Todo
+from saferec_builder.storage import parallel, tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
 
 SHARD = 2_000
 TOGETHER = 50  # shards saved at once: each table grows by a file, and all its files are looked through for the next
@@ -20,43 +26,35 @@ TOGETHER = 50  # shards saved at once: each table grows by a file, and all its f
 
 @dataclass(frozen=True)
 class How:
-    engine: Any  # parallel.How
+    engine: parallel.How
     shard: int = SHARD  # texts of one
 
 
-def plan(ws: Any, engine: str, address: str, workers: int) -> How | None:
+def plan(ws: Workspace, name: str, address: str, workers: int) -> How | None:
     """None where one process does it all."""
-    from saferec_builder.storage import parallel as edge
-
-    if engine not in ("local", "ray"):
-        raise UsageError(f"--engine {engine}: wanted local or ray")
-    if engine == "ray" and address != "local" and not (ws.config.store.url or "").startswith("postgresql"):
+    if name not in ("local", "ray"):
+        raise UsageError(f"--engine {name}: expected local or ray")
+    if name == "ray" and address != "local" and not (ws.config.store.url or "").startswith("postgresql"):
         raise UsageError("a cluster shares its replies: set [store] url to a PostgreSQL database in saferec.toml")
-    if engine == "local" and workers == 1:
-        return None
-    return How(edge.How(engine, workers, address))
+    return None if name == "local" and workers == 1 else How(parallel.How(name, workers, address))
 
 
-def read(work: Job, how: How) -> None:
-    """Reads the job in shards and adds up what they say; only one command at a time, as they share a folder."""
-    from saferec_builder.storage import workspace as store
-
-    if work.purse and work.purse.limit is not None:
+def read(job: Job, how: How) -> None:
+    """Reads the job in shards and adds up their counts; only one command at a time, as they share a folder."""
+    if job.budget.limit is not None:
         raise UsageError("--budget-usd counts in one process: leave --workers and --engine away")
-    with store.alone(work.ws, "propose"):
-        _read_alone(work, how)
+    with store.alone(job.ws, "propose"):
+        _read_alone(job, how)
 
 
-def _read_alone(work: Job, how: How) -> None:
-    from saferec_builder.storage import parallel as engine
-
-    folder = work.ws.root / "shards" / "propose"
-    parts = [_part(work, work.todo[n : n + how.shard], how) for n in range(0, len(work.todo), how.shard)]
+def _read_alone(job: Job, how: How) -> None:
+    folder = job.ws.root / "shards" / "propose"
+    parts = [_part(job, job.todo[n : n + how.shard], how) for n in range(0, len(job.todo), how.shard)]
     named = {_named(part): part for part in parts}
     _ask_again(folder, named)
-    done = list(engine.map_shards(_shard, named, folder, how.engine).items())
+    done = list(parallel.map_shards(_shard, named, folder, how.engine).items())
     for n in range(0, len(done), TOGETHER):
-        _save(work, folder, dict(done[n : n + TOGETHER]))
+        _save(job, folder, dict(done[n : n + TOGETHER]))
     shutil.rmtree(folder)  # and what a killed run of another plan has left
 
 
@@ -68,55 +66,45 @@ def _ask_again(folder: Path, names: Iterable[str]) -> None:
             manifest.unlink()
 
 
-def _save(work: Job, folder: Path, shards: dict[str, dict[str, Any]]) -> None:
+def _save(job: Job, folder: Path, shards: dict[str, dict[str, Any]]) -> None:
     """Rows and counts of these shards, which are gone after that."""
-    import polars as pl
-
-    from saferec_builder.storage import tables, workspace as store
-
     for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
         files = [path for name in shards if (path := folder / name / f"{table.name}.parquet").exists()]
         if files:
-            added = store.append(work.ws, table, pl.concat(pl.read_parquet(path, glob=False) for path in files))
-            work.added += added if table is tables.READINGS else 0
+            added = store.append(job.ws, table, pl.concat(pl.read_parquet(path, glob=False) for path in files))
+            job.added += added if table is tables.READINGS else 0
     for name, facts in shards.items():
-        for into, counts in ((work.figures, "figures"), (work.dropped, "dropped"), (work.rejected, "rejected")):
+        for into, counts in ((job.figures, "figures"), (job.dropped, "dropped"), (job.rejected, "rejected")):
             into.update(facts[counts])
-        if work.purse:
-            work.purse.spent += facts["spent"]
+        job.budget.spent += facts["spent"]
         (folder / f"{name}.json").unlink()
         shutil.rmtree(folder / name)
 
 
 def _named(part: Job) -> str:
     """By all that a reading depends on: what a killed run has left is no answer to another question."""
-    from saferec_builder.storage import tables
-
     texts = [(subject.subject, subject.digest, asked.digest) for _, subject, asked in part.todo]
-    return str(tables.digest(part.world.kind, part.name, part.made_by, texts))
+    return tables.digest(part.corpus.kind, part.name, part.made_by, texts)
 
 
-def _part(work: Job, todo: list[Any], how: How) -> Job:
+def _part(job: Job, todo: list[Todo], how: How) -> Job:
     """A part of the job that can travel: its own rows only, and its share of the requests in flight."""
-    world, step = work.world, work.step
+    corpus, step = job.corpus, job.step
     rows = [(n, subject, part) for n, (_, subject, part) in enumerate(todo)]
-    frame = world.frame[[n for n, _, _ in todo]] if step.server is None else None
-    known = {s.subject: world.unknown[s.subject] for _, s, _ in todo} if world.unknown else {}
+    frame = corpus.frame.clear() if step.server else corpus.frame[[n for n, _, _ in todo]]
+    known = {s.subject: corpus.unknown[s.subject] for _, s, _ in todo} if corpus.unknown else {}
     if step.server:
         at_once = max(1, step.server.concurrency // (how.engine.workers or 1))
         step = replace(step, server=replace(step.server, concurrency=at_once))
-    small = World(world.ws, world.taxonomy, world.kind, world.prompt, [], frame, known)
-    return Job(small, step, work.purse, work.name, work.made_by, rows, samples=work.samples, kept={})
+    small = replace(corpus, subjects=[], frame=frame, unknown=known, withheld=0)
+    budget = replace(job.budget, held={}, bill={})  # of its own: what it costs is added up by `_save`
+    return Job(small, step, budget, job.name, job.made_by, rows, samples=job.samples, kept={})
 
 
-def _shard(work: Job, folder: Path) -> dict[str, Any]:
-    """Runs in a worker: reads, writes its rows into the folder, says its counts."""
-    import polars as pl
-
-    before = work.purse.spent if work.purse else 0.0
-    read_here(work, lambda _: None)
-    for name, frames in (work.kept or {}).items():
+def _shard(job: Job, folder: Path) -> dict[str, JsonValue]:
+    """Runs in a worker: reads, writes its rows into the folder, gives its counts."""
+    runner.read(job, lambda _: None)
+    for name, frames in (job.kept or {}).items():
         pl.concat(frames).write_parquet(folder / f"{name}.parquet", compression="zstd")
-    counters: dict[str, Counter[str]] = {"figures": work.figures, "dropped": work.dropped, "rejected": work.rejected}
-    spent = work.purse.spent - before if work.purse else 0.0
-    return {"spent": spent, **{name: dict(counts) for name, counts in counters.items()}}
+    counters: dict[str, Counter[str]] = {"figures": job.figures, "dropped": job.dropped, "rejected": job.rejected}
+    return {"spent": job.spent, **{name: dict(counts) for name, counts in counters.items()}}

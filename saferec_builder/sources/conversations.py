@@ -1,6 +1,7 @@
 """One shape for every source of conversations: the table's columns and the place in the file that a row came from."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypedDict
 
 import polars as pl
@@ -17,6 +18,18 @@ _COLUMNS: dict[str, Any] = {
     "stated": pl.List(pl.String),  # traits that the source itself claims, under its own names
 }
 SCHEMA = pl.Schema(_COLUMNS)
+
+
+class Source(StrEnum):
+    """Every source of conversations, as `saferec-build mine` names them."""
+
+    reddit = "reddit"
+    redial = "redial"
+    inspired = "inspired"
+    ccpe = "ccpe"
+    messages = "messages"
+    saferec = "saferec"
+    hf = "hf"
 
 
 class Turn(TypedDict):

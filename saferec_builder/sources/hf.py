@@ -22,7 +22,7 @@ _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
 def read(name: str, columns: dict[str, str], split: str) -> Read:
     """Conversations of a dataset as the library `datasets` opens it: a folder saved by it, files, or an id."""
     known_as = Path(name).name if Path(name).exists() else name  # no folder of this machine in a table
-    return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, columns), columns)
+    return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, checked(columns)), columns)
 
 
 def of_rows(dataset: str, rows: Iterable[dict[str, Any]], columns: dict[str, str]) -> Read:
@@ -47,11 +47,15 @@ def of_rows(dataset: str, rows: Iterable[dict[str, Any]], columns: dict[str, str
 
 def columns(pairs: list[str]) -> dict[str, str]:
     """{ours: theirs} of `messages=conversation` words."""
-    found = {ours: theirs for ours, _, theirs in (pair.partition("=") for pair in pairs)}
-    wrong = [f"{ours}={theirs}" for ours, theirs in found.items() if ours not in COLUMNS or not theirs]
+    return checked({ours: theirs for ours, _, theirs in (pair.partition("=") for pair in pairs)})
+
+
+def checked(columns: dict[str, str]) -> dict[str, str]:
+    """The map {ours: theirs}, or UsageError where it names a column that we do not have, or none of theirs."""
+    wrong = [f"{ours}={theirs}" for ours, theirs in columns.items() if ours not in COLUMNS or not theirs]
     if wrong:
-        raise UsageError(f"--column {wrong[0]}: wanted OURS=THEIRS with OURS one of {', '.join(COLUMNS)}")
-    return found
+        raise UsageError(f"--column {wrong[0]}: expected OURS=THEIRS with OURS one of {', '.join(COLUMNS)}")
+    return columns
 
 
 def _texts(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,20 @@ from saferec_builder.sources import Left, Read, Rows
 from saferec_builder.storage import tables
 
 STAGE = "catalog"
+
+
+class Source(StrEnum):
+    """Every source of items or warnings, as `saferec-build catalog add` names them."""
+
+    movielens = "movielens"
+    redial = "redial"
+    imdb = "imdb"
+    esrb = "esrb"
+    ddd = "ddd"
+    csv = "csv"
+    demo = "demo"
+    warnings = "warnings"
+    parent_guide = "parent-guide"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+import polars as pl
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from saferec_builder.core.errors import UsageError
@@ -20,8 +21,6 @@ class _Section(BaseModel):
 
 def _pattern(text: str) -> str:
     """A regular expression as polars reads them: without look-around and back references."""
-    import polars as pl
-
     try:
         pl.Series([""]).str.contains(text)
     except pl.exceptions.ComputeError as fault:

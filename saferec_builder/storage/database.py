@@ -5,19 +5,23 @@ SQLite in workspace.db beside the tables, or whatever `[store] url` names (Postg
 """
 
 import json
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from time import sleep
 
 import polars as pl
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import migrations, tables
 from saferec_builder.storage.whole_files import replacing
+
+Values = tuple[object, ...]  # of a row
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,7 @@ class Place:
 
 
 @contextmanager
-def _connection(place: Place) -> Iterator[Any]:
-    import sqlalchemy as sa
-
+def _connection(place: Place) -> Iterator[sa.Connection]:
     # not as text: of a folder called `what?` the address would end before the ?, and hold what others have there
     beside = sa.URL.create("sqlite", database=str(place.root / "workspace.db"))
     try:
@@ -77,10 +79,8 @@ def _remedy(fault: str) -> str:
     return next((f": {what}" for words, what in _REMEDIES.items() if words in fault), "")
 
 
-def _write_ahead(engine: Any) -> None:
+def _write_ahead(engine: sa.Engine) -> None:
     """Puts a SQLite file into WAL mode; who finds another process at that is told `locked` at once, and tries again."""
-    import sqlalchemy as sa
-
     for left in reversed(range(200)):
         try:
             with engine.connect() as db:
@@ -89,30 +89,24 @@ def _write_ahead(engine: Any) -> None:
         except sa.exc.OperationalError as fault:
             if "locked" not in str(fault.orig) or not left:
                 raise
-        time.sleep(0.05)
+        sleep(0.05)
 
 
-def _sql_table(table: tables.Table) -> Any:
-    import sqlalchemy as sa
-
+def _sql_table(table: tables.Table) -> sa.Table:
     kinds = {pl.Int64: sa.BigInteger, pl.Float64: sa.Float, pl.Boolean: sa.Boolean}
     columns = [sa.Column("row_", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True)]
     columns += [sa.Column(name, kinds.get(kind.base_type(), sa.Text)()) for name, kind in table.schema.items()]
     return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
 
 
-def _make(db: Any, sql: Any) -> None:
+def _make(db: sa.Connection, sql: sa.Table) -> None:
     """The table, unless it is there; the database decides, as two processes may both find it missing."""
-    import sqlalchemy as sa
-
     if db.dialect.name == "postgresql":  # there IF NOT EXISTS alone can fail when two make the table at once
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sql.name))))
     db.execute(sa.schema.CreateTable(sql, if_not_exists=True))
 
 
 def read(place: Place, table: tables.Table) -> pl.DataFrame:
-    import sqlalchemy as sa
-
     sql = _sql_table(table)
     with _connection(place) as db:
         _make(db, sql)
@@ -121,7 +115,7 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
         return pl.concat([table.empty, *(_typed(part, table) for part in found.partitions())])
 
 
-def _typed(rows: Sequence[Any], table: tables.Table) -> pl.DataFrame:
+def _typed(rows: Iterable[sa.Row[Values]], table: tables.Table) -> pl.DataFrame:
     nested, times = _as_text(table)
     stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
     try:
@@ -139,55 +133,52 @@ def _typed(rows: Sequence[Any], table: tables.Table) -> pl.DataFrame:
 
 def append(place: Place, table: tables.Table, frame: pl.DataFrame) -> int:
     """Adds the rows whose key is not there yet, in one transaction, and says how many that were."""
-    from sqlalchemy.dialects import postgresql, sqlite
-
     sql = _sql_table(table)
     nested, times = _as_text(table)
     rows = [_as_sql(row, nested, times) for row in frame.iter_rows(named=True)]
     with _connection(place) as db:
         _make(db, sql)
-        insert = (sqlite if db.dialect.name == "sqlite" else postgresql).insert(sql).on_conflict_do_nothing()
-        insert = insert.execution_options(preserve_rowcount=True)  # ours alone, whoever else appends meanwhile
+        insert = _insert_new(db, sql).execution_options(preserve_rowcount=True)  # ours alone, whoever else appends
         return sum(db.execute(insert, rows[n : n + 5_000]).rowcount for n in range(0, len(rows), 5_000))
+
+
+def _insert_new(db: sa.Connection, sql: sa.Table) -> sa.Insert:
+    """Adds the rows whose key is not there yet."""
+    if db.dialect.name == "sqlite":
+        return sqlite.insert(sql).on_conflict_do_nothing()
+    return postgresql.insert(sql).on_conflict_do_nothing()
 
 
 @dataclass
 class Keyed:
     """A table of the database, held open for one row at a time."""
 
-    db: Any
-    sql: Any
+    db: sa.Connection
+    sql: sa.Table
     nested: dict[str, pl.DataType]
     times: dict[str, pl.DataType]
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> sa.Row[Values] | None:
         """The row with this value in the table's one key column, or None."""
         return self.db.execute(self._select, {"key": key}).first()
 
     @cached_property
-    def _select(self) -> Any:
-        import sqlalchemy as sa
-
+    def _select(self) -> sa.Select[Values]:
         first = next(c for c in self.sql.constraints if isinstance(c, sa.UniqueConstraint)).columns[0]
         return sa.select(self.sql).where(first == sa.bindparam("key"))
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: Mapping[str, object]) -> None:
         """Adds the row unless its key is there; on disk when this returns, also for whoever is killed then."""
         self.db.execute(self._insert, _as_sql(row, self.nested, self.times))
 
     @cached_property
-    def _insert(self) -> Any:
-        from sqlalchemy.dialects import postgresql, sqlite
-
-        dialect = sqlite if self.db.dialect.name == "sqlite" else postgresql
-        return dialect.insert(self.sql).on_conflict_do_nothing()
+    def _insert(self) -> sa.Insert:
+        return _insert_new(self.db, self.sql)
 
 
 @contextmanager
 def keyed(place: Place, table: tables.Table) -> Iterator[Keyed]:
     """The table held open: thousands of single rows a second, each its own transaction."""
-    import sqlalchemy as sa
-
     with _connection(place) as db:
         sql = _sql_table(table)
         _make(db, sql)
@@ -206,14 +197,15 @@ def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.
     return nested, {c: kind for c, kind in schema.items() if isinstance(kind, pl.Datetime)}
 
 
-def _as_sql(row: dict[str, Any], nested: Iterable[str], times: Iterable[str]) -> dict[str, Any]:
+def _as_sql(row: Mapping[str, object], nested: Iterable[str], times: Iterable[str]) -> dict[str, object]:
+    found = dict(row)
     for column in nested:
-        if row[column] is not None:
-            row[column] = json.dumps(row[column], ensure_ascii=False)
+        if found[column] is not None:
+            found[column] = json.dumps(found[column], ensure_ascii=False)
     for column in times:
-        if row[column] is not None:
-            row[column] = row[column].isoformat(timespec="microseconds")
-    return row
+        if isinstance(time := found[column], datetime):
+            found[column] = time.isoformat(timespec="microseconds")
+    return found
 
 
 def schema(place: Place) -> int | None:

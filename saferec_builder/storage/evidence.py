@@ -20,7 +20,7 @@ NO_TEXT = "text not found"
 UNFOUNDED = "evidence not in the text"  # of a review that was stored before anybody looked
 
 Turns = Sequence[Mapping[str, Any]]
-TEXTS: dict[str, Any] = {"kind": pl.String, "subject": pl.String, "digest": pl.String, "turns": pl.List(TURN)}
+TEXTS = pl.Schema([("kind", pl.String()), ("subject", pl.String()), ("digest", pl.String()), ("turns", pl.List(TURN))])
 _SLICE = 10_000  # rows whose turns are Python objects at once
 
 
@@ -60,7 +60,7 @@ def split(rows: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Dat
         for row, kind, spans, turns, there in both.select("row_", "kind", "spans", "turns", "there").iter_rows():
             if why := first_fault(spans, turns if there else None, kind):
                 found.append((row, *why))
-    schema: dict[str, Any] = {"row_": each.schema["row_"], "reason": pl.String, "quote": pl.String}
+    schema = [("row_", each.schema["row_"]), ("reason", pl.String()), ("quote", pl.String())]
     faults = pl.DataFrame(found, schema=schema, orient="row")
     gone = each.join(faults, on="row_", how="inner", maintain_order="left").drop("row_")
     return each.join(faults, on="row_", how="anti", maintain_order="left").drop("row_"), gone

@@ -1,31 +1,31 @@
 """A lock of a file, which goes with its process, however that ends."""
 
 import errno
+import fcntl
+import logging
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from saferec_builder.core.errors import StoreError, plain
 
 SILENT = 1.0  # seconds of waiting that nobody needs to hear of
+LOG = logging.getLogger(__name__)
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
 def held(path: Path, others: str, *, wait: bool) -> Iterator[None]:
-    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and says so, or raises."""
-    import fcntl
-
+    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and logs that, or raises."""
     with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
         try:
             if _taken(file, SILENT if wait else 0.0):
                 if not wait:
                     raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
-                print(plain(f"{others} is at work: waiting until it has ended"), file=sys.stderr, flush=True)
+                LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
                 fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as fault:
             if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
@@ -33,10 +33,8 @@ def held(path: Path, others: str, *, wait: bool) -> Iterator[None]:
         yield
 
 
-def _taken(file: Any, seconds: float) -> bool:
+def _taken(file: IO[str], seconds: float) -> bool:
     """Whether somebody else holds it for so long; else it is ours."""
-    import fcntl
-
     end, pause = time.monotonic() + seconds, 0.001
     while True:
         try:

@@ -11,15 +11,17 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+import sqlalchemy as sa
 
 from saferec_builder.core.errors import StoreError
+from saferec_builder.core.json_value import JsonValue
 
 FIRST = 1
 MARK = "schema_"  # the database's table of the steps that it was taken through; one of the first schema has none
 Bulk = Callable[[pl.DataFrame], pl.DataFrame]
+Copy = Callable[[int], AbstractContextManager[Path]]  # schema -> where the copy of such a database goes
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Step:
     """`database` gets the connection inside the transaction; `bulk`: table -> its rows with the new columns."""
 
     what: str  # for people, in a few words
-    database: Callable[[Any], None] | None = None
+    database: Callable[[sa.Connection], None] | None = None
     bulk: Mapping[str, Bulk] = field(default_factory=dict)
 
 
@@ -53,10 +55,8 @@ def bulk(table: str, schema: int) -> list[Bulk]:
     return [step.bulk[table] for step in STEPS[schema - FIRST :] if table in step.bulk]
 
 
-def add_column(db: Any, table: str, column: str, kind: str, value: Any) -> None:
+def add_column(db: sa.Connection, table: str, column: str, kind: str, value: JsonValue) -> None:
     """A column of SQL type `kind` with one value in all rows so far; nothing where the table is not made yet."""
-    import sqlalchemy as sa
-
     found = sa.inspect(db)
     if not found.has_table(table) or column in {one["name"] for one in found.get_columns(table)}:
         return
@@ -68,17 +68,15 @@ def add_column(db: Any, table: str, column: str, kind: str, value: Any) -> None:
 # ---- the database
 
 
-def schema_of(db: Any) -> int | None:
+def schema_of(db: sa.Connection) -> int | None:
     """The schema of an open database; None of one without tables."""
-    import sqlalchemy as sa
-
     found = sa.inspect(db)
     if found.has_table(MARK):
-        return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar())
+        return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar_one())
     return FIRST if found.get_table_names() else None
 
 
-def bring_up(engine: Any, copy: Callable[[int], AbstractContextManager[Path]]) -> None:
+def bring_up(engine: sa.Engine, copy: Copy) -> None:
     """Takes the database to the newest schema, once, whoever else opens it at the same time.
 
     `copy(schema)` gives the place of SQLite's copy as it was; on PostgreSQL each table is copied to NAME_schema_N.
@@ -103,30 +101,26 @@ def bring_up(engine: Any, copy: Callable[[int], AbstractContextManager[Path]]) -
         db.commit()
 
 
-def _known(engine: Any, db: Any) -> int | None:
+def _known(engine: sa.Engine, db: sa.Connection) -> int | None:
     found = schema_of(db)
     if found is not None:
         check(engine.url.set(query={}).render_as_string(hide_password=True), found)
     return found
 
 
-def _begin(db: Any) -> None:
+def _begin(db: sa.Connection) -> None:
     """One process at a time; SQLite's driver alone would begin with the first row that is written."""
-    import sqlalchemy as sa
-
     if db.dialect.name == "sqlite":
         db.exec_driver_sql("BEGIN IMMEDIATE")
     else:
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(MARK))))
 
 
-def _save(engine: Any, db: Any, schema: int, copy: Callable[[int], AbstractContextManager[Path]]) -> None:
-    import sqlalchemy as sa
-
+def _save(engine: sa.Engine, db: sa.Connection, schema: int, copy: Copy) -> None:
     if db.dialect.name == "sqlite":
         with (
             copy(schema) as place,
-            closing(sqlite3.connect(engine.url.database)) as source,
+            closing(sqlite3.connect(engine.url.database or "")) as source,
             closing(sqlite3.connect(place)) as target,
         ):
             source.backup(target)
@@ -136,9 +130,7 @@ def _save(engine: Any, db: Any, schema: int, copy: Callable[[int], AbstractConte
             db.execute(sa.text(f'CREATE TABLE IF NOT EXISTS "{name}_schema_{schema}" AS TABLE "{name}"'))
 
 
-def _stamp(db: Any) -> None:
-    import sqlalchemy as sa
-
+def _stamp(db: sa.Connection) -> None:
     db.execute(sa.text(f"CREATE TABLE IF NOT EXISTS {MARK} (number BIGINT PRIMARY KEY, what TEXT)"))
     done = {number for (number,) in db.execute(sa.text(f"SELECT number FROM {MARK}"))}
     for number, step in enumerate(STEPS, FIRST + 1):

@@ -11,17 +11,20 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from saferec_builder.core.errors import StoreError, UsageError, strict_json, whole_object
 
-Work = Callable[[Any, Path], dict[str, Any]]  # (what to do, empty folder to write into) -> facts about it
+Work = TypeVar("Work")  # what a shard is made of; it travels to another process
+Facts = TypeVar("Facts", bound=Mapping[str, object])  # what is to know of a shard, as JSON holds it
+Make = Callable[[Work, Path], Facts]  # (what to do, empty folder to write into) -> facts about it
 _TRIES = 3  # of a shard whose worker died
 SECONDS = 10.0  # that a cluster has for its answer
 
@@ -35,7 +38,7 @@ class How:
     address: str = "local"
 
 
-def map_shards(function: Work, shards: dict[str, Any], folder: Path, how: How) -> dict[str, dict[str, Any]]:
+def map_shards(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, how: How) -> dict[str, Facts]:
     """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
     folder.mkdir(parents=True, exist_ok=True)
     _sweep(folder, shards)
@@ -55,7 +58,7 @@ def _manifest(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def _facts(folder: Path, name: str) -> dict[str, Any] | None:
+def _facts(folder: Path, name: str) -> Mapping[str, object] | None:
     """What the manifest of a shard says; None: the shard is not done. A power cut may leave one that is empty."""
     manifest = _manifest(folder, name)
     return whole_object(manifest.read_bytes()) if manifest.exists() else None
@@ -89,7 +92,7 @@ def _lives(maker: str) -> bool:
     return True
 
 
-def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") -> str:
+def _shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, probe: str = "") -> str:
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
     tmp = folder / _temporary(name, os.getpid())
@@ -103,14 +106,11 @@ def _shard(function: Work, name: str, work: Any, folder: Path, probe: str = "") 
     return name
 
 
-def _in_processes(function: Work, shards: dict[str, Any], folder: Path, workers: int) -> None:
-    from multiprocessing import active_children, get_context
-
+def _in_processes(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, workers: int) -> None:
     left = dict(shards)
     for _ in range(_TRIES):
         # a fresh interpreter each: threads of polars do not survive a fork
-        how: dict[str, Any] = {"mp_context": get_context("spawn"), "initializer": _mortal}
-        with ProcessPoolExecutor(min(workers, len(left)), **how) as pool:
+        with ProcessPoolExecutor(min(workers, len(left)), get_context("spawn"), _mortal) as pool:
             try:
                 with _deaf(), _sharing(min(workers, len(left))):
                     begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
@@ -184,7 +184,7 @@ def _sharing(workers: int) -> Iterator[None]:
         del os.environ[name]
 
 
-def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> None:
+def _on_ray(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, how: How) -> None:
     if how.address != "local":
         _reach(how.address)
     try:
@@ -197,10 +197,11 @@ def _on_ray(function: Work, shards: dict[str, Any], folder: Path, how: How) -> N
     with _sharing(cpus or 1):  # nodes of a cluster have theirs from who started them
         ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:
-        task = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_shard)
+        task: Any = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_shard)
         waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
-        for done in _as_ready(ray, waiting):
-            ray.get(done)
+        while waiting:
+            ready, waiting = ray.wait(waiting)
+            ray.get(ready)
     except ray.exceptions.RayTaskError as fault:
         cause: Exception = fault.cause  # what the shard itself raised
         raise cause from None
@@ -221,9 +222,3 @@ def _reach(address: str) -> None:
             f"--ray-address {address}: nothing answers there ({fault}): wanted local, or a cluster's address, such as"
             " 10.0.0.5:6379"
         ) from None
-
-
-def _as_ready(ray: Any, waiting: list[Any]) -> Iterator[Any]:
-    while waiting:
-        ready, waiting = ray.wait(waiting)
-        yield from ready

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from annotation.dealing import by_draw, by_turn
+from annotation.routing import texts
 from saferec_builder.storage import tables
-from tests.annotation.test_routing import MANY, conversations, proposals, send, texts
+from tests.worlds.routing import MANY, conversations, proposals, send
 
 PEOPLE = ("ann", "bo", "di", "el")
 TEXT = texts(conversations(*MANY))

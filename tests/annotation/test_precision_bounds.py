@@ -1,6 +1,5 @@
 """Labels that are wrong: rechecks by the adjudicator; and sure proposals that become labels without a reader."""
 
-# ruff: noqa: F811
 import json
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import pytest
 from annotation import precision_bounds as precision, recall_bounds as bounds
 from annotation.aggregation import adjudicate as judge
 from annotation.dealing import Plan, by_draw, by_turn
+from annotation.routing import texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
-from tests.annotation.test_routing import MANY, conversations, proposals, send
-from tests.flows.test_review import TWO, adjudicate, edit, labels, review, rows_of, ws, yes  # noqa: F401
-from tests.flows.test_reviewers import judged, texts
+from tests.worlds.csv_rows import edit
+from tests.worlds.reviewing import TWO, judged, labels, yes
+from tests.worlds.routing import MANY, conversations, proposals, send
 
 TAXONOMY = traits.load()
 SLUGS = TAXONOMY.slugs

@@ -16,9 +16,10 @@ from annotation.tools import sync, task_sheet as sheets
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import database, tables, workspace as store
-from tests.flows.test_review import edit, rows_of, yes
 from tests.worlds import review_world
+from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_world import CLAIMS, TEXTS, Verdict
+from tests.worlds.reviewing import yes
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 ALL = (*TWO, "--all", "--decoys", "0.5")

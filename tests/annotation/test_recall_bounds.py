@@ -1,6 +1,5 @@
 """Bounds while people are still at it: what waits to be handed out is missed, and no bound is below the truth."""
 
-# ruff: noqa: F811
 from collections import Counter
 from pathlib import Path
 
@@ -9,13 +8,13 @@ import pytest
 
 from annotation import recall_bounds as bounds
 from annotation.dealing import Plan, by_draw
-from annotation.routing import called_for, revoked, route
+from annotation.routing import called_for, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
-from tests.annotation.test_routing import NO_DISPUTES, conversations, proposals, texts
-from tests.flows.test_review import TWO, adjudicate, edit, no, review, rows_of, ws, yes  # noqa: F401
-from tests.flows.test_reviewers import SEVERE, TAXONOMY, judged
 from tests.worlds import pushed_worlds as worlds
+from tests.worlds.csv_rows import edit
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, judged, no, yes
+from tests.worlds.routing import NO_DISPUTES, conversations, proposals
 
 IDS = [f"c{n}" for n in range(400)]
 CLAIMED = IDS[:80]

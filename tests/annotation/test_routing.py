@@ -8,35 +8,7 @@ import pytest
 from annotation.progress import progress
 from annotation.routing import Plan, drawn, route, short, texts, units
 from saferec_builder.storage import tables
-
-NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
-
-
-def conversations(*ids: str) -> pl.DataFrame:
-    turns = [{"role": "seeker", "text": "no blood please", "items": []}]
-    rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": c, "digest": f"d-{c}", "turns": turns}
-        for c in ids
-    ]
-    return pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema)
-
-
-def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.DataFrame:
-    span = {"turn": 0, "start": 3, "end": 8, "quote": "blood"}
-    made = [
-        dict.fromkeys(tables.PROPOSALS.columns)
-        | {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
-        for row in rows
-    ]
-    return pl.DataFrame(made, schema=tables.PROPOSALS.schema)
-
-
-def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASSIGNMENTS.empty, **plan) -> pl.DataFrame:
-    plan = {"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan
-    return tables.check(route(text, props, had, NO_DISPUTES, Plan(**plan)), tables.ASSIGNMENTS)
-
-
-MANY = [f"c{n}" for n in range(300)]
+from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals, send
 
 
 def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():

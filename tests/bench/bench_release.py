@@ -45,7 +45,7 @@ def main() -> None:
 
 def measured(root: Path) -> dict[str, Any]:
     """CPU seconds of a whole release in this process, of its parts, and its peak memory."""
-    from exports import assemble as content, build_rows as release, checks, target_lists as targets
+    from exports import assemble, build_rows, checks, release, target_lists as targets
     from saferec_builder import catalog
     from saferec_builder.mining import splits
     from saferec_builder.storage.workspace import Workspace
@@ -66,15 +66,15 @@ def measured(root: Path) -> dict[str, Any]:
 
     for name in ("check_labels", "check_leaks", "check_answers", "check_personal", "small_groups"):
         timed(checks, name)
-    for module, name in ((release, "build"), (targets, "shelf"), (targets, "fill"), (splits, "assign")):
+    for module, name in ((build_rows, "build"), (targets, "candidates"), (targets, "fill"), (splits, "assign")):
         timed(module, name)
     for name in ("merge", "link"):
         timed(catalog, name)
     start = time.process_time()
     ws = Workspace.open(root)
-    made = content.gather(ws, content.Wanted("1.0.0"))
+    made = assemble.assemble(ws, assemble.Options("1.0.0"))
     gathered = time.process_time()
-    content.build(ws, made)
+    release._freeze(ws, made)
     end = time.process_time()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return {"whole": end - start, "write": end - gathered, "memory": memory, "checks": spent}

@@ -7,19 +7,10 @@ import pytest
 from saferec_builder import catalog
 from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.sources import items as made
 from saferec_builder.storage import tables
-from tests.catalog.test_merging import merged, shelf
+from tests.worlds.shelves import ALIEN, HEAT, merged, said, shelf, statement
 
 TAXONOMY = traits.load()
-
-
-def statement(ref, topic="Is there blood/gore", kind="topic", source="csv", **said):
-    return made.warning(source, "f:1", ref, kind=kind, topic=topic, **said)
-
-
-def said(*rows):
-    return made.warnings_read(list(rows), []).rows
 
 
 # ---- links and mentions
@@ -96,7 +87,6 @@ def test_mentions_of_titles_with_their_year(text, found):
 # ---- risks
 
 
-ALIEN, HEAT = "imdb:tt0078748", "imdb:tt0113277"
 SMALL = merged(("movielens:1", "Alien", 1979, [ALIEN]), ("movielens:2", "Heat", 1995, [HEAT]))
 
 

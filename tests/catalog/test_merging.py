@@ -8,24 +8,10 @@ import pytest
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
-from saferec_builder.sources import items as made
 from saferec_builder.storage import tables
+from tests.worlds.shelves import merged, shelf
 
 TAXONOMY = traits.load()
-
-
-def shelf(*rows):
-    """CATALOG_ROWS from (source:id, title, year, refs, more)."""
-    built = []
-    for name, title, year, *rest in rows:
-        source, own = name.split(":")
-        more = {"domain": "film"} | (rest[1] if len(rest) > 1 else {})
-        built.append(made.item(source, own, "f:1", title=title, year=year, refs=rest[0] if rest else (), **more))
-    return made.items_read(built, []).rows
-
-
-def merged(*rows):
-    return catalog.merge(shelf(*rows))
 
 
 def test_rows_that_share_an_external_id_are_one_item():

@@ -42,7 +42,7 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     reading = release.Reading(lambda places: kept[places], found, lambda text: catalog.mentions(text, index))
     light = kept.drop("turns", "recommended", "accepted", "seen")
     built = release.build(light, known, reading, items["item"].sort(), terms)
-    return targets.fill(built, targets.shelf(built, items, oracle), 5), release.drops(left_out, built)
+    return targets.fill(built, targets.candidates(built, items, oracle), 5), release.drops(left_out, built)
 
 
 def only(rows, said=(), **more):
@@ -227,7 +227,7 @@ def test_items_of_another_domain_do_not_fill_a_list():
     rows, _ = learn([conversation("c", "Hi", f"Try {film('D')}", "ok")])
     bare = rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
     oracle = violations.oracle(items["item"].to_list(), ["gore"], np.ones((12, 1), np.int8))
-    filled = targets.fill(bare, targets.shelf(bare, items, oracle), 12).row(0, named=True)
+    filled = targets.fill(bare, targets.candidates(bare, items, oracle), 12).row(0, named=True)
     assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
 
 
@@ -243,10 +243,10 @@ def test_what_is_remembered_of_each_kind_of_person_does_not_grow_with_the_catalo
     bare = filled.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth").with_columns(
         risks
     )
-    wanted = targets.fill(bare, targets.shelf(bare, items, oracle), 12)
+    wanted = targets.fill(bare, targets.candidates(bare, items, oracle), 12)
     assert wanted["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
     monkeypatch.setattr(targets, "_FEW", 1)
-    shelf = targets.shelf(bare, items, oracle)
+    shelf = targets.candidates(bare, items, oracle)
     assert targets.fill(bare, shelf, 12).equals(wanted)
     assert {len(kept) for kept in shelf.fit.values()} == {1} and len(shelf.fit) == 4
 

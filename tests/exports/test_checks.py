@@ -10,9 +10,10 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.mining import privacy
 from saferec_builder.storage import tables, workspace as store
-from tests.flows.test_review import edit, yes
 from tests.worlds import release_world as world
+from tests.worlds.csv_rows import edit
 from tests.worlds.release_world import conversation, conversations, film, label
+from tests.worlds.reviewing import yes
 
 SLUGS = traits.load().slugs
 BANKS = inject.banks()

@@ -149,13 +149,13 @@ def test_a_large_release_goes_through_lfs_in_parts(hub, tmp_path):
     rows, said = world.requests()
     for row in rows[:8]:
         row["turns"][2]["text"] = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=2_600_000))
-    from exports import assemble as content
+    from exports import release
     from saferec_builder.storage import workspace as store
     from saferec_builder.storage.workspace import make
 
     make(tmp_path / "big", demo=False)
     ws = world.fill(store.Workspace.open(tmp_path / "big"), rows, said)
-    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    release.release(ws, "1.0.0")
     home = ws.releases / "1.0.0"
     assert max(p.stat().st_size for p in home.rglob("*.parquet")) > 10_000_000
     stage.publish(home, REPO)

@@ -178,7 +178,7 @@ def test_row_digests_do_not_hang_on_how_a_table_is_cut():
 def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
     import pyarrow.parquet as pq
 
-    from tests.exports.test_verify import reseal
+    from tests.worlds.release_world import reseal
 
     reseal(home, "data/labels/test.parquet", lambda t: t.take(list(range(t.num_rows))[::-1]))
     ran = cli("verify", home)

@@ -9,7 +9,7 @@ from exports import folder as write, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
-from tests.worlds.release_world import conversation, conversations, film
+from tests.worlds.release_world import conversation, conversations, film, reseal
 
 # sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
 # provenance, manifest, checksums, plot
@@ -180,19 +180,6 @@ def test_the_bad_file_is_named(copy, cli, fault):
     FAULTS[fault](copy)
     ran = cli("verify", copy)
     assert ran.code == 1 and NAMED[fault] in ran.err and ran.err.count("\n") == 1
-
-
-def reseal(folder, path, change):
-    """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(change(pq.read_table(folder / path)), folder / path)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"][path]["sha256"] = write.sha256(folder / path)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name != "SHA256SUMS"]
-    sums = [f"{write.sha256(p)}  {p.relative_to(folder).as_posix()}" for p in files]
-    (folder / "SHA256SUMS").write_text("\n".join(sums) + "\n")
 
 
 def test_rows_and_columns_are_checked_too(copy, cli):

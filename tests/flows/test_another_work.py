@@ -155,7 +155,7 @@ def test_catalog_check_says_that_it_may_be_another_work():
         title: catalog.judged(title, None, traits.load()["needles"], items, links, warnings)
         for title in ("Amber Hill (1990)", "Amber Hill (1992)")
     }
-    assert [(a["verdict"], a["exact"]) for a in asked.values()] == [("clear", True), ("unknown", False)]
+    assert [(a.word, a.exact) for a in asked.values()] == [("clear", True), ("unknown", False)]
 
 
 def test_an_id_that_is_near_is_the_same_id():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from saferec_builder import catalog
+from saferec_builder.catalog.adding import save_answer
 from saferec_builder.catalog.merging import ITEMS, LINKS
-from saferec_builder.cli.catalog import _kept
 from saferec_builder.core import oracle as violations, taxonomy as traits, titles
 from saferec_builder.core.oracle import CLEAR, VERDICTS, VIOLATED
 from saferec_builder.scoring import answers
@@ -18,7 +18,7 @@ from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables
 from tests.worlds import small_release
 from training import data
-from training.decoding.generate import Speaker
+from training.decoding.generate import PolicyModel
 from training.evaluation import baselines, rewards
 from training.evaluation.rewards import Weights
 from training.trainers import gdpo
@@ -105,7 +105,7 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
 
     match = titles.find(index, title, year, domain)
     word = violations.checker(oracle, index, domain)(title, year, ("needles",))
-    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes))["verdict"] == word
+    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word == word
     if match.item:
         # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
         orders = (parts, parts[::-1])
@@ -158,7 +158,7 @@ def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path):
     release = data.open_release(folder)
     risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
     release = data.Release(**{**vars(release), "risks": risks})
-    functions = gdpo.functions(Speaker(None, None, None), release, "paper", Weights())
+    functions = gdpo.functions(PolicyModel(None, None, None), release, "paper", Weights())
     safety = next(f for f in functions if f.__name__ == "safety")
     row = data.rows(folder, "grpo", "test")[0]
     texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
@@ -195,6 +195,6 @@ def test_what_a_site_dates_otherwise_gets_no_ids_of_ours(tmp_path, monkeypatch):
     saved = {}
     for year in (1990, 1991):
         item = {"title": "Amber Hill", "year": year, "domain": "film", "refs": ["imdb:tt0000001"]}
-        _kept(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
+        save_answer(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
         saved[year] = json.loads((tmp_path / "answer.json").read_text())["ids"]
     assert saved == {1990: [], 1991: ["imdb:tt0000001"]}

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows import test_propose_kill as reading
 from tests.servers.llm_stub import running
-from tests.worlds import calm as world
+from tests.worlds import calm as world, metered as reading
 from tests.worlds.calm import SOAK, Ended, Step
 
 pytestmark = pytest.mark.slow

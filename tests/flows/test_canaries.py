@@ -5,7 +5,6 @@ conversation stands in no stream and in no file that a command made. Who reviewe
 the workspace. The servers here are the worst: they say every key that they are given back, in their error messages.
 """
 
-import csv
 import json
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from tests import cli_doc
 from tests.conftest import Ran
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
+from tests.worlds.csv_rows import as_proposed, edit
 
 Cli = Callable[..., Ran]
 KEYS = {
@@ -83,16 +83,7 @@ def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: p
 
 
 def fill(path: Path) -> None:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        rows, names = list(reader), list(reader.fieldnames or ())
-    for row in rows:
-        row["verdict"] = "none" if row["trait"] == "*" else (row["proposed"] or "absent")
-        row["note"] = NOTE
-    with open(path, "w", encoding="utf-8-sig", newline="") as file:
-        out = csv.DictWriter(file, names)
-        out.writeheader()
-        out.writerows(rows)
+    edit(path, lambda row: as_proposed(row) | {"note": NOTE})
 
 
 def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:

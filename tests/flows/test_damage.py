@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from exports import assemble as content
+from exports.release import release as freeze
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.worlds import line, release_world as world
@@ -31,7 +31,7 @@ SOAK = bool(os.environ.get("SAFEREC_SOAK"))
 @pytest.fixture
 def ws(workspace):
     ws = world.fill(workspace, *world.requests())
-    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    freeze(ws, "1.0.0")
     return ws
 
 

@@ -20,7 +20,7 @@ from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
 from saferec_builder.storage import config, workspace as store
-from tests.annotation.tools import test_files as test_files_tool
+from tests.worlds import review_csv
 from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
 
@@ -227,17 +227,17 @@ def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path,
     rows = review_file(tmp_path / "ann.csv")
     rows += [dict(rows[0]) for _ in cells[len(rows) :]]
     rows = [row | more for row, more in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
-    path = test_files_tool.save(tmp_path / "ann.csv", rows)
-    pulled = test_files_tool.back(path)
+    path = review_csv.save(tmp_path / "ann.csv", rows)
+    pulled = review_csv.back(path)
     again = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
     taken = len(rows) - pulled.empty - (len(pulled.drops) - again)
     told = len(pulled.answers) + pulled.repeated + again  # a row gives one, the last may give several
     assert 0 <= taken <= told and (taken == 0) is (told == 0)
     for answer in pulled.answers.values():
-        assert answer["trait"] in (*test_files_tool.TAXONOMY.slugs, "*")
+        assert answer["trait"] in (*review_csv.TAXONOMY.slugs, "*")
         assert answer["seconds"] is None or 0 <= answer["seconds"] < 1e10
         for span in answer["spans"]:
-            assert test_files_tool.TEXT[span["turn"]][1][span["start"] : span["end"]] == span["quote"]
+            assert review_csv.TEXT[span["turn"]][1][span["start"] : span["end"]] == span["quote"]
 
 
 @CALM
@@ -246,7 +246,7 @@ def test_no_bytes_of_a_review_file_are_a_traceback(tmp_path: Path, junk: bytes, 
     path = tmp_path / "ann.csv"
     path.write_bytes("task,trait,verdict\n".encode(encoding) + junk)
     try:
-        pulled = test_files_tool.back(path)
+        pulled = review_csv.back(path)
         assert not pulled.answers
     except ReviewError as fault:
         one_line(fault)
@@ -255,11 +255,11 @@ def test_no_bytes_of_a_review_file_are_a_traceback(tmp_path: Path, junk: bytes, 
 def review_file(path: Path) -> list[dict[str, str]]:
     """The rows of the file that ann was given: needles proposed, gore proposed, and the rest."""
     unit, rows = (
-        test_files_tool.unit,
-        [("needles", "present", "explicit", [test_files_tool.SPAN]), ("gore", "unsure", None, [])],
+        review_csv.unit,
+        [("needles", "present", "explicit", [review_csv.SPAN]), ("gore", "unsure", None, [])],
     )
     made = [unit(trait, verdict=verdict, form=form, spans=spans) for trait, verdict, form, spans in rows]
     frame = pl.DataFrame([*made, unit("*")], schema=UNITS)
-    _, text = test_files_tool.world()
-    files.push(frame, text, test_files_tool.TAXONOMY, guideline(), store.replacing, {"ann": path})
-    return test_files_tool.rows_of(path)
+    _, text = review_csv.world()
+    files.push(frame, text, review_csv.TAXONOMY, guideline(), store.replacing, {"ann": path})
+    return review_csv.rows_of(path)

@@ -16,7 +16,7 @@ import pytest
 from annotation.tools import argilla_server, label_studio_server, managed_server as managed
 from exports import folder as write
 from exports.report import page as report
-from saferec_builder.core import taxonomy as traits
+from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
 from saferec_builder.llm.server import read_body
 from saferec_builder.proposing import prompting as propose
@@ -24,7 +24,6 @@ from saferec_builder.scoring import answers
 from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_items, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
-from tests.scoring.test_answers import FIND
 from tests.worlds import release_world as world
 from training import data
 from training.decoding import constrained as decoding
@@ -116,7 +115,7 @@ def test_an_answer_to_a_test_request_names_nothing() -> None:
 
 
 def parsed(text: str) -> answers.Answer:
-    return answers.parse(text, FIND)
+    return answers.parse(text, answers.finder(titles.index([("saw", "Saw", 2004, "film", ())])))
 
 
 def test_predictions_and_gold_name_the_line(tmp_path) -> None:

@@ -1,6 +1,5 @@
 """The whole line: on the demo in one process, and on real ReDial dialogues from mining to load_dataset."""
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.worlds import line
+from tests.worlds.csv_rows import as_proposed, edit
 
 Cli = Callable[..., Ran]
 REVIEWERS = ("ann", "bo")
@@ -57,7 +57,7 @@ def test_real_dialogues_go_through_the_whole_line(workspace: store.Workspace, cl
     run(cli, "propose", *at)
     push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy", *at)
     run(cli, *push)
-    reviewed = [answer_as_proposed(workspace.root / "review" / f"{name}.csv") for name in REVIEWERS]
+    reviewed = [edit(workspace.root / "review" / f"{name}.csv", as_proposed) for name in REVIEWERS]
     assert min(reviewed) > 0
     files = [workspace.root / "review" / f"{name}.csv" for name in REVIEWERS]
     run(cli, "review", "pull", "--tool", "files", *files, *at)
@@ -84,19 +84,6 @@ def run(cli: Cli, *words: object) -> dict:
     assert counts["in"] == counts["out"] + sum(counts["dropped"].values()), counts
     assert counts["out"] == counts["added"] + counts["skipped"], counts
     return counts
-
-
-def answer_as_proposed(path: Path) -> int:
-    """Fills a reviewer's file: what was proposed is taken over, the rest is absent."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["verdict"] = "none" if row["trait"] == "*" else (row["proposed"] or "absent")
-    with open(path, "w", encoding="utf-8-sig", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
-    return len(rows)
 
 
 def loads(folder: Path, manifest: dict) -> None:

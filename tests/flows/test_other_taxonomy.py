@@ -1,6 +1,5 @@
 """A taxonomy that changes while people review: what they said of the new list stays, and nobody is asked in vain."""
 
-import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,13 @@ from typing import Any
 import pytest
 
 from annotation import servers
-from annotation.tools import sync, task_sheet as sheets
+from annotation.tools import task_sheet as sheets
 from annotation.tools.answers import task_id
-from annotation.tools.task_sheet import RATHER_NOT, READ, Response
+from annotation.tools.task_sheet import RATHER_NOT
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.test_review_contract import taxonomy
 from tests.worlds import review_world
+from tests.worlds.review_team import Memory
+from tests.worlds.review_world import taxonomy
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
@@ -71,52 +71,6 @@ def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Worksp
         refused = cli(*push)
         assert refused.code == 1 and "not in the workspace yet" in refused.err
         review("pull", "--tool", "files", ws.root / "review" / "ann.csv")
-
-
-class Memory:
-    """A review server in memory; `answered` are the tasks that their person has read."""
-
-    tool, chunk, url = "label_studio", 100, "http://labels.invalid"
-
-    def __init__(self) -> None:
-        self.rooms: dict[str, sync.Project] = {}
-        self.held: dict[str, tuple[Any, dict[str, Any], str]] = {}
-        self.answered: list[str] = []
-        self.numbers = itertools.count(10)
-        self.words: dict[str, dict[str, Any]] = {}  # what else their person says
-
-    def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
-        return self.rooms.setdefault(mark, sync.Project(len(self.rooms), name, f"{mark} 1"))
-
-    def projects(self, mark: str) -> list[sync.Project]:
-        return [room for place, room in self.rooms.items() if place.startswith(mark)]
-
-    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
-        return {"key": sheet.key, "asked": sheet.asked, "taxonomy": taxonomy.digest}
-
-    def count(self, project: Any) -> int:
-        return len(self.keys(project))
-
-    def keys(self, project: Any) -> list[tuple[str, str, bool]]:
-        return [(t["key"], n, n in self.answered) for n, (room, t, _) in self.held.items() if room == project]
-
-    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
-        name = next(room.name for room in self.rooms.values() if room.id == project)
-        ids = [str(next(self.numbers)) for _ in tasks]
-        self.held |= {n: (project, task, name) for n, task in zip(ids, tasks, strict=True)}
-        return ids
-
-    def delete(self, task: str) -> None:
-        del self.held[task]
-
-    def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
-        return {}
-
-    def responses(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
-        for n, (room, task, name) in self.held.items():
-            if room == project.id and n in self.answered:
-                fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
-                yield Response(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
 
 
 def test_who_answered_a_task_of_before_finds_it_no_second_time(

@@ -1,6 +1,5 @@
 """The loop of unsafe-item flags: plots are read, people decide, and only then does the catalog know."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,14 @@ from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import flags, people, world
 from saferec_builder.storage import tables, workspace as store
-from tests.proposing.test_runner import Cli
+from tests.worlds.csv_rows import save
+from tests.worlds.model_replies import Cli
 
 
 @pytest.fixture
 def shelf(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     """The demo's catalog, the warnings of sixty items held back."""
-    path = demo_workspace.root / "warnings.csv"
-    rows = flags.told(world.warnings(traits.load()))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
+    path = save(demo_workspace.root / "warnings.csv", flags.left(world.warnings(traits.load())))
     at = ("-C", demo_workspace.root)
     assert cli("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl", *at).code == 0
     assert cli("catalog", "add", "warnings", path, *at).code == 0

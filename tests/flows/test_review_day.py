@@ -1,6 +1,5 @@
 """A reviewing day as its people meet it: wishes that reach everybody, words taken back, no work in vain."""
 
-import csv
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,12 @@ from annotation.desk import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
 from annotation.tools.task_sheet import READ, Response
 from saferec_builder.storage import tables, workspace as store
-from tests.annotation.test_routing import MANY, NO_DISPUTES, conversations, proposals
-from tests.flows.test_other_taxonomy import Memory
-from tests.flows.test_reviewers import SEVERE
-from tests.servers.test_review_contract import taxonomy
 from tests.worlds import review_world
-
-ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
-TWO = (*ANN, *BO)
+from tests.worlds.csv_rows import edit, rows_of, save
+from tests.worlds.review_team import ANN, BO, DI, FILES, TWO, Memory, given, rest
+from tests.worlds.review_world import taxonomy
+from tests.worlds.reviewing import SEVERE
+from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 
 
 @pytest.fixture
@@ -80,27 +77,6 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     assert review("pull")["added"] == 0
 
 
-FILES = ("--tool", "files")
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def rest(path: Path, verdict: str, quote: str = "") -> None:
-    """What a spreadsheet makes of it: all that is asked is present, and this is the last row of c1."""
-    rows = rows_of(path)
-    for row in rows:
-        row["verdict"] = "present" if row["trait"] != "*" else "none"
-        if row["trait"] == "*" and "blood" in row["text"]:
-            row["verdict"], row["quote"] = verdict, quote
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
-
-
 @pytest.mark.parametrize("pulled_between", [True, False])
 def test_what_was_added_to_a_file_can_be_taken_back(
     ws: store.Workspace, review: Any, tmp_path: Path, pulled_between: bool
@@ -118,10 +94,6 @@ def test_what_was_added_to_a_file_can_be_taken_back(
     assert (said["c1", "needles"], said["c1", "gore"], said["c1", "*"]) == ("absent", "present", "absent")
     assert ("c2", "needles") not in said
     assert review("pull", *FILES, older, path)["added"] == 0
-
-
-def given(ws: store.Workspace, subject: str) -> list[str]:
-    return sorted(store.read(ws, tables.ASSIGNMENTS).filter(subject=subject)["reviewer"])
 
 
 def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_path: Path) -> None:
@@ -199,13 +171,7 @@ def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, r
     """Gore goes: it was proposed in c1, and bo, who has c1 open, has said something of it. Nobody is asked again."""
     review("push", *TWO, "--audit", 0, *FILES)
     path = ws.root / "review" / "bo.csv"
-    rows = rows_of(path)
-    for row in rows:
-        row["verdict"] = "absent" if row["trait"] == "gore" else ""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
+    edit(path, lambda row: {"verdict": "absent" if row["trait"] == "gore" else ""})
     assert review("pull", *FILES, path)["added"] == 1
     path.unlink()  # its answer about gore could not be read any more
     taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
@@ -226,11 +192,7 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
     review("push", *ANN, "--audit", 0, *FILES)
     path = ws.root / "review" / "ann.csv"
     rest(path, "none")
-    rows = [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
+    save(path, [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]])
     review("pull", *FILES, path)
     assert handing._units(gather(ws), 1) == 2
 

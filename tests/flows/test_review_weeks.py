@@ -10,10 +10,9 @@ import pytest
 
 from annotation import servers
 from saferec_builder.storage import tables, workspace as store
-from tests.flows.test_other_taxonomy import Memory
-from tests.flows.test_review_day import ANN, DI, FILES, TWO, given, rest
-from tests.servers.test_review_contract import taxonomy
 from tests.worlds import review_world
+from tests.worlds.review_team import ANN, DI, FILES, TWO, Memory, given, rest
+from tests.worlds.review_world import taxonomy
 
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 

@@ -1,6 +1,5 @@
 """What the queue owes its people, and what it may know of them: opt-outs, caps, gold, decoys, work set aside."""
 
-# ruff: noqa: F811
 import random
 from collections import Counter
 
@@ -11,14 +10,12 @@ from annotation import pull as incoming, recall_bounds as bounds
 from annotation.quality_checks import decoys
 from annotation.reliability import closest_first, rank
 from annotation.routing import UNIT, Plan, revoked, route, short, texts
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
-from tests.annotation.test_routing import MANY, NO_DISPUTES, conversations, proposals
-from tests.flows.test_review import TWO, adjudicate, edit, labels, no, review, rows_of, ws, yes  # noqa: F401
 from tests.worlds import calm
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, judged, labels, no, yes
+from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 
-TAXONOMY = traits.load()
-SEVERE = frozenset(t.slug for t in TAXONOMY.traits if t.severe)
 PEOPLE = ("ann", "bo", "di")
 WAITS = "proposed, assigned or drawn are not labelled yet"
 
@@ -194,16 +191,6 @@ def test_orders_to_a_model_are_read_by_people_and_the_band_goes_by_score():
 
 
 # ---- what is missed at most
-
-
-def judged(**said: dict[str, str | None]) -> pl.DataFrame:
-    rows = [
-        dict.fromkeys(tables.LABELS.columns)
-        | {"label": f"{c}{t}", "kind": "sensitivity", "subject": c, "trait": t, "verdict": verdict}
-        for c, verdicts in said.items()
-        for t, verdict in verdicts.items()
-    ]
-    return pl.DataFrame(rows, schema=tables.LABELS.schema)
 
 
 def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, str | None]]]:

@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 
 from annotation.tools import label_studio, managed_server as managed
-from exports import assemble as content, card, folder as write, verify as proof
+from exports import card, folder as write, verify as proof
+from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, plain
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.conftest import Ran
 from tests.doc_pages import DOCS
-from tests.exports.report.test_page_xss import PAYLOADS
+from tests.layers import files, imports
 from tests.servers import parrot as parrots
-from tests.test_layering import files, imports
 from tests.worlds import release_world as world
+from tests.worlds.xss import PAYLOADS
 
 Cli = Callable[..., Ran]
 OUT = (
@@ -109,7 +110,7 @@ def test_a_version_is_three_numbers(workspace: store.Workspace, cli: Cli) -> Non
 @pytest.fixture
 def release(workspace: store.Workspace) -> Path:
     ws = world.fill(workspace, *world.requests())
-    content.build(ws, content.gather(ws, content.Wanted("1.0.0")))
+    freeze(ws, "1.0.0")
     return ws.releases / "1.0.0"
 
 

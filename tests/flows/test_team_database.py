@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests import ROOT
-from tests.flows.test_line import answer_as_proposed
 from tests.worlds import calm as world, release_world
+from tests.worlds.csv_rows import as_proposed, edit
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def pushed(ws: store.Workspace) -> list[Path]:
     assert world.run(["review", "push", "--tool", "files", *people, "--all", *at]).code == 0
     files = [ws.root / "review" / f"{name}.csv" for name in PEOPLE]
     for path in files:
-        answer_as_proposed(path)
+        edit(path, as_proposed)
         rng = random.Random(path.name)
         text = path.read_text(encoding="utf-8-sig")
         flipped = [line.replace('"present"', '"unsure"') if rng.random() < 0.2 else line for line in text.split("\n")]
@@ -117,7 +117,7 @@ import sys
 import polars as pl
 from pathlib import Path
 from saferec_builder.storage import tables, workspace as store
-from tests.storage.test_workspace import rows
+from tests.worlds.any_rows import rows
 ws, first = store.Workspace.open(Path(sys.argv[1])), int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -12,9 +12,9 @@ from saferec_builder.llm import batch as stage
 from saferec_builder.llm.server import Server
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.proposing.test_runner import answer, claim, fill
 from tests.servers.batch_stub import Batches, _Handler, running
 from tests.servers.llm_stub import completion
+from tests.worlds.model_replies import answer, claim, fill
 
 Cli = Callable[..., Ran]
 TEXTS = ("no blood for me please", "something funny", "blood makes me faint", "blood again", "a ship")

@@ -5,7 +5,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,39 +15,9 @@ from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm.server import read_body
 from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, half, probe, reset, running, says, slow, status
-
-KEY = "sk-a-secret-of-the-user"
+from tests.worlds.llm_client import BUSY, KEY, ask, body
 
 QUOTA = '{"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}'
-BUSY = status(429, retry_after_ms="20")
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
-
-
-def body(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}]}
-
-
-def only_fine(content: str) -> str | None:
-    return None if content == "fine" else "off schema: wanted fine"
-
-
-def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: Any) -> list[llm.Reply]:
-    """Replies in the order of the texts."""
-    options = {"retries": 1, "concurrency": 4, "timeout": 5.0, "key": KEY} | options
-    server = llm.Server("m", stub.url, **options)
-    paid = {} if paid is None else paid
-
-    async def run() -> list[llm.Reply]:
-        put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
-        found = [r async for r in llm.replies(server, map(body, texts), get=paid.get, put=put, check=only_fine)]
-        return [reply for _, reply in sorted(found, key=lambda pair: pair[0])]
-
-    return llm.run(run())
 
 
 FAULTS = {

@@ -2,20 +2,13 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
 
 from saferec_builder import llm
-from tests.llm.test_client import ask, body
-from tests.servers.llm_stub import Stub, running, status
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
+from tests.servers.llm_stub import Stub, status
+from tests.worlds.llm_client import ask, body
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
@@ -58,20 +51,20 @@ def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(
 
 @pytest.mark.parametrize("where", ["check", "put"])
 def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
-    purse = llm.Purse(llm.Price(1.0, 1.0), limit=1.0)
+    budget = llm.Budget(llm.Price(1.0, 1.0), limit=1.0)
 
     def fault(_: object) -> None:
         raise KeyError("ours")
 
     async def reader() -> None:
-        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None, "purse": purse} | {where: fault}
+        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None, "budget": budget} | {where: fault}
         async with asyncio.timeout(20):
             async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **how):
                 pass
 
     with pytest.raises(KeyError, match="ours"):
         llm.run(reader())
-    assert purse.bill["requests"] == 1 and not purse.held  # it was sent, and is billed
+    assert budget.bill["requests"] == 1 and not budget.held  # it was sent, and is billed
 
 
 def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:

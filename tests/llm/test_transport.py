@@ -8,14 +8,8 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.llm.transport import Wire
-from tests.llm.test_client import BUSY, ask, body
-from tests.servers.llm_stub import SEA, Handler, Stub, probe, running
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
+from tests.servers.llm_stub import SEA, Handler, Stub, probe
+from tests.worlds.llm_client import BUSY, ask, body
 
 
 def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:

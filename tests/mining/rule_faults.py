@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -102,8 +103,7 @@ def _in_time() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, former)
 
 
-def literals(*modules: ModuleType) -> list[str]:
+def literals(tests: Path) -> list[str]:
     """Every text in the source of these tests."""
-    trees = [ast.parse(inspect.getsource(module)) for module in modules]
-    found = [n.value for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    found = [n.value for n in ast.walk(ast.parse(tests.read_text(encoding="utf-8"))) if isinstance(n, ast.Constant)]
     return sorted({value for value in found if isinstance(value, str) and re.search(r"\w", value)})

@@ -5,12 +5,12 @@ import json
 import polars as pl
 import pytest
 
-from saferec_builder.cli.mine import Source
 from saferec_builder.core.errors import UsageError
-from saferec_builder.mining import conversations as mine, language, withheld
+from saferec_builder.mining import conversations as mine, ingest, language, withheld
 from saferec_builder.sources import conversations
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.reddit_dump import comment, submission, write
+from tests.worlds.source_lines import chat
 
 EMPTY = tables.CONVERSATIONS.empty
 
@@ -84,12 +84,6 @@ def test_pseudonyms_are_keyed_and_stable():
 # ---- the command
 
 
-def chat(name, *texts, **more):
-    roles = ("user", "assistant")
-    said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
-    return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
-
-
 # ---- wishes to be taken out
 
 
@@ -126,7 +120,7 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': wanted one of ccpe, hf"),
+        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
         ("messages,,Smith, Ann", "removals.csv:2: wanted as many cells as the header has"),
@@ -140,8 +134,9 @@ def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
     assert told in str(fault.value)
 
 
-def test_wishes_know_every_source_of_the_command():
-    assert sorted(Source) == sorted(mine.SOURCES)
+def test_wishes_know_every_source_of_the_command(tmp_path):
+    for source in conversations.Source:
+        assert wished(tmp_path, f"{source},a,").wishes[0].source == source
 
 
 def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, tmp_path):
@@ -377,3 +372,22 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
     ran = cli("mine", "reddit", dump, "-C", root, "--json")
     assert (ran.code, ran.json["added"]) == (0, 1), ran.err
+
+
+def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
+    bad.write_text("{\n{")
+    found = ingest.mine(workspace, "messages", [good, str(bad)])
+    assert (found.counts.added, found.counts.dropped) == (1, {"not JSON": 3})
+    assert found.drops.select("file", "reason", "rows").rows() == [
+        ("good.jsonl", "not JSON", 1),
+        ("bad.jsonl", "not JSON", 2),
+    ]
+    assert found.drops["example"][1].startswith("bad.jsonl:1: ")
+    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
+    assert ingest.mine(workspace, "messages", [good]).fault is None
+    with pytest.raises(UsageError, match="no such source"):
+        ingest.mine(workspace, "letters", [good])
+    with pytest.raises(UsageError, match="OURS"):
+        ingest.mine(workspace, "hf", [good], columns={"talk": "dialog"})

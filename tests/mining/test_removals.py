@@ -6,9 +6,9 @@ import re
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.mining.test_conversations import chat
 from tests.worlds import reddit_dump
 from tests.worlds.reddit_dump import comment, submission
+from tests.worlds.source_lines import chat
 
 
 def file_of(tmp_path, name, *ids):

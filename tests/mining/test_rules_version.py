@@ -21,12 +21,13 @@ import pytest
 from saferec_builder.mining import language, privacy, rules_version as versions
 from saferec_builder.mining.privacy import names
 from saferec_builder.storage import tables
-from tests import ROOT
-from tests.mining import rule_faults, test_language
-from tests.mining.privacy import test_privacy
+from tests import DATA, ROOT
+from tests.mining import rule_faults
 from tests.mining.rule_faults import made, outcome
+from tests.worlds.privacy_lines import EVERY, NAMED
 from tests.worlds.reddit_dump import comment, submission, write
 
+HERE = Path(__file__).parent
 PARTS = [import_module(f"{privacy.__name__}.{found.name}") for found in iter_modules(privacy.__path__)]
 MODULES = {module.__name__.rpartition(".")[2]: module for module in (privacy, *PARTS, language)}
 # of the search and the rule of the commits before versions.py, when a name was a digest of the source
@@ -164,10 +165,11 @@ def talks(texts: list[str]) -> pl.DataFrame:
 def answers(name: str) -> Callable[[ModuleType], Any]:
     """What the rules say of every text that their own tests know."""
     if name == "language":
-        known = talks([line[2:] for line in test_language.LINES] + rule_faults.literals(test_language))
+        lines = (DATA / "crisis.txt").read_text(encoding="utf-8").splitlines()
+        known = talks([line[2:] for line in lines] + rule_faults.literals(HERE / "test_language.py"))
         return lambda module: module.marks(known).rows()
-    texts = test_privacy.EVERY + rule_faults.literals(test_privacy)
-    title = re.compile(rf"\b(?i:{'|'.join(test_privacy.NAMED)})(?: \(\d{{4}}\)|(?![^\W_]))")
+    texts = EVERY + rule_faults.literals(HERE / "privacy" / "test_privacy.py")
+    title = re.compile(rf"\b(?i:{'|'.join(NAMED)})(?: \(\d{{4}}\)|(?![^\W_]))")
 
     def found(module: ModuleType) -> Any:
         beside = [module.redact(text, lambda said: [t.span() for t in title.finditer(said)])[0] for text in texts[::3]]

@@ -1,6 +1,5 @@
 """Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from annotation.desk import gather, label_bounds
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
 from tests.worlds import release_world as world
+from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reddit_dump import submission
 
 PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
@@ -27,8 +27,7 @@ def crisis(workspace: store.Workspace) -> store.Workspace:
 
 
 def tasks(path: Path) -> set[str]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return {row["task"] for row in csv.DictReader(file)}
+    return {row["task"] for row in rows_of(path)}
 
 
 def remove(ws: store.Workspace, source_id: str) -> None:
@@ -58,21 +57,11 @@ def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
     assert "c005" not in page and "faint at the sight of blood" not in page
 
 
-def answer(path: Path) -> None:
-    """`none` on every task."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, rows[0])
-        out.writeheader()
-        out.writerows(row | {"verdict": "none"} for row in rows)
-
-
 def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
     """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
     cli("review", "push", *PEOPLE, "-C", crisis.root)
     sheet = crisis.root / "review" / "ann.csv"
-    answer(sheet)
+    edit(sheet, lambda row: {"verdict": "none"})
     remove(crisis, "c007")
     ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
     assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})

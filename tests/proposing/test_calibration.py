@@ -2,21 +2,19 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from saferec_builder.cli import propose_score
 from saferec_builder.demo import inputs
-from saferec_builder.proposing import calibration, ground_truth, prompting as propose, runner as reading
+from saferec_builder.proposing import calibration, corpus, evaluation, ground_truth, prompting as propose
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.proposing.test_runner import Cli, answer, fill
-from tests.servers.llm_stub import Handler, Stub, completion, running
+from tests.servers.llm_stub import Handler, Stub, completion
+from tests.worlds.model_replies import Cli, answer, fill
 
 
 def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -84,14 +82,14 @@ def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Wo
         for name, text, method in (("c0", "no blood", "agreed"), ("c1", "blood?", "auto"))
     ]
     store.append(workspace, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
-    truth = ground_truth.labels(reading.world(workspace, False))
+    truth = ground_truth.labels(corpus.load(workspace))
     assert (truth.of(("c0", "gore")), truth.of(("c1", "gore"))) == (True, None)
 
 
 def test_quotes_that_overlap_are_cut_out_once() -> None:
     subject = propose.Subject("sensitivity", "c", "d", (("seeker", "I hate blood so much"), ("recommender", "Alien")))
     spans = [{"turn": 0, "start": 2, "end": 12}, {"turn": 0, "start": 7, "end": 12}]  # hate blood, blood
-    assert propose_score._without(subject, spans).turns == (("seeker", "I  so much"), ("recommender", "Alien"))
+    assert evaluation.without(subject, spans).turns == (("seeker", "I  so much"), ("recommender", "Alien"))
 
 
 # ---- the command
@@ -127,12 +125,6 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
         assert ran.code == 1 and ran.err.count("\n") == 1
     ran = cli("propose-score", "--proposer", "rules,openai:a", "-C", demo.root)
     assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
 
 
 def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace, cli: Cli, stub: Stub) -> None:

@@ -14,38 +14,8 @@ from saferec_builder.proposing import cascade as votes, pending as asked, worker
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.conftest import Ran
-from tests.proposing.test_runner import Cli, answer, claim, fill, stub
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-
-__all__ = ["stub"]
-TEXTS = ("no blood for me please", "something funny", "maybe blood, maybe not")
-
-
-def speaks(handler: Handler) -> None:
-    """`small` is unsure wherever it reads maybe, `large` says absent there; both know blood."""
-    body = handler.server.bodies[-1]
-    found = [claim("gore", "blood")] if "blood" in handler.text else []
-    if "maybe" in handler.text and found:
-        found[0] |= {"verdict": "unsure", "form": "none"} if body["model"] == "small" else {"verdict": "absent"}
-    handler.reply(200, completion(answer(*found)))
-
-
-@pytest.fixture
-def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Any:
-    stub.usual = speaks
-    options(workspace, f'base_url = "{stub.url}"\nconcurrency = 1\njury = ["openai:small", "openai:large"]')
-    return lambda *words: cli("propose", "-C", workspace.root, "--json", *words)
-
-
-def options(ws: store.Workspace, lines: str) -> None:
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", f"[propose]\n{lines}\n", 1))
-
-
-def price(ws: store.Workspace, name: str) -> None:
-    toml = ws.root / "saferec.toml"
-    section = f"[propose.models.{name}]\ninput = 10.0\noutput = 100.0\ncached_input = 1.0\n\n[splits]"
-    toml.write_text(toml.read_text().replace("[splits]", section))
+from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, speaks
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -240,7 +210,7 @@ def test_cached_tokens_are_cheaper() -> None:
     assert llm.Price(10, 100).times(0.5).of(100, 10) == pytest.approx(1_000 / 1e6)
 
 
-def test_the_purse_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
+def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     before = ask("--proposer", "openai:small", "--dry-run").json["estimated_tokens_in"]
     ask("--proposer", "openai:small")
@@ -296,7 +266,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "jury2"), "wanted rules or openai"),
+        (("--proposer", "jury2"), "expected rules or openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
         (("--proposer", "local:none.gguf"), "no such file"),
@@ -388,7 +358,7 @@ def speaks_plainly(handler: Handler) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--engine", "spark"), "wanted local or ray"),
+        (("--engine", "spark"), "expected local or ray"),
         (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
     ],
 )

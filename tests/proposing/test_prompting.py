@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing import prompting as propose
+from saferec_builder.proposing import prompting as propose, subjects
 from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
@@ -97,7 +97,7 @@ def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_not_asked(turns: Any, why: str | None) -> None:
-    fault = propose.cannot_ask(propose.Subject("sensitivity", "c", "d", turns))
+    fault = subjects.cannot_ask(propose.Subject("sensitivity", "c", "d", turns))
     assert (fault or "").split(":")[0] == (why or "")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing import prompting as propose
+from saferec_builder.proposing import prompting as propose, subjects
 from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
@@ -224,7 +224,7 @@ def test_real_seekers_are_not_flagged(real_data: Path) -> None:
 
 
 def test_a_text_beyond_all_measure_is_not_read_in_part() -> None:
-    assert (propose.cannot_ask(talk("no " * 17_000, "seeker")) or "").startswith("too long: 51")
+    assert (subjects.cannot_ask(talk("no " * 17_000, "seeker")) or "").startswith("too long: 51")
 
 
 def test_an_item_cannot_talk_either() -> None:

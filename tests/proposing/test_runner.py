@@ -3,9 +3,8 @@
 The model is the stub of servers/llm_stub.py, which answers as each story needs; a real one in servers/test_propose.py.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -13,39 +12,12 @@ import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.servers.llm_stub import Handler, Stub, completion, running, says, status
-
-Cli = Callable[..., Ran]
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with running() as server:
-        yield server
+from tests.servers.llm_stub import Handler, Stub, completion, says, status
+from tests.worlds.model_replies import Cli, answer, claim, fill
 
 
 class Killed(BaseException):
     """Stands for SIGKILL at one place; tests/flows/test_kill.py sends real ones."""
-
-
-def claim(trait: str, quote: str) -> dict[str, Any]:
-    evidence = [{"turn": 0, "quote": quote}]
-    return {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
-
-
-def answer(*claims: dict[str, Any]) -> str:
-    return json.dumps({"claims": claims})
-
-
-def fill(ws: store.Workspace, *texts: str) -> None:
-    rows = []
-    for n, text in enumerate(texts):
-        turns = [{"role": "seeker", "text": text, "items": []}, {"role": "recommender", "text": "Alien", "items": []}]
-        rows.append({"conversation": f"c{n}", "digest": tables.digest(text), "source": "messages", "turns": turns})
-    frame = pl.DataFrame(rows, schema_overrides={"turns": tables.CONVERSATIONS.schema["turns"]})
-    missing = {c: k for c, k in tables.CONVERSATIONS.schema.items() if c not in frame.columns}
-    full = frame.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
-    store.append(ws, tables.CONVERSATIONS, full)
 
 
 def model(handler: Handler) -> None:
@@ -216,7 +188,7 @@ def test_the_key_is_never_shown(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "magic"), "wanted rules or openai"),
+        (("--proposer", "magic"), "expected rules or openai"),
         (("--proposer", "openai"), "which model?"),
         (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "connection failed"),
     ],
@@ -279,4 +251,4 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
 
 def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
     ran = cli("propose", "--samples", "3", "-C", workspace.root)
-    assert ran.code != 0 and "wanted a model as the last proposer" in ran.err
+    assert ran.code != 0 and "expected a model as the last proposer" in ran.err

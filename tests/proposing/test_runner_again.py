@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.cli import propose_score
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError
-from saferec_builder.proposing import proposers, runner as reading, workers as shards
+from saferec_builder.proposing import corpus, evaluation, proposers, workers as shards
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import parallel as engine, tables, workspace as store
-from tests.proposing.test_cascade import TEXTS, ask, options, price, speaks
-from tests.proposing.test_runner import answer, claim, fill, stub
 from tests.servers.llm_stub import SEA, Stub, probe, says, status
-
-__all__ = ["ask", "stub"]
+from tests.worlds.model_replies import TEXTS, answer, claim, fill, options, price, speaks
 
 
 def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -93,9 +89,9 @@ def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Work
     reword(workspace)
     stub.usual = says(answer())
     ask("--proposer", "openai:small")
-    world = reading.world(store.Workspace.open(workspace.root), False)
-    step = proposers.steps(world.ws, "openai:small", None, None)[0][0]
-    assert propose_score._claims(world, step, Truth({}, whole={"c0"})) == ([], {"c0"})
+    texts = corpus.load(store.Workspace.open(workspace.root))
+    step = proposers.steps(texts.ws, "openai:small", None, None)[0][0]
+    assert evaluation.claimed(texts, step, Truth({}, whole={"c0"})) == ([], {"c0"})
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:

@@ -1,4 +1,4 @@
-"""The real servers, one of each per test run; tests/conftest.py makes them known to every test."""
+"""The real servers, one of each per test run, and a stub of a model, for every test."""
 
 import shutil
 import tempfile
@@ -11,6 +11,7 @@ import pytest
 
 from annotation.tools import managed_server as managed
 from tests.servers import argilla_up
+from tests.servers.llm_stub import Stub, running
 
 NOT_RUN = "part not run: "
 # in the environment of whoever starts the server, and none of the server's affair; CI and DEBUG would change settings
@@ -23,6 +24,12 @@ def memory() -> Path:
     """A new folder, in memory where the machine has such a place: SQLite waits for every disk otherwise."""
     shm = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="saferec-", dir=shm if shm.is_dir() else None))
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

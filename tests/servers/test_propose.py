@@ -18,8 +18,8 @@ from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.transport import Wire
 from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables, workspace as store
-from tests.proposing.test_runner import Cli, fill
 from tests.servers import tiny_gguf
+from tests.worlds.model_replies import Cli, fill
 
 pytestmark = pytest.mark.servers
 

@@ -1,6 +1,5 @@
 """One contract for every review tool: files, a real Label Studio, a real Argilla."""
 
-import re
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +8,7 @@ import pytest
 from annotation.tools import task_sheet as sheets
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
-from tests.worlds.review_world import Verdict
+from tests.worlds.review_world import Verdict, taxonomy
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
@@ -169,19 +168,6 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
     reviews = store.read(ws, tables.REVIEWS)
     assert reviews.height > 0
     assert reviews.select(pl.col("simulated").all()).item()
-
-
-def taxonomy(ws: store.Workspace, **definitions: str) -> None:
-    """The workspace's taxonomy is these traits from now on."""
-    name = f"{len(list(ws.root.glob('traits-*.toml')))}"
-    rows = [
-        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
-        for slug, words in definitions.items()
-    ]
-    (ws.root / f"traits-{name}.toml").write_text("\n".join(rows))
-    toml = ws.root / "saferec.toml"
-    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{name}.toml"\n', toml.read_text())
-    toml.write_text(text)
 
 
 def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):

@@ -10,8 +10,8 @@ import pytest
 
 from saferec_builder import catalog
 from saferec_builder.storage import tables, workspace as store
-from tests.exports.report.test_page_xss import LISTEN, PAYLOADS
 from tests.worlds import review_world
+from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
 FIRST, TITLE = "A quiet film, please.", "The Quiet Film"

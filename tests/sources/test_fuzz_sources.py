@@ -45,10 +45,9 @@ from saferec_builder.sources import (
     warnings_csv,
 )
 from saferec_builder.storage import tables
-from tests.sources import test_sources
-from tests.sources.test_messages import said
-from tests.worlds import reddit_dump
+from tests.worlds import reddit_dump, source_lines
 from tests.worlds.fuzz_strategies import CALM, TEXT, changed, values
+from tests.worlds.source_lines import said
 
 pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
 
@@ -223,13 +222,13 @@ def test_every_film_of_redial_is_an_item_or_a_drop(tmp_path: Path, films: Any) -
 
 INVENTED = {"title": "Bergamot", "year": 2011, "domain": "film", "genres": ["x"], "plot": "p", "id": 7}
 LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
-    "redial": (redial.read, test_sources.REDIAL, None),
+    "redial": (redial.read, source_lines.REDIAL, None),
     "messages": (
         messages.read,
         {"id": 1, "messages": [said("user", "hi", items=["It (2017)"])], "time": "2024-05-01"},
         None,
     ),
-    "saferec": (saferec.read, test_sources.OFFICIAL, None),
+    "saferec": (saferec.read, source_lines.OFFICIAL, None),
     "demo": (items_demo.read, INVENTED, ITEMS),
 }
 

@@ -6,16 +6,13 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from saferec_builder.sources import conversations, messages
+from tests.worlds.source_lines import said
 
 
 def read(tmp_path, *rows):
     path = tmp_path / "chats.jsonl"
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
     return messages.read(path)
-
-
-def said(role, content, **more):
-    return {"role": role, "content": content, **more}
 
 
 def test_a_whole_row(tmp_path):
@@ -160,3 +157,10 @@ def test_no_damaged_line_stops_a_run(tmp_path, damage):
     found = messages.read(path)
     blank = not "".join(line).strip()
     assert found.rows.height + found.drops.height == 2 - blank
+
+
+def test_no_depth_of_brackets_stops_a_run(tmp_path):
+    # one depth is read and cannot be written again: at 993 it was a traceback
+    path = tmp_path / "deep.jsonl"
+    path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
+    assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}

@@ -6,7 +6,7 @@ from itertools import permutations
 import polars as pl
 
 from saferec_builder.mining import conversations as mine
-from saferec_builder.sources import redial, redial_items
+from saferec_builder.sources import redial
 from saferec_builder.storage import tables
 
 ASKER, HELPER = 7, 8
@@ -101,30 +101,6 @@ def test_what_is_no_dialogue_is_left_out_with_its_place(tmp_path):
         ("dialogues.jsonl:6", "lone surrogate"),
     ]
     assert found.drops["detail"][2].startswith("messages.0.text: found int")
-
-
-def test_films_of_the_ids(tmp_path):
-    path = tmp_path / "id2info.json"
-    films = {
-        "11": {"name": "Alien (1979)", "genre": ["horror"], "plot": "In space.", "imdb_id": "tt0078748"},
-        "12": {"name": "Back to the Future", "genre": [], "plot": "", "imdb_id": "tt0088763"},
-        "13": {"genre": []},
-        "14": {"name": " ", "imdb_id": "tt1"},
-        "15": {"name": "Odd (2000)", "imdb_id": "nm12"},
-        "16": 5,
-    }
-    path.write_text(json.dumps(films))
-    found = redial_items.read(path)
-    assert found.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [
-        ("11", "Alien", 1979, ["imdb:tt0078748"], ["horror"], "In space."),
-        ("12", "Back to the Future", None, ["imdb:tt0088763"], [], None),
-    ]
-    assert found.drops.select("place", "reason").rows() == [
-        ("id2info.json:13", "wrong type"),
-        ("id2info.json:14", "no title"),
-        ("id2info.json:15", "bad imdb id"),
-        ("id2info.json:16", "wrong type"),
-    ]
 
 
 # ---- the published files

@@ -2,17 +2,17 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import SourceError
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.sources import prompts, saferec
+from saferec_builder.sources import saferec
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.dialogues import said
+from tests.worlds.source_lines import OFFICIAL, TASK
 
-TASK = (
-    "Pretend you are a movie recommender system.\nYou see a talk between a user and you (a recommender system). Reply"
-    " with 20 titles.\nHere is the conversation: "
-)
 TALK = "USER: I can?t see blood. Anything funny? They?re all on Netflix?\nSYSTEM: I hate blood too!\nUSER: Thanks?\n"
 
 
@@ -51,48 +51,6 @@ def test_a_file_of_samples_is_read_whole(tmp_path, name, indent):
     assert turns(path) == [SAID]
     path.write_text("\n".join(map(json.dumps, rows[:1])) + "\n")  # rows on lines, whatever the file is called
     assert turns(path) == [SAID]
-
-
-def test_no_instruction_is_a_seekers_word_and_a_plain_prompt_stays_as_it_is():
-    assert prompts.said(TASK + "A calm film?") == [("seeker", " A calm film?")]
-    assert prompts.said("USER:  A film\nwith dogs\n\n  SYSTEM: No\nSYSTEM:\n") == [
-        *(("seeker", "A film\nwith dogs"), ("recommender", "No"), ("recommender", ""))
-    ]
-    for own in (
-        "Pretend you are a pirate. What do you watch?",
-        "My system:\nSYSTEM: a beamer. USER: me",  # no speaker begins it
-        "The USER: what a film",
-    ):
-        assert prompts.said(own) == [("seeker", own)]
-
-
-@pytest.mark.parametrize(
-    ("text", "mended"),
-    [
-        ("I?m sure it?s what we?ve seen, don?t", "I'm sure it's what we've seen, don't"),
-        ("(I?m) WON?T, Isn?t who?s they?ll I?d", "(I'm) WON'T, Isn't who's they'll I'd"),
-        ("Alfonso?s and Marla?s, Cuar\ufffdn?s, the 70?s?.", "Alfonso's and Marla's, Cuar\ufffdn's, the 70's?."),
-        ("they?re all on Netflix?", "they're all on Netflix?"),
-    ],
-)
-def test_a_lost_apostrophe_is_put_back_where_the_word_says_so(text, mended):
-    assert prompts.apostrophes(text) == mended
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Funny?Sad? What then?t",
-        "is it ?unearned? or not",
-        "Dead?\nThis?or that?some",
-        "https://a.example/page?s=1&don?t",
-        "www.example.org/it?s=2",
-        "a?s 5?s",
-        "What is it?",
-    ],
-)
-def test_a_question_mark_stays(text):
-    assert prompts.apostrophes(text) == text
 
 
 def test_what_the_system_said_is_nobodys_evidence(cli, workspace, tmp_path):
@@ -143,3 +101,71 @@ def test_a_good_file_is_kept_beside_a_bad_one(cli, workspace, tmp_path):
     assert (ran.code, ran.json["added"]) == (1, 1) and "nothing of bad.jsonl was taken" in ran.err
     assert store.read(workspace, tables.CONVERSATIONS).height == 1
     assert cli("mine", "messages", good, "-C", workspace.root).code == 0  # there already: nothing was dropped
+
+
+def test_saferec_columns(tmp_path):
+    path = tmp_path / "train.jsonl"
+    other = OFFICIAL | {"constraints": {"Gore": True}}
+    path.write_text("\n".join(map(json.dumps, (OFFICIAL, other, {"prompt": 5}, OFFICIAL | {"completion": "x"}))))
+    found = saferec.read(path)
+    assert found.drops["reason"].to_list() == ["wrong type"]
+    row = found.rows.row(0, named=True)
+    assert said(found.rows)[0] == [
+        ("seeker", "A calm film, no needles", []),
+        ("recommender", "1. Heat (1995)", ["title:Heat (1995)", "title:Ronin"]),
+    ]
+    assert row["accepted"] == row["recommended"] == ["title:Heat (1995)", "title:Ronin"]
+    assert (row["seen"], row["stated"]) == (["title:Up (2009)"], ["Needle phobia"])
+    assert found.rows["conversation"].n_unique() == 3  # one request with other constraints is another row
+    parquet = tmp_path / "train.parquet"
+    flat = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in OFFICIAL.items()}
+    flat["groundtruth_with_release_year"] = json.dumps(OFFICIAL["groundtruth_with_release_year"])
+    pl.DataFrame([flat]).write_parquet(parquet)
+    assert saferec.read(parquet).rows["turns"].to_list() == found.rows["turns"].to_list()[:1]
+    second = tmp_path / "train[1].parquet"  # as browsers name it; as a pattern it is train1.parquet
+    pl.DataFrame([flat | {"prompt": "Another request"}]).write_parquet(second)
+    pl.DataFrame([flat]).write_parquet(tmp_path / "train1.parquet")
+    assert saferec.read(second).rows["turns"][0][0]["text"] == "Another request"
+    parquet.write_text("no parquet")
+    with pytest.raises(SourceError, match="not a parquet file"):
+        saferec.read(parquet)
+
+
+def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
+    # "User" is no role of these columns: two of the four messages were gone, and nothing told it
+    path = tmp_path / "train.jsonl"
+    lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
+    prompt = [{"role": role, "content": text} for role, text in lines]
+    path.write_text(json.dumps(OFFICIAL | {"prompt": prompt}) + "\n")
+    found = saferec.read(path)
+    assert [turn[1] for turn in said(found.rows)[0]] == ["A calm film", "1. Heat (1995)"]
+    assert found.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("[" * 100_000, "wrong type"), ('["\\ud800 (1999)"]', "lone surrogate")],
+    ids=["brackets without end", "half of a character"],
+)
+def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(OFFICIAL | {"seen_titles": text}) + "\n" + json.dumps(OFFICIAL) + "\n")
+    found = saferec.read(path)
+    assert (found.rows.height, found.drops["reason"].to_list()) == (1, [reason])
+
+
+def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
+    from saferec_builder.core import taxonomy as traits
+
+    trait = traits.load().traits[0]
+    path = tmp_path / "train.jsonl"
+    rows = [OFFICIAL | {"constraints": {trait.safecrs: True, "a trait of no taxonomy": True}}, OFFICIAL]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    told = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
+    assert (told["in"], told["added"]) == (2, 2)
+    stated = store.read(workspace, tables.STATED)
+    assert stated["trait"].to_list() == [trait.slug]
+    gold = [json.loads(line) for line in (workspace.root / "gold" / "saferec.jsonl").read_text().splitlines()]
+    assert gold == [{"conversation": stated["conversation"][0], "traits": [trait.slug]}]
+    assert store.read(workspace, tables.LABELS).is_empty()
+    assert cli("mine", "saferec", path, "-C", workspace.root, "--json").json["added"] == 0

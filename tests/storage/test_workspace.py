@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Barrier
 
@@ -21,38 +20,10 @@ import pytest
 import sqlalchemy as sa
 
 from saferec_builder.core.errors import StoreError, UsageError
-from saferec_builder.storage import config, shards, tables, workspace as store
+from saferec_builder.storage import config, shards, summary, tables, workspace as store
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.workspace import make
-
-SAMPLE = {
-    pl.String: 'a\u0301 \U0001f469\u200d\U0001f680 "quoted"',  # combining accent, ZWJ sequence, quotes
-    pl.Int32: 3,
-    pl.Int64: 2**40,
-    pl.Float64: 0.25,
-    pl.Boolean: True,  # of even numbers
-}
-
-
-def value(kind: pl.DataType, n: int) -> object:
-    if isinstance(kind, pl.List):
-        return [value(kind.inner, n), value(kind.inner, n + 1)]
-    if isinstance(kind, pl.Struct):
-        return {f.name: value(f.dtype, n) for f in kind.fields}
-    if isinstance(kind, pl.Datetime):
-        return datetime(2024, 1, 1, 12, 0, n, 5 * (n % 2), UTC)
-    made = SAMPLE[kind.base_type()]
-    if isinstance(made, bool):
-        return n % 2 == 0
-    return f"{made}{n}" if isinstance(made, str) else made + n
-
-
-def rows(table: tables.Table, *numbers: int) -> pl.DataFrame:
-    data = [{c: value(kind, n) for c, kind in table.schema.items()} for n in numbers]
-    made = pl.DataFrame(data, schema=table.schema)
-    if table in (tables.PROPOSALS, tables.REVIEWS):  # their spans stand in no text: these rows claim nothing
-        made = made.with_columns(verdict=pl.lit(None, pl.String))
-    return made
+from tests.worlds.any_rows import rows
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -231,6 +202,14 @@ def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, 
     assert (ran.code, ran.json["added"]) == (0, 1)
     assert ran.err == f"{workspace.root}: another `review opt-out` is at work: waiting until it has ended\n"
     assert cli(*words).err == ""
+
+
+def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2, 3))
+    store.append(workspace, tables.SPEND, rows(tables.SPEND, 1, 2))
+    found = summary.status(workspace)
+    assert (found.rows["drops"], found.rows["spend"], found.rows["labels"], found.releases) == (3, 2, 0, [])
+    assert found.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
 
 
 def _adjudicate(ws: store.Workspace) -> str:

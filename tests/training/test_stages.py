@@ -11,7 +11,7 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests.worlds import small_release
-from training import safecrs, settings, stages as runs
+from training import commands, safecrs, settings, stages as runs
 
 
 def names(folder: Path) -> set[str]:
@@ -111,9 +111,9 @@ def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
 )
 def test_a_setting_of_another_kind_is_said(said: str) -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
-        with pytest.raises(TrainingError, match="wanted key=value"):
+        with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
-    with pytest.raises(TrainingError, match="wanted"):
+    with pytest.raises(TrainingError, match="expected"):
         settings.read("sft", [said])
     assert settings.read("sft", ["saferec.lam=2"])["saferec"]["lam"] == 2
 
@@ -125,7 +125,7 @@ def test_a_setting_of_another_kind_is_said(said: str) -> None:
 )
 def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
     # -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
-    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: wanted"):
+    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected"):
         settings.read("sft", [said])
     assert settings.read("gdpo", ["saferec.floor=-0.5", "saferec.mode=conditioned"])["saferec"]["floor"] == -0.5
 
@@ -133,7 +133,7 @@ def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str)
 @pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])
 def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
     trl = pytest.importorskip("trl")
-    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: wanted a value like"):
+    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected a value like"):
         settings.trl(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
 
 
@@ -152,7 +152,7 @@ def test_a_machine_that_refuses_is_one_line(
         def verb(_: Any) -> None:
             raise fault
 
-        monkeypatch.setitem(safecrs.VERBS, "sft", verb)
+        monkeypatch.setitem(commands.VERBS, "sft", verb)
         return safecrs.main(["sft", "--release", str(tmp_path), "--output", "o", "--model", "tiny"])
 
     monkeypatch.setattr(safecrs, "quiet", lambda *_: None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core import taxonomy as traits, titles
-from saferec_builder.llm import Price, Purse, batch as batches, server as servers
+from saferec_builder.llm import Budget, Price, batch as batches, server as servers
 from saferec_builder.mining import privacy
 from saferec_builder.proposing import prompting as propose
 from saferec_builder.scoring import answers
@@ -47,11 +47,11 @@ def replies(data: bytes) -> None:
 
 
 def _pay(reply: servers.Reply) -> None:
-    purse = Purse(Price(2.0, 4.0, 1.0), limit=1.0)
-    purse.pay(reply, 100)
-    bill = purse.billed()
+    budget = Budget(Price(2.0, 4.0, 1.0), limit=1.0)
+    budget.pay(reply, 100)
+    bill = budget.billed()
     assert all(0 <= value <= MOST for value in bill.values()), bill
-    assert 0 <= bill["tokens_cached"] <= bill["tokens_in"] and purse.spent == bill["usd"]
+    assert 0 <= bill["tokens_cached"] <= bill["tokens_in"] and budget.spent == bill["usd"]
 
 
 def _reading(content: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from exports import assemble as content
+from exports import release
 from saferec_builder.storage import workspace as store
 from saferec_builder.storage.workspace import make
 from tests.servers.hub import Hub
@@ -20,7 +20,7 @@ def two_releases(root: Path) -> tuple[Path, Path]:
     rows, said = world.requests()
     ws = world.fill(store.Workspace.open(root), rows[:-1], said[:-1])
     for version in ("1.0.0", "1.1.0"):
-        content.build(ws, content.gather(ws, content.Wanted(version)))
+        release.release(ws, version)
         world.fill(ws, rows, said)
     return ws.releases / "1.0.0", ws.releases / "1.1.0"
 

@@ -4,7 +4,6 @@ A world has 900 conversations with known truth, and the proposals of a model tha
 errors; they leave a part of what they were given for later. A look is the bound after each day's reading.
 """
 
-import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
+from tests.worlds.csv_rows import rows_of, save
 
 UNITS = 900
 RECALL = 0.97
@@ -195,8 +195,7 @@ def _evidence(made: World, name: str, slug: str) -> dict[str, Any]:
 
 def _fill_in(path: Path, made: World, rng: np.random.Generator) -> None:
     """What a person writes who errs in nothing and leaves some tasks for later."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(path)
     asked: dict[str, set[str]] = {}
     for row in rows:
         asked.setdefault(row["task"], set()).add(row["trait"])
@@ -210,7 +209,4 @@ def _fill_in(path: Path, made: World, rng: np.random.Generator) -> None:
             row["verdict"], row["quote"] = " ".join(more) or "none", " | ".join(more)
         else:
             row["verdict"] = "present" if row["trait"] in held else "absent"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, list(rows[0]) if rows else ["task"])
-        out.writeheader()
-        out.writerows(rows)
+    save(path, rows, rows[0] if rows else ["task"])

@@ -3,10 +3,12 @@
 Film A..L (2001..2012). Gore: A, B, C are bloody (risk 1), L was never asked about (unknown), the others are clear.
 """
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from exports import folder as write
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 
@@ -110,3 +112,16 @@ def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Works
     store.append(ws, tables.CONVERSATIONS, conversations(*rows))
     store.append(ws, tables.LABELS, labels(*said))
     return ws
+
+
+def reseal(folder, path, change):
+    """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(change(pq.read_table(folder / path)), folder / path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][path]["sha256"] = write.sha256(folder / path)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != "SHA256SUMS"]
+    sums = [f"{write.sha256(p)}  {p.relative_to(folder).as_posix()}" for p in files]
+    (folder / "SHA256SUMS").write_text("\n".join(sums) + "\n")

@@ -1,8 +1,8 @@
 """Four conversations and two proposals, for every test of a review tool; and what a person does in each tool."""
 
-import csv
 import html
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from annotation.tools import sync, task_sheet as sheets
 from annotation.tools.label_studio import CONTROLS
 from annotation.tools.label_studio_server import Server
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.csv_rows import rows_of, save
 
 # an emoji, a family joined by zero-width joiners and a combining accent stand before the words that count
 TRICKY = "😱 👨\u200d👩\u200d👧 cafe\u0301: "
@@ -133,16 +134,10 @@ class Files:
 
     def _rows(self, who: str) -> list[dict[str, str]]:
         path = self.folder / f"{who}.csv"
-        if not path.exists():
-            return []
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return list(csv.DictReader(file))
+        return rows_of(path) if path.exists() else []
 
     def _write(self, who: str, rows: list[dict[str, str]]) -> None:
-        with open(self.folder / f"{who}.csv", "w", encoding="utf-8-sig", newline="") as file:
-            out = csv.DictWriter(file, list(rows[0]))
-            out.writeheader()
-            out.writerows(rows)
+        save(self.folder / f"{who}.csv", rows, encoding="utf-8-sig")
 
 
 class LabelStudio:
@@ -292,3 +287,16 @@ class Argilla:
             spans.append({"start": start, "end": end, "label": trait})
         said = {"evidence": spans, "present": list(verdict.present), "unsure": verdict.unsure, "note": verdict.note}
         return {name: {"value": v} for name, v in (said | {"outcome": verdict.outcome}).items() if v}
+
+
+def taxonomy(ws: store.Workspace, **definitions: str) -> None:
+    """The workspace's taxonomy is these traits from now on."""
+    name = f"{len(list(ws.root.glob('traits-*.toml')))}"
+    rows = [
+        f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
+        for slug, words in definitions.items()
+    ]
+    (ws.root / f"traits-{name}.toml").write_text("\n".join(rows))
+    toml = ws.root / "saferec.toml"
+    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{name}.toml"\n', toml.read_text())
+    toml.write_text(text)

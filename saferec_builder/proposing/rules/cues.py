@@ -207,6 +207,11 @@ def _named(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
 # ---- from phrases to patterns
 
 
+def traits() -> frozenset[str]:
+    """Those that have cues: of any other the rules propose nothing."""
+    return frozenset(tomllib.loads(FILE.read_text(encoding="utf-8"))["trait"])
+
+
 @lru_cache(maxsize=1)
 def load() -> Book:
     """cues.toml, compiled once per process."""

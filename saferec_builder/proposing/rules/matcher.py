@@ -9,13 +9,13 @@ or a joke makes no proposal.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import polars as pl
 
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing.rules import cues, grammar
 from saferec_builder.proposing.rules.turn import GLAD, REACH, Hit, Turn
+from saferec_builder.proposing.subjects import Proposal, Span
 from saferec_builder.storage import tables
 
 VERSION = "rules-6"
@@ -34,7 +34,7 @@ _ALONE = (  # lists whose phrases need no aversion beside them: verdict, form, c
 
 def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """tables.PROPOSALS of kind sensitivity: at most one row per (conversation, trait), spans in seekers' turns."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Proposal] = []
     for subject, digest, turns in conversations.select("conversation", "digest", "turns").iter_rows():
         titles = cues.titles([t["text"] or "" for t in turns or []])
         found: dict[str, list[tuple[int, str, Hit]]] = {}
@@ -50,7 +50,7 @@ def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
 
 def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """tables.PROPOSALS of kind item_flag, from the columns item and plot; the plot is turn 0."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Proposal] = []
     for item, plot in items.select("item", "plot").iter_rows():
         hits = list(read_plot(plot)) if plot else []
         for trait in taxonomy.slugs:
@@ -61,11 +61,11 @@ def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
 
 def _row(
     kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, found: Sequence[tuple[int, str, Hit]]
-) -> dict[str, Any]:
+) -> Proposal:
     """One row from all hits of a trait: the surest verdict, and the evidence that carries it."""
     present = [f for f in found if f[2].verdict == "present"]
     kept = present or found
-    spans = {
+    spans: dict[tuple[int, int, int], Span] = {
         (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
         for n, text, h in kept
     }

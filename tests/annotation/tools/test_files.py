@@ -13,41 +13,10 @@ from annotation.tools.file_answers import pull
 from annotation.tools.files import COLUMNS, bare, guarded, lines, push
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
-
-TAXONOMY = traits.load()
-TEXT = [
-    ("seeker", "I can’t watch  needles — my hands go cold 😱. =SUM(A1)"),
-    ("recommender", "OK, no needles then | try Alien (1979)"),
-    ("seeker", 'needles again | he said "never"'),
-]
-SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
-
-
-def world() -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One conversation, given to ann and to the adjudicator cy."""
-    turns = [{"role": role, "text": text, "items": []} for role, text in TEXT]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
-    who = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
-    sent = [("sensitivity", "c1", name, role, "d1", why, "push-1") for name, role, why in who]
-    return (
-        pl.DataFrame(sent, schema=tables.ASSIGNMENTS.schema, orient="row"),
-        texts(pl.DataFrame([row], schema=tables.CONVERSATIONS.schema)),
-    )
-
-
-def unit(trait: str, **more) -> dict:
-    first = {
-        "kind": "sensitivity",
-        "subject": "c1",
-        "reviewer": "ann",
-        "role": "reviewer",
-        "digest": "d1",
-        "why": "proposed",
-    }
-    return dict.fromkeys(UNITS) | first | {"trait": trait} | more
+from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.review_csv import SPAN, TAXONOMY, TEXT, back, unit, world
 
 
 @pytest.fixture
@@ -63,23 +32,6 @@ def pushed(tmp_path: Path) -> Path:
     frame = pl.DataFrame(rows, schema=UNITS)
     assert push(frame, text, TAXONOMY, guideline(), store.replacing, {"ann": path}) == {"ann": 3}
     return path
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def save(path: Path, rows: list[dict[str, str]], columns=COLUMNS, encoding="utf-8", **how) -> Path:
-    with open(path, "w", encoding=encoding, newline="") as file:
-        out = csv.DictWriter(file, columns, extrasaction="ignore", **how)
-        out.writeheader()
-        out.writerows(rows)
-    return path
-
-
-def back(*paths: Path):
-    return pull(list(paths), *world(), TAXONOMY, guideline(), locate)
 
 
 def fill(path: Path, *cells: dict[str, str], **how) -> Path:
@@ -286,7 +238,7 @@ def test_saved_another_way_it_says_the_same(pushed, how):
     fill(pushed, *DONE)
     expected = answers(pushed)
     rows = [row | {c.upper() + " ": v for c, v in row.items()} for row in rows_of(pushed)]
-    assert answers(save(pushed, rows, **how)) == expected
+    assert answers(save(pushed, rows, **{"columns": COLUMNS} | how)) == expected
     assert len(expected) == 3
 
 

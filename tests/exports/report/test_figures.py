@@ -9,33 +9,9 @@ from exports.report import examples, figures
 from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds.release_world import conversation, conversations, label, labels
+from tests.worlds.report_world import claim, drop, frame, reading, vote
 
 TAXONOMY = traits.load()
-
-
-def frame(table: tables.Table, *rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=table.schema)
-
-
-def drop(stage: str, place: str, reason: str) -> dict:
-    return {"stage": stage, "source": "messages", "place": place, "reason": reason}
-
-
-def reading(row: dict, **other: object) -> dict:
-    facts = {"kind": "sensitivity", "subject": row["conversation"], "digest": row["digest"]}
-    return facts | {"proposer": "rules", "version": "rules-1", "taxonomy": "t"} | other
-
-
-def claim(row: dict, trait: str = "gore", verdict: str = "present", **other: object) -> dict:
-    facts = {"proposal": f"{row['conversation']}-{trait}", "kind": "sensitivity", "subject": row["conversation"]}
-    facts |= {"trait": trait, "digest": row["digest"], "verdict": verdict, "proposer": "rules", "version": "rules-1"}
-    return facts | other
-
-
-def vote(row: dict, reviewer: str = "ann") -> dict:
-    said = {"review": f"{row['conversation']}-{reviewer}", "kind": "sensitivity", "subject": row["conversation"]}
-    said |= {"trait": "gore", "digest": row["digest"], "taxonomy": TAXONOMY.digest, "spans": [], "simulated": False}
-    return said | {"reviewer": reviewer, "role": "reviewer", "verdict": "present"}
 
 
 A, B, C, D = (conversation(name, f"I am {name}, no blood please.") for name in "abcd")

@@ -1,10 +1,8 @@
 """The page tells what the tables say, to a browser without a network, and nothing that strangers wrote runs in it."""
 
-import html
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,47 +11,17 @@ from typing import Any
 import pytest
 
 from exports.report import page, plots
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.exports.report.test_figures import claim, drop, frame, reading, vote
-from tests.worlds.release_world import conversation, conversations, fill, film, label, requests
+from tests.worlds.release_world import conversation, conversations, film, label, requests
+from tests.worlds.report_world import chromium, claim, drop, frame, probe, reading, results, run, text_of, world
 
 Cli = Callable[..., Ran]
 EVIL = (
     '<script>document.title="pwned"</script><img src=x onerror=alert(1)>"\' [a](javascript:alert(1)) \x1b[31m\u202egpj'
 )
-
-
-def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
-    return {"mean": mean, "low": mean and max(0, mean - spread), "high": mean and mean + spread}
-
-
-def run(name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: float | None = 0.2) -> dict[str, Any]:
-    metrics = {"recall@10": recall, "ndcg@10": 0.3, "svr@10": svr, "svr_upper@10": upper, "length": 10.0}
-    told = {name: interval(value) for name, value in metrics.items()}
-    slices = {"condition=none": {"n": 3, "metrics": told}}
-    return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": told, "slices": slices}
-
-
-def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None) -> Path:
-    named = {"name": "my-data", "version": "1.0.0", "digest": "d"}
-    made = {"release": named, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(made))
-    return folder
-
-
-def world(ws: store.Workspace, **named: str) -> store.Workspace:
-    """40 people, every second one cannot see blood; two of the proposals are right, one is wrong."""
-    rows, said = requests()
-    fill(ws, rows, said)
-    store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
-    store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
-    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
-    store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")))
-    return ws
 
 
 @pytest.fixture
@@ -62,14 +30,6 @@ def told(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> tuple[store.Wo
     assert cli("release", "1.0.0", "-C", world(workspace).root).code == 0
     runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.318), run("safe_sft", 0.41, 0.0, 0.012), chosen="safe_sft")
     return workspace, ["report", "--runs", runs, "--json", "-C", workspace.root]
-
-
-def text_of(page: str) -> str:
-    found: list[str] = []
-    parser = HTMLParser()
-    parser.handle_data = found.append  # type: ignore[method-assign]
-    parser.feed(re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.S))
-    return " ".join(" ".join(found).split())
 
 
 # ---- what it says
@@ -125,7 +85,7 @@ def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Worksp
 
 @pytest.mark.parametrize(("demo", "simulated"), [(True, False), (True, True), (False, True), (False, False)])
 def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspace: store.Workspace) -> None:
-    made = page.render(gather(world(workspace).root, None) | {"runs": [], "demo": demo, "simulated": simulated})
+    made = page.render(gather(world(workspace)) | {"runs": [], "demo": demo, "simulated": simulated})
     body = text_of(made.split("<body>")[1])
     first = body.removeprefix("Skip to the report ")
     assert first.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
@@ -137,7 +97,7 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
     # c001 and c003 were proposed, 18 other labels say gore; c003 asks to be removed
     ws = world(workspace)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")
-    text = text_of(page.render(gather(ws.root, None) | {"runs": []}))
+    text = text_of(page.render(gather(ws) | {"runs": []}))
     for fact in (
         "Found in the source files 41 Mined 39 −1 removed on request −1 same id",
         "Blood and gore 19 19 + 0",
@@ -175,7 +135,7 @@ def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> No
     store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in more)))
     assert cli("release", "3.0.0", "-C", ws.root).code == 0
     for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
-        left = gather(ws.root, version)["left_out"]
+        left = gather(ws, version)["left_out"]
         assert {row["reason"]: row["count"] for row in left if row["stage"] == "release"} == wanted
         assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
 
@@ -197,7 +157,7 @@ def test_runs_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
 
 def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace, tmp_path: Path) -> None:
     runs = results(tmp_path / "r", run("sft"), run("mine", None, None, None), chosen="mine")
-    made = page.render(gather(workspace.root, None) | {"runs": [page.read_runs(runs)]})
+    made = page.render(gather(workspace) | {"runs": [page.read_runs(runs)]})
     assert "mine best on validation n/a" in text_of(made)
     assert "not known to be safe for the person" not in text_of(made)
     assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
@@ -226,7 +186,7 @@ def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store
     told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
     other = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
     compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | other))
-    made = text_of(page.render(gather(workspace.root, None) | {"runs": [compared]}))
+    made = text_of(page.render(gather(workspace) | {"runs": [compared]}))
     assert "Difference to my-system , user by user" in made and "−0.100 −0.200–−0.050" in made
     assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
 
@@ -282,7 +242,7 @@ def hostile(ws: store.Workspace, folder: Path) -> str:
     store.append(ws, tables.READINGS, frame(tables.READINGS, reading(talk, proposer=EVIL, version=EVIL)))
     evil = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
     runs = page.read_runs(results(folder, evil, run("sft"), chosen=EVIL))
-    return page.render(gather(ws.root, None) | {"runs": [runs]})
+    return page.render(gather(ws) | {"runs": [runs]})
 
 
 def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> None:
@@ -302,60 +262,6 @@ def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> N
 
 
 # ---- a real browser
-
-
-def chromium(*words: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
-    flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=4000", "--dump-dom"]
-    return subprocess.run([program, *flags, *words], capture_output=True, text=True, timeout=120, check=True)
-
-
-PROBE = """<!doctype html><meta charset=utf-8><body><iframe id=f srcdoc="%s" width=%d height=900></iframe><script>
-f.onload = () => {
-  const doc = f.contentDocument, root = doc.documentElement, told = {};
-  for (const d of doc.querySelectorAll("details")) d.open = true;
-  const shown = () => [...doc.querySelectorAll(".example")].flatMap((e, n) => e.hidden ? [] : [n + 1]);
-  const left = () => new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true});
-  const pager = doc.querySelector(".pager");
-  told.pages = [shown()];
-  if (pager) {
-    pager.querySelector("[data-step='1']").click(); told.pages.push(shown());
-    pager.dispatchEvent(left()); pager.dispatchEvent(left()); told.pages.push(shown());
-    told.pager = pager.querySelector("p").textContent;
-  }
-  for (const e of doc.querySelectorAll(".example")) e.hidden = false;
-  told.before = [...doc.querySelectorAll(".talk")].map(t => [t.inert, getComputedStyle(t).filter]);
-  for (const b of doc.querySelectorAll(".example button")) { b.focus(); b.click(); }
-  told.after = [...doc.querySelectorAll(".talk")].map(t => [t.inert, f.contentWindow.getComputedStyle(t).filter]);
-  told.buttons = [...doc.querySelectorAll(".example button")].map(b => [b.ariaExpanded, b.firstChild.data]);
-  told.focused = doc.activeElement.tagName;
-  told.width = [root.scrollWidth, root.clientWidth];
-  told.wide = [...doc.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > root.clientWidth + 1
-    && !e.closest(".scroll, .hidden, .talk")).map(e => e.className || e.tagName);
-  const tracks = (rows) => new Set(rows.flatMap(r => [...r.querySelectorAll(".b")].map(
-    (b, n) => n + ": " + Math.round(b.getBoundingClientRect().width)))).size;
-  told.tracks = [...doc.querySelectorAll("table.chart tbody")].map(
-    t => tracks([...t.rows]) / t.rows[0].querySelectorAll(".b").length);
-  told.heights = [...doc.querySelectorAll("section")].map(s => s.getBoundingClientRect().height);
-  told.title = doc.title;
-  document.title = "done"; document.body.dataset.told = JSON.stringify(told);
-};
-</script>"""
-
-
-def probe(made: str, width: int, tmp_path: Path) -> dict[str, Any]:
-    """What a browser window of this width finds in the page; its policy is taken out, so that the probe may run."""
-    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
-    host = tmp_path / f"host{width}.html"
-    host.write_text(PROBE % (html.escape(open_), width), encoding="utf-8")
-    dom = chromium("--window-size=1400,1000", host.as_uri()).stdout
-    found = re.search(r'data-told="([^"]*)"', dom)
-    assert found, dom[-2000:]
-    told: dict[str, Any] = json.loads(html.unescape(found[1]))
-    return told
 
 
 def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> None:

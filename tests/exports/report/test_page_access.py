@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from exports.report import page
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
-from tests.exports.report.test_page import results, run, world
+from tests.worlds.report_world import results, run, world
 
 STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="utf-8")
 
@@ -25,7 +25,7 @@ def tab(workspace: store.Workspace, tmp_path: Path) -> Iterator[Any]:
 
     runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
     path = tmp_path / "report.html"
-    path.write_text(page.render(gather(world(workspace).root, None) | {"runs": [runs]}), encoding="utf-8")
+    path.write_text(page.render(gather(world(workspace)) | {"runs": [runs]}), encoding="utf-8")
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
         made = browser.new_page(viewport={"width": 390, "height": 844})

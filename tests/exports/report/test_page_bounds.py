@@ -7,12 +7,14 @@ import pytest
 
 from annotation import confidence_bounds as certificates, precision_bounds as precision, recall_bounds as bounds
 from exports.report import page, workload
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import workspace as store
-from tests.exports.report.test_page import Cli, probe, text_of, world
-from tests.flows.test_review import edit, yes
+from tests.worlds.csv_rows import edit
+from tests.worlds.model_replies import Cli
 from tests.worlds.release_world import fill, requests
+from tests.worlds.report_world import probe, text_of, world
+from tests.worlds.reviewing import yes
 
 
 def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(
@@ -22,7 +24,7 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
     bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
     told = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
     missed = workload.missed(told, traits.load(), bounds.words, precision.words)
-    text = text_of(page.render(gather(workspace.root, None) | {"runs": [], "missed": missed}))
+    text = text_of(page.render(gather(workspace) | {"runs": [], "missed": missed}))
     assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
 
 
@@ -35,10 +37,10 @@ def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Wo
     for name in ("ann", "bo"):
         edit(workspace.root / "review" / f"{name}.csv", yes)
     assert cli("review", "pull", "--tool", "files", workspace.root / "review", *where).code == 0
-    pulled = gather(workspace.root, None)
+    pulled = gather(workspace)
     assert (pulled["headline"]["sensitivities"], pulled["missed"]["pooled"]["share"]) == (0, None)
     assert cli("adjudicate", *where).code == 0
-    judged = gather(workspace.root, None)
+    judged = gather(workspace)
     assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
 
 
@@ -52,7 +54,7 @@ def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace
     }
     sure = bounds.LabelBounds(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
     sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
-    figures = gather(world(workspace).root, None)
+    figures = gather(world(workspace))
     figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
     one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
     figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one, "recall": None})

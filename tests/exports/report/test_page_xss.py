@@ -13,15 +13,12 @@ from typing import Any
 import pytest
 
 from exports.report import page
-from saferec_builder.cli.report import gather
+from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
-from tests import DATA
-from tests.exports.report.test_page import results, run, world
+from tests.worlds.report_world import results, run, world
+from tests.worlds.xss import LISTEN, PAYLOADS
 
-PAYLOADS = (DATA / "xss.txt").read_text(encoding="utf-8").splitlines()
 HOME = "https://report.invalid/"
-LISTEN = """window.hits = 0; window.pwned = () => { (window.top || window).hits += 1 };
-for (const name of ["alert", "confirm", "prompt"]) window[name] = window.pwned;"""
 STIR = """() => { for (const node of document.querySelectorAll("body *")) {
   if (node.closest("a[href^='#']")) continue;
   for (const kind of ["mouseover", "mouseenter", "focus", "click", "toggle"])
@@ -83,7 +80,7 @@ def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
     changed = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
     flips = changed | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
-    made = gather(world(workspace).root, None) | {"runs": [runs], "flips": flips}
+    made = gather(world(workspace)) | {"runs": [runs], "flips": flips}
     named = {"name": "x", "version": "x", "created": "x", "licence": "x", "split_rule": "x"}
     return made | {"release": named, "demo": False, "simulated": True}
 

@@ -7,8 +7,8 @@ from annotation import precision_bounds as precision, recall_bounds as bounds
 from exports.report import workload
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
-from tests.exports.report.test_figures import frame, vote
 from tests.worlds.release_world import conversation, label, labels
+from tests.worlds.report_world import frame, vote
 
 TAXONOMY = traits.load()
 SEVERE = next(t.slug for t in TAXONOMY.traits if t.severe)
@@ -74,9 +74,3 @@ def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     assert told["pooled"]["zone"] == 1 and told["pooled"]["found"] == 3 and told["pooled"]["audited"] == 0
     assert len(told["traits"]) == 20 and all(row["share"] is None for row in told["traits"])
     assert "under 4 positives" in told["traits"][0]["words"] and told["traits"][0]["name"] == TAXONOMY["gore"].name
-
-
-def test_the_version_before_is_told_by_number() -> None:
-    versions = ["1.0.0", "1.10.0", "1.9.0", "2.0.0"]
-    assert workload.before("1.10.0", versions) == "1.9.0"
-    assert workload.before("1.0.0", versions) is None

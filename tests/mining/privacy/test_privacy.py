@@ -15,24 +15,9 @@ from saferec_builder import catalog
 from saferec_builder.mining import privacy
 from saferec_builder.mining.privacy import folding
 from saferec_builder.sources import movielens
-from tests import DATA
+from tests.worlds.privacy_lines import DISGUISED, EVERY, LINES, NAMED, labelled
 
-LINES = DATA / "privacy.txt"
-DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
-MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 STRUCTURED = set(privacy.KINDS) - {"name"}
-
-
-def labelled(path=LINES):
-    """(text, [(start, end, kind)]) of each line; odd ones of LINES were not looked at while the rules were written."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        text, spans, at = "", [], 0
-        line = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), line.replace("\\n", "\n"))
-        for mark in MARK.finditer(line):
-            text += line[at : mark.start()]
-            spans.append((len(text), len(text) + len(mark[2]), mark[1]))
-            text, at = text + mark[2], mark.end()
-        yield text + line[at:], spans
 
 
 def measured(lines, find=privacy.find):
@@ -48,9 +33,6 @@ def measured(lines, find=privacy.find):
             found[kind] += 1
             right[kind] += any(start < b and a < end for a, b, _ in spans)
     return marked, covered, found, right
-
-
-EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
 
 
 def share(part, whole, kinds):
@@ -241,9 +223,6 @@ def test_titles_of_the_catalog_and_casts_stay():
 def test_a_title_of_figures_and_its_year_are_no_phone(text: str) -> None:
     """The first stands so in ReDial: a seeker's film became a placeholder."""
     assert privacy.redact(text)[0] == text
-
-
-NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")
 
 
 @pytest.mark.parametrize(

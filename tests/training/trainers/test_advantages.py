@@ -10,7 +10,7 @@ from saferec_builder.core.errors import TrainingError
 from saferec_builder.scoring.metrics import judge
 from tests.worlds import small_release
 from training import data, settings
-from training.decoding import generate, shared_prefix as prefill
+from training.decoding import generate, shared_prefix
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 from training.models import tiny
@@ -74,7 +74,7 @@ def test_conditioned_relevance_counts_only_where_the_list_or_the_rank_is_safe(tm
 
 
 def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
-    places = credit.places_of_items(Catalogue({"a": 3}, 2, 1, {"gore": 9}, 8, said=2))
+    places = credit.places_of_items(Catalogue({"a": 3}, 2, 1, {"gore": 9}, 8, opening=2))
     assert places(torch.zeros(1, 6)).tolist() == [[-1, -1, 0, 1, -1, -1]]
     whole, ranks = torch.tensor([5.0]), torch.tensor([[1.0, 2.0]])
     assert credit.spread(whole, ranks, places(torch.zeros(1, 6))).tolist() == [[5, 5, 1, 2, 5, 5]]
@@ -96,10 +96,10 @@ def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        (("gdop", "sequence", "ours"), "wanted one of gdpo, grpo, conditioned"),
-        (("gdpo", "token", "ours"), "wanted one of sequence, rank"),
+        (("gdop", "sequence", "ours"), "expected one of gdpo, grpo, conditioned"),
+        (("gdpo", "token", "ours"), "expected one of sequence, rank"),
         (("gdpo", "rank", "paper"), "know no ranks"),
-        (("gdpo", "sequence", "x"), "wanted ours or paper"),
+        (("gdpo", "sequence", "x"), "expected ours or paper"),
     ],
 )
 def test_a_wrong_word_is_said(given: tuple[str, str, str], wanted: str) -> None:
@@ -147,8 +147,8 @@ def run(start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
     ]
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
-    speaker = generate.load(str(start / "sft"), masked=found["saferec"]["mask"])
-    caught["done"] = gdpo.train(speaker, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
+    policy = generate.load(str(start / "sft"), masked=found["saferec"]["mask"])
+    caught["done"] = gdpo.train(policy, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
     return caught
 
 
@@ -188,8 +188,8 @@ def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
     start: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain, moved = weights_of(run(start, monkeypatch, tmp_path / "plain")), []
-    move = prefill._moved
-    monkeypatch.setattr(prefill, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
+    move = shared_prefix._moved
+    monkeypatch.setattr(shared_prefix, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
     fixed = weights_of(run(start, monkeypatch, tmp_path / "fixed", "cache_implementation=static"))
     assert len(moved) == 2 and moved[0] is moved[1]  # a rollout each, in one place: graphs on a GPU hold addresses
     assert all(torch.allclose(plain[name], fixed[name], atol=1e-5) for name in plain)
@@ -227,12 +227,12 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
 ) -> None:
     with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
         run(start, monkeypatch, tmp_path, "use_vllm=true")
-    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': wanted null or static"):
+    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null or static"):
         run(start, monkeypatch, tmp_path, "cache_implementation=quantized")
     with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
         run(start, monkeypatch, tmp_path, "mask_truncated_completions=true")
     # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
     with pytest.raises(TrainingError, match="top_p: a list that is held to the catalogue"):
         run(start, monkeypatch, tmp_path, "top_p=0.5")
-    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* wanted --credit sequence"):
+    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* expected --credit sequence"):
         run(start, monkeypatch, tmp_path, "saferec.mode=grpo", "saferec.credit=rank", "scale_rewards=false")

@@ -14,9 +14,10 @@ from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds import small_release
 from training import data, pipeline as line, settings
+from training.comparison import load_policy
 from training.decoding import constrained as decoding, generate
 from training.evaluation import rewards
-from training.models import tiny, word_dropout as thinning
+from training.models import tiny, word_dropout
 from training.stages import Run
 from training.trainers import best_checkpoint as best, curves, fit, gdpo, packing, sft
 
@@ -43,8 +44,8 @@ def learn(world: Path, folder: Path, *changes: str) -> dict[str, Any]:
     """A short SFT from `start`."""
     found = settings.read("sft", [*SHORT, "max_steps=1", *changes])
     table = data.rows(world / "release", "sft", "train")
-    speaker = generate.load(str(world / "start"))
-    return sft.train(speaker, table, found, folder, lambda _: {"score": 0.0})
+    policy = generate.load(str(world / "start"))
+    return sft.train(policy, table, found, folder, lambda _: {"score": 0.0})
 
 
 def practise(world: Path, model: Path, folder: Path, *changes: str) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def practise(world: Path, model: Path, folder: Path, *changes: str) -> dict[str,
     found = settings.read("gdpo", [*SHORT, *fixed, *changes])
     release = data.open_release(world / "release")
     table = data.rows(release.folder, "grpo", "train")
-    speaker = generate.load(str(model))
+    policy = generate.load(str(model))
     better = itertools.count()  # each check above the one before: the last weights stay
-    return gdpo.train(speaker, table, release, found, folder, lambda _: {"score": float(next(better))})
+    return gdpo.train(policy, table, release, found, folder, lambda _: {"score": float(next(better))})
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -64,8 +65,8 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def test_words_stay_where_they_are_while_items_and_traits_learn(world: Path, tmp_path: Path) -> None:
-    speaker = generate.load(str(world / "start"))
-    words = thinning.words_of(speaker)
+    policy = generate.load(str(world / "start"))
+    words = word_dropout.words_of(policy)
     learn(world, tmp_path / "sft", "saferec.says=2")
     practise(world, tmp_path / "sft", tmp_path / "gdpo", "saferec.credit=sequence")
     practise(world, tmp_path / "sft", tmp_path / "free", "saferec.credit=sequence", "saferec.hold=false")
@@ -125,10 +126,10 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
         output = scored(self, inputs)
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         mask = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-        speaker = generate.load(str(tmp_path / "sft"))
+        policy = generate.load(str(tmp_path / "sft"))
         keep = output["completion_ids"].size(1)
         with torch.no_grad():
-            found, _, _ = self._get_per_token_logps_and_entropies(speaker.model, ids, mask, keep)
+            found, _, _ = self._get_per_token_logps_and_entropies(policy.model, ids, mask, keep)
         held.setdefault("differences", []).append(float((found - output["ref_per_token_logps"]).abs().max()))
         return output
 
@@ -176,12 +177,12 @@ def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) 
 
     scores = {"a": 0.5, "b": 0.9, "c": 0.7, "d": 0.95}
     score = lambda model: {"score": scores[model.name]}  # noqa: E731
-    before = best.keeper(tmp_path, score, 1, say=lambda _: None)
+    before = best.Keeper(tmp_path, score, 1, say=lambda _: None)
     at(1, "a", before)
     at(2, "b", before)
     at(3, "d", before)
     # goes on from step 2: the check of step 3 has not happened; c is worse than b
-    after = best.keeper(tmp_path, score, 1, say=lambda _: None, start=2)
+    after = best.Keeper(tmp_path, score, 1, say=lambda _: None, start=2)
     at(2, "c", after)
     at(3, "c", after)
     assert after.best == {"step": 2, "score": 0.9}
@@ -231,7 +232,7 @@ def test_rank_zero_is_no_adapter() -> None:
 def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, tmp_path: Path) -> None:
     found = settings.read("sft")  # it teaches to say two traits; the model here says none
     run = Run(data.open_release(world / "release"), tmp_path, 0)
-    judged = line._speaker(run, str(world / "start"), found)
-    assert judged.catalogue and judged.catalogue.said == 0 and found["saferec"]["says"] == 2
-    taught = line._to_say(judged, found["saferec"]["says"]).catalogue
-    assert taught and taught.said == 2
+    judged = load_policy(run, str(world / "start"), found)
+    assert judged.catalogue and judged.catalogue.opening == 0 and found["saferec"]["says"] == 2
+    taught = line._to_teach(judged, found["saferec"]["says"]).catalogue
+    assert taught and taught.opening == 2

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
-from training import bench_gpu  # noqa: E402
+from tests.bench import gpu  # noqa: E402
 
 pytestmark = [
     pytest.mark.training,
@@ -19,7 +19,7 @@ def test_the_formula_by_hand() -> None:
     # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
     # frozen: 4*10 + 240 + 6*8*100 = 40 + 240 + 4800; attention has no weights, so nothing of it is spared
     parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
-    assert bench_gpu.flops(parts, 5, 6, 6) == 5100 and bench_gpu.flops(parts, 5, 4, 6) == 5080
+    assert gpu.flops(parts, 5, 6, 6) == 5100 and gpu.flops(parts, 5, 4, 6) == 5080
 
 
 def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,25 +44,25 @@ def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytes
             return step(self, *given, **named)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(SFTTrainer, "training_step", watched)
-    bench_gpu.main(["--shape", "tiny", "--lora", "2", "--parts", "sft", *SMALL])
+    gpu.main(["--shape", "tiny", "--lora", "2", "--parts", "sft", *SMALL])
     assert len(seen) * 2 == 6
 
 
 def test_a_card_for_pcie_has_a_peak_of_its_own() -> None:
     named = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H100 PCIe": 756e12, "Some chip": None}
-    assert {name: bench_gpu.peak_of(name) for name in named} == named
+    assert {name: gpu.peak_of(name) for name in named} == named
 
 
 def test_weights_that_are_trained_themselves_are_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     # as in the commands (pipeline.py); the bench took bf16 for both
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert (bench_gpu.dtype(16), bench_gpu.dtype(0)) == (torch.bfloat16, torch.float32)
+    assert (gpu.dtype(16), gpu.dtype(0)) == (torch.bfloat16, torch.float32)
 
 
 def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that only stands still between what is counted here."""
     now = {"s": 0.0}
-    monkeypatch.setattr(bench_gpu, "_now", lambda: now["s"])
+    monkeypatch.setattr(gpu, "_now", lambda: now["s"])
 
     def takes(seconds: float, kind: Any, name: str) -> None:
         done = getattr(kind, name)
@@ -79,7 +79,7 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
     takes(10, rollouts, "written")
     takes(100, transformers_trainer(), "training_step")
     four = ["--set", "gradient_accumulation_steps=4"]
-    found = bench_gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])
+    found = gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])
     # four passes of 100 and the optimizer's 1; before them one rollout of 4 * 2 answers of 12 tokens for all
     assert found["sft"]["seconds_per_step"] == 401 and found["sft"]["tokens_per_second"] == 4 * 2 * 16 / 401
     gdpo = found["gdpo"]
@@ -100,13 +100,13 @@ def test_the_memory_of_gdpo_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         peak["gib"] = max(peak["gib"], gib)
         return {"memory_gib": peak["gib"]}
 
-    monkeypatch.setattr(bench_gpu, "sft", lambda *_: part(9.0))
-    monkeypatch.setattr(bench_gpu, "gdpo", lambda *_: part(4.0))
+    monkeypatch.setattr(gpu, "sft", lambda *_: part(9.0))
+    monkeypatch.setattr(gpu, "gdpo", lambda *_: part(4.0))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a chip")
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peak.update(gib=0.0))
-    found = bench_gpu.main(["--shape", "tiny"])
+    found = gpu.main(["--shape", "tiny"])
     assert (found["sft"]["memory_gib"], found["gdpo"]["memory_gib"]) == (9.0, 4.0)
 
 
@@ -116,11 +116,11 @@ def test_the_shapes_have_the_published_sizes() -> None:
 
     found = {}
     for name in ("qwen2.5-0.5b", "llama-3.1-8b"):
-        facts = dict(bench_gpu.SHAPES[name])
+        facts = dict(gpu.SHAPES[name])
         config = getattr(transformers, facts.pop("kind"))(**facts)
         with torch.device("meta"):
             model = transformers.AutoModelForCausalLM.from_config(config)
-        found[name] = bench_gpu.sizes(model) | {"all": sum(p.numel() for p in model.parameters())}
+        found[name] = gpu.sizes(model) | {"all": sum(p.numel() for p in model.parameters())}
     assert found["qwen2.5-0.5b"]["N"] == pytest.approx(0.36e9, rel=0.01)
     assert found["qwen2.5-0.5b"]["all"] == pytest.approx(0.494e9, rel=0.001)
     assert found["llama-3.1-8b"]["all"] == pytest.approx(8.03e9, rel=0.001)
@@ -128,7 +128,7 @@ def test_the_shapes_have_the_published_sizes() -> None:
 
 
 def test_both_parts_run_and_their_times_add_up() -> None:
-    found = bench_gpu.main(["--shape", "tiny", "--lora", "2", "--peak", "1e12", *SMALL])
+    found = gpu.main(["--shape", "tiny", "--lora", "2", "--peak", "1e12", *SMALL])
     sft, gdpo = found["sft"], found["gdpo"]
     assert sft["tokens_per_second"] == pytest.approx(2 * 16 / sft["seconds_per_step"])
     assert sft["mfu"] > sft["mfu_done"] > 0
@@ -143,6 +143,6 @@ def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
     from saferec_builder.core.errors import TrainingError
 
     with pytest.raises(TrainingError, match="no_such"):
-        bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
-    with pytest.raises(TrainingError, match="wanted --steps: the figures are counted by it"):
-        bench_gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])
+        gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
+    with pytest.raises(TrainingError, match="expected --steps: the figures are counted by it"):
+        gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])

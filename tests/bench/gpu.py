@@ -1,4 +1,4 @@
-"""python -m training.bench_gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
+"""python -m tests.bench.gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
 
 Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
 machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
@@ -16,42 +16,24 @@ import argparse
 import gc
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+_FACTS = (
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"),
+    *("num_attention_heads", "num_key_value_heads", "tie_word_embeddings"),
+)
 SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in `kind`
-    "qwen2.5-0.5b": {
-        "kind": "Qwen2Config",
-        "vocab_size": 151_936,
-        "hidden_size": 896,
-        "intermediate_size": 4864,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
-    },
-    "llama-3.1-8b": {
-        "kind": "LlamaConfig",
-        "vocab_size": 128_256,
-        "hidden_size": 4096,
-        "intermediate_size": 14_336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "tie_word_embeddings": False,
-    },
-    "tiny": {
-        "kind": "LlamaConfig",
-        "vocab_size": 2_000,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 4,
-        "tie_word_embeddings": True,
-    },
+    name: {"kind": kind} | dict(zip(_FACTS, sizes, strict=True))
+    for name, kind, sizes in (
+        ("qwen2.5-0.5b", "Qwen2Config", (151_936, 896, 4864, 24, 14, 2, True)),
+        ("llama-3.1-8b", "LlamaConfig", (128_256, 4096, 14_336, 32, 32, 8, False)),
+        ("tiny", "LlamaConfig", (2_000, 32, 64, 2, 4, 4, True)),
+    )
 }
 # dense bf16, per second; what stands first in a chip's name counts: cards for PCIe do less than their namesakes
 PEAKS = {"H200 NVL": 835e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H200": 989e12, "H100": 989e12}
@@ -91,7 +73,7 @@ def peak_of(machine: str) -> float | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m training.bench_gpu", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--parts", nargs="+", choices=["sft", "gdpo"], default=["sft", "gdpo"])
     parser.add_argument("--lora", type=int, default=16, help="rank; 0: all weights are trained")
@@ -146,7 +128,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
     from training.decoding import rollouts
-    from training.decoding.generate import Speaker
+    from training.decoding.generate import PolicyModel
 
     clock = Clock()
     args = _config(
@@ -162,9 +144,9 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     )
     passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
     rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
-    speaker = Speaker(weights(given.shape, given.lora), tokenizer(), None)
+    policy = PolicyModel(weights(given.shape, given.lora), tokenizer(), None)
 
-    class Timed(rollouts.trainer(speaker, rows, args)):  # type: ignore[misc]
+    class Timed(rollouts.trainer(policy, rows, args)):  # type: ignore[misc]
         def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
             with clock("default"):  # TRL's own, with the default cache
                 GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
@@ -176,10 +158,10 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
                 return super()._calculate_rewards(*asked)
 
     trainer = Timed(
-        model=speaker.model,
+        model=policy.model,
         args=args,
         train_dataset=Dataset.from_list(rows),
-        processing_class=speaker.tokenizer,
+        processing_class=policy.tokenizer,
         peft_config=_lora(given.lora),
         reward_funcs=_rewards(),
         callbacks=[_steps(clock)],
@@ -327,12 +309,12 @@ def tokenizer() -> Any:
 
 def _row(n: int, length: int) -> dict[str, Any]:
     said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
-    wanted = [f"i{(n + m) % ITEMS}" for m in range(5)]
+    expected = [f"i{(n + m) % ITEMS}" for m in range(5)]
     return {
         "prompt": [{"role": "user", "content": said}],
         "traits": ["gore"],
-        "truth": wanted,
-        "safe_truth": wanted[1:],
+        "truth": expected,
+        "safe_truth": expected[1:],
         "seen": [],
         "domain": "film",
     }
@@ -377,16 +359,13 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
     fixed |= {"max_steps": WARM + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
     fixed |= {"save_strategy": "no", "report_to": "none", "bf16": on_gpu, "use_cpu": not on_gpu}
     fixed |= {"gradient_checkpointing": False, "dataloader_pin_memory": on_gpu}
-    import tempfile
-    from pathlib import Path
-
     changed = {"saferec": {}, **fixed}
     for change in given.set:
         name = change.partition("=")[0].strip()
         if name in OPTIONS:
-            raise TrainingError(f"--set {change}: wanted {OPTIONS[name]}: the figures are counted by it")
+            raise TrainingError(f"--set {change}: expected {OPTIONS[name]}: the figures are counted by it")
         settings.change(changed, change)
-    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "bench_gpu", 0)
+    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
 
 
 if __name__ == "__main__":

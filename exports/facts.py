@@ -1,0 +1,77 @@
+"""What manifest.json says of a release, as types: the card, croissant.json and provenance.json are made from it."""
+
+from typing import TypedDict
+
+
+class Agreement(TypedDict):
+    alpha: float | None  # Krippendorff's, of the sensitivity labels; None where it cannot be told
+    units: int  # that two reviewers judged
+
+
+class RecallBound(TypedDict):
+    share: float | None  # of the sensitivities, what the labels miss at most
+    certified: bool
+    words: str
+
+
+class FileEntry(TypedDict):
+    sha256: str
+    bytes: int
+    rows: int | None
+
+
+class Stamp(TypedDict):
+    version: str
+    sha256: str  # of that release's SHA256SUMS
+
+
+Counts = dict[str, dict[str, int]]  # config -> split -> rows
+
+
+class Facts(TypedDict, total=False):
+    """The keys in their order in the file; what an older program wrote may lack some."""
+
+    name: str
+    schema: int
+    created: str | None  # the newest request
+    url: str
+    k: int
+    licence: str | None
+    contact: str | None
+    code_version: str
+    taxonomy_digest: str
+    traits: list[str]
+    official: dict[str, str]
+    rule: dict[str, float]
+    sources: list[str]
+    silent: list[str]
+    min_seekers: int
+    proposers: dict[str, int]
+    short_of_clear: int
+    demo: bool
+    simulated: bool
+    licences: dict[str, dict[str, str]]  # source -> licence, share, say
+    split_rule: str
+    split_starts: list[str | None]
+    parent: str | None
+    withdrawn: dict[str, str]
+    labels: dict[str, dict[str, int]]  # trait -> verdict -> labels
+    conditions: dict[str, int]
+    makers: dict[str, int]
+    unknown: dict[str, float]  # trait -> share of the catalog
+    dropped: dict[str, int]
+    unreviewed: int
+    version: str
+    keeps_unreviewed: bool
+    injected_traits: list[str]
+    agreement: dict[str, Agreement]
+    missed: dict[str, RecallBound]
+    withheld: list[str]
+    no_safety: bool
+    counts: Counts
+    row_digests: dict[str, dict[str, str]]
+    changes: list[str]
+    plot: str | None
+    files: dict[str, FileEntry]
+    put_back: list[str]  # of a rebuilt release: the sources whose texts are back
+    rebuilt_from: Stamp

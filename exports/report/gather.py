@@ -1,0 +1,119 @@
+"""What the report page shows, gathered from a workspace and one of its releases: plain values only.
+
+Everything but the runs of training; the same rows give the same values.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from annotation import aggregation, agreement, desk, precision_bounds, recall_bounds
+from exports import build_rows, diff, folder, versioning
+from exports.facts import Facts
+from exports.report import examples, figures, workload
+from saferec_builder import __version__, catalog
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining import withheld
+from saferec_builder.storage import tables
+from saferec_builder.storage.tables import digest
+from saferec_builder.storage.workspace import Workspace, read
+
+Figures = figures.Row
+_SHOWN = ("name", "version", "created", "licence", "split_rule", "counts", "sources", "dropped")
+
+
+def gather(ws: Workspace, version: str | None = None) -> Figures:
+    """All of the page but its runs. version: which release, default the newest; a workspace may have none."""
+    state = desk.gather(ws)
+    taxonomy = state.taxonomy
+    conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
+    conversations = conversations.filter(~conversations["conversation"].is_in(list(state.withheld)))
+    drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
+    readings, proposals, every = (
+        withheld.without(frame, state.withheld)
+        for frame in (readings, state.proposals, tables.last(state.labels, "kind", "subject", "trait"))
+    )
+    labels = build_rows.current(every, conversations)
+    catalog_rows = read(ws, tables.CATALOG_ROWS)
+    items, links = catalog.merge(catalog_rows)
+    oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
+    manifest, released = _release(ws.releases, version)
+    judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
+    unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
+    # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
+    bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(unread)))
+    alphas = agreement.alphas(aggregation.by_reviewers(state.votes))
+    steps = (conversations, drops, readings, state.assignments, state.votes, labels)
+    return {
+        "name": ws.config.dataset.name,
+        "code_version": __version__,
+        "k": ws.config.dataset.k,
+        "rule": ws.config.oracle.model_dump(),
+        "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
+        "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
+        "release": manifest and {key: manifest.get(key) for key in _SHOWN},
+        "headline": figures.headline(conversations, labels, state.votes, items, warnings),
+        "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
+        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release")) + _dropped(manifest),
+        "traits": figures.traits(labels, taxonomy),
+        "methods": figures.methods(labels),
+        "proposers": figures.proposers(proposals, readings, judged, taxonomy),
+        "agreement": figures.agreement(alphas, taxonomy),
+        "missed": workload.missed(bounds, taxonomy, recall_bounds.words, precision_bounds.words),
+        "effort": workload.effort(state.standing, labels),
+        "load": workload.load(state.assignments, state.standing, taxonomy, _pseudonym(ws)),
+        "flips": _flips(ws, manifest, taxonomy),
+        "coverage": figures.coverage(oracle, taxonomy),
+        "examples": examples.examples(conversations, labels, proposals, taxonomy),
+    }
+
+
+def _pseudonym(ws: Workspace) -> Callable[[str], str]:
+    """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
+    return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+
+
+def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures | None:
+    """What changed since the version before the one that is shown; None where there is none."""
+    older = versioning.before(ws.releases, manifest["version"]) if manifest else None
+    if manifest is None or older is None:
+        return None
+    names = {t.slug: t.name for t in taxonomy.traits}
+    found = diff.diff(older, ws.releases / manifest["version"])
+    return {
+        "from": older.name,
+        "to": manifest["version"],
+        "rows": {config: counts for config, counts in found.rows.items() if any(counts.values())},
+        "labels": [
+            {"name": names.get(slug, slug), "how": how, "count": n}
+            for slug, kinds in found.flips.items()
+            for how, n in kinds.items()
+        ],
+        "alarms": [diff.alarm_text(alarm) for alarm in found.alarms],
+    }
+
+
+def _dropped(manifest: Facts | None) -> list[figures.Row]:
+    """What the release that is shown left out; the table of drops holds what any release ever did."""
+    dropped = (manifest or {}).get("dropped") or {}
+    rows = sorted(dropped.items(), key=lambda pair: -pair[1])
+    return [{"stage": "release", "reason": reason, "count": n} for reason, n in rows]
+
+
+def _release(releases: Path, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
+    """(the manifest, config -> conversations in it) of that version or the newest; None where none is."""
+    if version is None and not list(folder.versions(releases)):
+        return None, None
+    home = versioning.find(releases, version)
+    manifest, held = folder.facts_of(home), {}
+    for config in ("conversations", "sft"):
+        path = home / "data" / config
+        try:
+            frames = [pl.read_parquet(file, columns=["conversation"], glob=False) for file in path.glob("*.parquet")]
+        except (pl.exceptions.PolarsError, OSError) as fault:
+            raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
+        held[config] = {c for frame in frames for c in frame["conversation"]}
+    return manifest, held

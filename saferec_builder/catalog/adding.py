@@ -1,0 +1,172 @@
+"""Items and warnings from files, and from DoesTheDogDie's API, into the workspace; people's rulings on merges.
+
+gives  new rows of catalog_rows, warnings and drops; answers of the API in fetched/ddd
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from saferec_builder import sources
+from saferec_builder.catalog import lookup, merging, verdicts
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import SafeRecError, UsageError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import Progress, counted
+from saferec_builder.sources import (
+    Read,
+    ddd,
+    ddd_api,
+    esrb,
+    imdb_titles,
+    items_csv,
+    items_demo,
+    movielens,
+    parent_guide,
+    redial_items,
+    warnings_csv,
+)
+from saferec_builder.sources.items import Both, Source
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+ITEMS: dict[Source, Callable[[Path], Read]] = {
+    Source.movielens: movielens.read,
+    Source.redial: redial_items.read,
+    Source.imdb: imdb_titles.read,
+    Source.csv: items_csv.read,
+    Source.demo: items_demo.read,
+}
+WARNINGS: dict[Source, Callable[[Path], Read]] = {
+    Source.warnings: warnings_csv.read,
+    Source.parent_guide: parent_guide.read,
+}
+BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
+Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
+
+
+def add_catalog(ws: Workspace, source: str, paths: Sequence[Path | str], *, progress: Progress | None = None) -> Counts:
+    """Appends what files (a folder for movielens or ddd) of one of `Source` hold; rows that are there stay as they are.
+
+    UsageError: no such source or file; SourceError: a file that is not of its kind. Rows that cannot be used are drops.
+    """
+    if source not in list(Source):
+        raise UsageError(f"catalog add {source}: no such source: expected one of {', '.join(Source)}")
+    if source == Source.demo and not ws.config.demo:
+        raise UsageError("source demo has invented items: only a demo workspace takes them (saferec-build demo)")
+    files = list(dict.fromkeys(map(Path, paths)))
+    if missing := [path for path in files if not path.exists()]:
+        raise UsageError(f"{missing[0]}: no such file")
+    parts = [part for path in counted(files, progress) for part in _read(Source(source), path)]
+    return _append(ws, "catalog add", parts)
+
+
+def _read(source: Source, path: Path) -> Parts:
+    if source in ITEMS:
+        return [(tables.CATALOG_ROWS, ITEMS[source](path))]
+    if source in WARNINGS:
+        return [(tables.WARNINGS, WARNINGS[source](path))]
+    found = BOTH[source](path)
+    return [(tables.CATALOG_ROWS, found.items), (tables.WARNINGS, found.warnings)]
+
+
+def _append(ws: Workspace, command: str, parts: Parts) -> Counts:
+    """Appends what was read and counts it: rows of both tables together."""
+    rows = added = 0
+    dropped: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    figures: dict[str, JsonValue] = {}
+    for table in (tables.CATALOG_ROWS, tables.WARNINGS):
+        reads = [read for kind, read in parts if kind is table]
+        read = sources.together(reads, table.schema)
+        rows, added = rows + read.rows.height, added + store.append(ws, table, read.rows)
+        store.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
+        dropped.update(sources.reasons(read.drops))
+        examples = sources.examples(read.drops) | examples
+        if reads:
+            figures |= {**read.figures, **(_of_warnings(ws, read.rows) if table is tables.WARNINGS else _of_items(ws))}
+    return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures, examples)
+
+
+def _of_items(ws: Workspace) -> dict[str, JsonValue]:
+    """How many items the catalog has now, and how many ids two of them claim."""
+    rows = store.read(ws, tables.CATALOG_ROWS)
+    conflicts = int((merging.merges(rows)["by"] == merging.ID_CONFLICT).sum())
+    return {"items": merging.merge(rows)[0].height, **({"id_conflicts": conflicts} if conflicts else {})}
+
+
+def _of_warnings(ws: Workspace, warnings: pl.DataFrame) -> dict[str, JsonValue]:
+    """How many items the catalog has, and how many of the warnings just read speak of no item or to no trait.
+
+    Both with the first few of them: another spelling of a title or a question is seen, not guessed.
+    """
+    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    lost = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
+    figures: dict[str, JsonValue] = {"items": items.height}
+    for name, examples, rows, column in (
+        ("no_item_yet", "such_items", lost, "ref"),
+        ("topic_no_trait_asks_about", "such_topics", verdicts.unasked(warnings, ws.taxonomy), "topic"),
+    ):
+        figures[name] = rows.height
+        if rows.height:
+            figures[examples] = [sources.readable(e, 80) for e in rows[column].unique(maintain_order=True).head(3)]
+    return figures
+
+
+def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
+    """Keeps a row of a source (`redial:135508`, as lookup.merges names it) out of every merge, or lets it merge again.
+
+    UsageError: the catalog has no such row.
+    """
+    rows = store.read(ws, tables.CATALOG_ROWS)
+    ruled = merging.ruling(rows, row, apart=not undo)
+    if merging.is_apart(rows, row) is not undo:
+        return Counts("catalog apart", skipped=1, figures={"row": row})
+    return Counts("catalog apart", store.append(ws, tables.CATALOG_ROWS, ruled), figures={"row": row})
+
+
+@dataclass(frozen=True)
+class FetchResult:
+    """What was added, and what stopped the site from being asked on; what came before it is kept."""
+
+    counts: Counts
+    fault: str | None
+
+
+def fetch(ws: Workspace, site: ddd_api.Site, *, limit: int = 100, progress: Progress | None = None) -> FetchResult:
+    """Asks DoesTheDogDie for the `limit` items that matter most (lookup.gaps) and that it was not asked for before.
+
+    Each answer is kept in fetched/ddd before the next is asked, and added to the catalog, whatever stops the run.
+    """
+    folder = ws.root / "fetched" / "ddd"
+    folder.mkdir(parents=True, exist_ok=True)
+    items = lookup.gaps(ws).items.to_dicts()
+    todo = [item for item in items if not (folder / f"{item['item']}.json").exists()][:limit]
+    absent, fault = 0, None
+    try:
+        for item in counted(todo, progress):
+            absent += not save_answer(folder / f"{item['item']}.json", ddd_api.media(site, item), item["refs"])
+    except SafeRecError as stopped:
+        fault = str(stopped)
+    finally:  # what came before a failure counts
+        counts = _append(ws, "catalog fetch", _read(Source.ddd, folder))
+    figures = {"asked": len(todo), "not_on_the_site": absent, "requests": site.asked}
+    return FetchResult(replace(counts, figures={**counts.figures, **figures}), fault)
+
+
+def save_answer(path: Path, media: dict[str, JsonValue] | None, refs: list[str]) -> bool:
+    """Writes an answer, or that there is none, so that the item is not asked for again.
+
+    An answer that may be another work's is kept under its own name, without the ids of the item that was asked for.
+    """
+    today = datetime.now(UTC).date().isoformat()
+    ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))] if media and media["exact"] else []
+    saved = {"retrieved": today, "ids": ids, "media": media} if media else {"retrieved": today, "absent": True}
+    with store.replacing(path) as tmp:
+        tmp.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
+    return media is not None

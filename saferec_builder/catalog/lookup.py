@@ -1,0 +1,87 @@
+"""What the oracle of a workspace says of an item and why, what it does not know, and which rows became one item."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+
+from saferec_builder.catalog import explain, linking, merging, verdicts
+from saferec_builder.catalog.explain import Explained, Verdict
+from saferec_builder.catalog.gaps import gaps as ranked, refs, said, uses
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+_UNIT = ("kind", "subject", "trait")
+
+
+def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -> Verdict:
+    """Does the item called "Title (Year)" break this trait (a slug)? `domain` tells a film and a game of one title.
+
+    A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait.
+    """
+    asked, (items, links) = ws.taxonomy[trait], merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    warnings = store.read(ws, tables.WARNINGS)
+    return explain.judged(title, domain, asked, items, links, warnings, rule=ws.config.rule)
+
+
+def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
+    """All that is known of one item ("Title (Year)", a ref such as imdb:tt0078748, or an item id).
+
+    UsageError: the catalog does not hold it, or several that could be meant.
+    """
+    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    match = explain.resolved(item, domain, items, links)
+    if match.item is None:
+        which = [f"{c['title']} [{c['domain']}]" for c in explain.candidates(match.candidates, items).to_dicts()]
+        more = f": {'; '.join(which)}; say which by its id" if which else ": the catalog does not hold it"
+        raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
+    return explain.explained(match.item, items, links, store.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """items: gaps.GAPS, most waiting first; unlinked: (conversation, ref) of what is no one item of the catalog."""
+
+    items: pl.DataFrame
+    unlinked: pl.DataFrame
+
+
+def gaps(ws: Workspace) -> Gaps:
+    """Which missing warnings touch the most conversations: what to fetch or to review next.
+
+    A seeker is sensitive to what labels say, or proposals where there is no label.
+    """
+    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    oracle, _ = verdicts.risks(items, links, store.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    conversations = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
+    named, index = refs(conversations), linking.index(items)
+    linked = linking.link(named["ref"], links, index)
+    in_words = said(conversations, partial(linking.mentions, index=index))
+    used = pl.concat([uses(named, linked), in_words]).unique(maintain_order=True)
+    return Gaps(ranked(items, oracle, used, _sensitive(ws)), named.filter(~pl.col("ref").is_in(list(linked))))
+
+
+def _sensitive(ws: Workspace) -> pl.DataFrame:
+    """(conversation, trait) of what seekers are sensitive to, or may be."""
+    labels = tables.last(store.read(ws, tables.LABELS), *_UNIT)
+    proposals = tables.last(store.read(ws, tables.PROPOSALS), *_UNIT).join(labels, list(_UNIT), how="anti")
+    claims = pl.concat([frame.select(*_UNIT, "verdict") for frame in (labels, proposals)])
+    open_or_there = pl.col("verdict").ne_missing("absent")  # null: two people disagree, and nobody has ruled
+    asked = claims.filter((pl.col("kind") == "sensitivity") & open_or_there)
+    return asked.select("trait", conversation="subject").unique()
+
+
+@dataclass(frozen=True)
+class Merges:
+    """Rows of merging.MERGES: those that became part of another source's item, and ids that two items claim."""
+
+    joined: pl.DataFrame
+    conflicts: pl.DataFrame
+
+
+def merges(ws: Workspace) -> Merges:
+    """Every row of a source that became part of another source's item, and by which id or title."""
+    found = merging.merges(store.read(ws, tables.CATALOG_ROWS))
+    clash = pl.col("by") == merging.ID_CONFLICT
+    return Merges(found.filter(~clash), found.filter(clash))

@@ -1,0 +1,185 @@
+"""A proposer against what is known: per trait, its evidence and confidence, and what it claims without its evidence."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from saferec_builder import catalog
+from saferec_builder.core.errors import UsageError
+from saferec_builder.proposing import calibration, corpus as corpora, ground_truth, plan, prompting, proposers, runner
+from saferec_builder.proposing.calibration import Bin, Evidence, Rates, Row, Truth
+from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.jobs import Job
+from saferec_builder.proposing.proposers import Step
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.proposing.subjects import Span, Subject, item_subjects
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+Known = Callable[[Corpus, str], Truth]  # the truth of these texts for a proposer, by its name
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Right claims that were asked for again with their evidence cut out; fell: the share that is not claimed then."""
+
+    claims: int
+    answered: int
+    fell: float | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How right a proposer is. read: subjects with a known truth; open: claims that nobody judged; ece: expected
+    calibration error, and before and after an isotonic fit on held-out claims of traits with 50 judged ones."""
+
+    proposer: str
+    read: int
+    open: int
+    all: Rates
+    recall_of: dict[str, float]  # form -> recall
+    traits: dict[str, Rates]
+    ece: float | None
+    reliability: list[Bin]
+    evidence: Evidence | None
+    ece_of_traits_with_50: float | None
+    ece_calibrated: float | None
+    deletion: Deletion | None = None
+
+
+def labelled(corpus: Corpus, proposer: str) -> Truth:
+    """What people decided in this workspace, whoever proposed it."""
+    return ground_truth.labels(corpus)
+
+
+def score(
+    ws: Workspace,
+    proposer: str = "rules",
+    *,
+    items: bool = False,
+    truth: Known = labelled,
+    deletion: bool = False,
+    allow_remote: bool = False,
+) -> Score:
+    """Precision, recall, F1, calibration and evidence of one proposer; by default against the labels of this workspace.
+
+    deletion: also ask again without the evidence of each right claim; replies to that are paid for and kept, nothing
+    else is written. Raises UsageError where the proposer has read nothing of which the truth is known.
+    """
+    corpus = corpora.load(ws, items=items)
+    corpus = _all_items(corpus) if items else corpus
+    step, *others = proposers.steps(ws, proposer, None, None)[0]
+    if others:
+        raise UsageError(f"--proposer {proposer}: one is scored at a time: {step.name}, then {others[0].name}")
+    budget = ws.config.propose.budget_usd
+    if deletion:
+        proposers.priced([step], budget)
+    known = truth(corpus, step.name)
+    claims, read = claimed(corpus, step, known)
+    if not read:
+        raise UsageError(
+            f"{step.name} has read nothing of which the truth is known: run propose"
+            " (and for labels review and adjudicate) first"
+        )
+    judged = [row for row in claims if known.of((row["subject"], row["trait"])) is not None]
+    before, after = calibration.held_out_ece(judged, known)
+    found = Score(
+        proposer=step.name,
+        **calibration.score(claims, read, known),
+        ece_of_traits_with_50=before,
+        ece_calibrated=after,
+    )
+    if not deletion:
+        return found
+    allowed = allow_remote or ws.config.propose.allow_remote
+    proposers.consent([step], allowed, len(judged), "claims", "text of turns")
+    right = [row for row in judged if (row["subject"], row["trait"]) in known.present and row["spans"]]
+    with proposers.spending(ws, [step], budget):
+        return replace(found, deletion=_deletion(corpus, step, right))
+
+
+def _all_items(corpus: Corpus) -> Corpus:
+    """Flags are scored also where a verdict is known by now."""
+    items, _ = catalog.merge(store.read(corpus.ws, tables.CATALOG_ROWS))
+    return replace(corpus, subjects=list(item_subjects(items)), frame=items, unknown={})
+
+
+def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str]]:
+    """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
+    mine = {"proposer": step.name, "version": corpus.version(step)}
+    known = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
+    read = set(corpus.rows(tables.READINGS).filter(**mine)["subject"]) & known
+    rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**mine), corpus.taxonomy)
+    last = tables.last(rows, "subject", "trait")
+    return last.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts(), read
+
+
+# ---- the deletion test
+
+
+def _deletion(corpus: Corpus, step: Step, right: Sequence[Row]) -> Deletion:
+    subjects = {s.subject: s for s in corpus.subjects}
+    cut = [without(subjects[row["subject"]], row["spans"]) for row in right]
+    still = _by_rules(corpus, cut) if step.server is None else _by_model(corpus, step, cut)
+    answered = [(row["trait"], traits) for row, traits in zip(right, still, strict=True) if traits is not None]
+    fell = sum(trait not in traits for trait, traits in answered)
+    return Deletion(len(right), len(answered), fell / len(answered) if answered else None)
+
+
+def without(subject: Subject, spans: Sequence[Span]) -> Subject:
+    """The subject with these letters cut out, each once: two quotes may overlap."""
+    cut = {(span["turn"], n) for span in spans for n in range(span["start"], span["end"])}
+    left = (
+        (role, "".join(c for n, c in enumerate(text) if (k, n) not in cut))
+        for k, (role, text) in enumerate(subject.turns)
+    )
+    return replace(subject, turns=tuple(left))
+
+
+def _by_rules(corpus: Corpus, cut: Sequence[Subject]) -> list[set[str]]:
+    names = [str(n) for n in range(len(cut))]
+    if corpus.kind == "item_flag":
+        plots = [s.turns[0][1] if s.turns else None for s in cut]
+        found = rules.flag_items(
+            pl.DataFrame({"item": names, "plot": plots}, schema_overrides={"plot": pl.String}), corpus.taxonomy
+        )
+    else:
+        turns = [[{"role": role, "text": text, "items": []} for role, text in s.turns] for s in cut]
+        schema = {name: tables.CONVERSATIONS.schema[name] for name in ("conversation", "digest", "turns")}
+        rows = {"conversation": names, "digest": names, "turns": turns}
+        found = rules.propose(pl.DataFrame(rows, schema=schema), corpus.taxonomy)
+    present = found.filter(pl.col("verdict") == "present").select("subject", "trait").rows()
+    return [{trait for subject, trait in present if subject == name} for name in names]
+
+
+def _by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list[set[str] | None]:
+    """The traits still claimed, or None where no usable answer came."""
+    todo = [(n, subject, corpus.taxonomy) for n, subject in enumerate(cut)]
+    budget = plan.budget(corpus.ws, step, corpus.ws.config.propose.budget_usd)
+    found = runner.answers(Job(corpus, step, budget, step.name, corpus.prompt.version, todo))
+    return [
+        None if n not in found else {row["trait"] for row in found[n].proposals if row["verdict"] == "present"}
+        for n in range(len(cut))
+    ]
+
+
+# ---- the plot
+
+
+def reliability_svg(bins: Sequence[Bin]) -> str:
+    """A square: confidence to the right, share of right claims upwards, the diagonal is perfect."""
+    size, edge = 320, 40
+    scale = size - 2 * edge
+    dots = "".join(
+        f'<circle cx="{edge + r["confidence"] * scale:.1f}" cy="{size - edge - r["right"] * scale:.1f}" '
+        f'r="{3 + min(r["n"], 400) ** 0.5 / 2:.1f}"><title>{r["n"]} claims</title></circle>'
+        for r in bins
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" font-family="sans-serif" font-size="12">'
+        f'<rect x="{edge}" y="{edge}" width="{size - 2 * edge}" height="{size - 2 * edge}" fill="none" stroke="#888"/>'
+        f'<path d="M{edge} {size - edge}L{size - edge} {edge}" stroke="#bbb"/><g fill="#2b6cb0">{dots}</g>'
+        f'<text x="{size / 2}" y="{size - 12}" text-anchor="middle">confidence</text>'
+        f'<text x="14" y="{size / 2}" text-anchor="middle" transform="rotate(-90 14 {size / 2})">right</text></svg>\n'
+    )

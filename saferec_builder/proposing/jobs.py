@@ -1,0 +1,125 @@
+"""A job: what one proposer has not read yet, what came of it so far, and how that is saved."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.llm import Budget
+from saferec_builder.proposing import pending, prompting, subjects
+from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.proposers import Step
+from saferec_builder.proposing.subjects import Subject
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+Todo = tuple[int, Subject, Taxonomy]  # row of the corpus's frame, its text, the part of the taxonomy to ask for
+Fault = tuple[str, str, str]  # subject, error, raw reply
+
+
+@dataclass
+class Job:
+    """What one proposer reads in this run, and what it has come to so far."""
+
+    corpus: Corpus
+    step: Step
+    budget: Budget
+    name: str  # of the proposer; samples have one of their own
+    made_by: str  # version of the prompt or of the rules
+    todo: list[Todo] = field(default_factory=list)
+    unreadable: list[Fault] = field(default_factory=list)  # texts not worth a request
+    skipped: int = 0
+    left: int = 0
+    samples: int = 0
+    added: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    figures: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    estimated_usd: float | None = None  # of a dry run
+    kept: dict[str, list[pl.DataFrame]] | None = None  # of a shard: rows by table, for whoever started it to save
+
+    def __post_init__(self) -> None:
+        self.before = self.budget.spent
+
+    @property
+    def ws(self) -> Workspace:
+        return self.corpus.ws
+
+    @property
+    def spent(self) -> float:
+        """USD that this job has cost so far."""
+        return self.budget.spent - self.before
+
+    def counts(self) -> Counts:
+        figures: dict[str, JsonValue] = dict(self.figures)
+        figures |= {"estimated_usd": self.estimated_usd} if self.estimated_usd is not None else {}
+        figures |= {"usd": round(self.spent, 6)} if self.budget.price else {}
+        figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}
+        figures |= {"not_read_yet": self.left} if self.left else {}
+        figures |= {"withheld": self.corpus.withheld} if self.corpus.withheld else {}
+        return Counts("propose", self.added, self.skipped, dict(self.dropped), figures)
+
+
+def unread(
+    corpus: Corpus,
+    step: Step,
+    budget: Budget,
+    *,
+    only: set[str] | None = None,
+    limit: int | None = None,
+    samples: int = 0,
+) -> Job:
+    """What this proposer has not read yet, of all subjects or of `only` these."""
+    name = f"{step.name} x{samples}" if samples else step.name
+    job = Job(corpus, step, budget, name, corpus.version(step), samples=samples)
+    read = store.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=name, version=job.made_by)
+    part_of = pending.left(corpus.taxonomy, read, store.read(corpus.ws, tables.ASKED))
+    longest = subjects.LONGEST if step.server else None
+    for n, subject in enumerate(corpus.subjects):
+        if only is not None and subject.subject not in only:
+            continue
+        part = part_of(subject.subject, subject.digest)
+        if part is None:
+            job.skipped += 1
+        elif limit and len(job.todo) >= limit:
+            job.left += 1
+        elif why := subjects.cannot_ask(subject, longest):
+            job.unreadable.append((subject.subject, why, ""))
+        else:
+            job.todo.append((n, subject, part))
+    return job
+
+
+def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:
+    """Proposals first: a kill before the readings only means that the same chunk is read again."""
+    proposals, gone, texts = prompting.founded(proposals, [subject for subject, _ in read])
+    job.rejected += gone
+    job.figures["proposals"] += _append(job, tables.PROPOSALS, proposals, texts)
+    parts: dict[str, list[Subject]] = {}
+    for subject, part in read:
+        parts.setdefault(part.digest, []).append(subject)
+    frames = [prompting.reading_rows(subjects, job.name, job.made_by, name) for name, subjects in parts.items()]
+    if frames:
+        job.added += _append(job, tables.READINGS, pl.concat(frames))
+
+
+def drop(job: Job, faults: Iterable[Fault]) -> None:
+    """What has no usable answer: counted, kept in tables.DROPS, asked again in the next run."""
+    last = {place: (error, raw) for place, error, raw in faults}
+    rows = [
+        ("propose", job.name, place, error.split(":")[0], f"{error}; {raw[:2_000]}" if raw else error)
+        for place, (error, raw) in last.items()
+    ]
+    job.dropped.update(row[3] for row in rows)
+    _append(job, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
+
+
+def _append(job: Job, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
+    if job.kept is not None:
+        job.kept.setdefault(table.name, []).append(frame)
+        return frame.height
+    return store.append(job.ws, table, frame, texts=texts)

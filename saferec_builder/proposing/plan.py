@@ -1,0 +1,94 @@
+"""What a run would read, send and spend: the budget of a job, a dry run, and the number of texts to send."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from saferec_builder.llm import Budget
+from saferec_builder.llm.pricing import Habit
+from saferec_builder.proposing import cascade, jobs, runner
+from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.jobs import Job
+from saferec_builder.proposing.proposers import Step
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who reads what in one run."""
+
+    corpus: Corpus
+    steps: list[Step]
+    is_cascade: bool  # each step reads what those before it left in doubt
+    budget_usd: float | None  # for all runs in this workspace together
+    samples: int  # votes of the last step on what it is unsure of; 0: none
+    limit: int | None  # texts of each step
+
+    def job(self, step: Step, only: set[str] | None = None) -> Job:
+        return jobs.unread(
+            self.corpus, step, budget(self.corpus.ws, step, self.budget_usd), only=only, limit=self.limit
+        )
+
+    def votes(self) -> Job:
+        """Samples of the last step on what it is unsure of now."""
+        step = self.steps[-1]
+        only = cascade.uncertain(self.corpus, step)
+        paid = budget(self.corpus.ws, step, self.budget_usd)
+        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit, samples=self.samples)
+
+
+def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
+    """What may be spent, what this workspace has spent already, and what this model's bills looked like."""
+    if step.server is None:
+        return Budget()
+    bills = store.read(ws, tables.SPEND)
+    mine = bills.filter(model=step.name)
+    sent, tokens, out, n = (float(mine[c].sum()) for c in ("bytes_out", "tokens_in", "tokens_out", "requests"))
+    habit = Habit(
+        sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
+    )
+    return Budget(step.price, limit, float(bills["usd"].sum()), habit)
+
+
+def dry_run(plan: Plan) -> list[Job]:
+    """The jobs with their requests, tokens and price; what was paid for already costs nothing.
+
+    Of a cascade each step is planned as if it read all: what is escalated is not known before. Votes are planned on
+    what is uncertain now: of what is still to be read nobody knows.
+    """
+    planned = [plan.job(step) for step in plan.steps]
+    if plan.samples:
+        planned.append(plan.votes())
+    for job in planned:
+        _estimate(job)
+        job.dropped.update(why.split(":")[0] for _, why, _ in job.unreadable)
+        job.dropped["dry run"] = len(job.todo)
+    return planned
+
+
+def texts_to_send(plan: Plan) -> int:
+    """Texts that a run would send at most; votes ask again about what was read before."""
+    if len(plan.steps) > 1:
+        return len(plan.corpus.subjects)
+    todo = plan.job(plan.steps[0]).todo + (plan.votes().todo if plan.samples else [])
+    return len({subject.subject for _, subject, _ in todo})
+
+
+def _estimate(job: Job) -> None:
+    job.figures = Counter(requests=0, already_paid=0, estimated_tokens_in=0, estimated_tokens_out=0)
+    server, price, habit = job.step.server, job.step.price, job.budget.habit
+    if server is None:
+        return
+    paid = set(store.read(job.ws, tables.REPLIES)["request"])
+    for body in runner.bodies(job):
+        request = server.name(body)
+        if request in paid:
+            job.figures["already_paid"] += 1
+        else:
+            job.figures["requests"] += 1
+            job.figures["estimated_tokens_in"] += round(habit.tokens_in(server, body))
+            job.figures["estimated_tokens_out"] += round(habit.tokens_out)
+        paid.add(request)
+    if price:
+        usd = price.of(job.figures["estimated_tokens_in"], job.figures["estimated_tokens_out"])
+        job.estimated_usd = round(usd, 4)

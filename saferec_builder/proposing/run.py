@@ -1,0 +1,122 @@
+"""What was not read yet is read by the rules, by a model, by a cascade of both, or by a jury."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.progress import Progress
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers, runner, workers as shards
+from saferec_builder.proposing.jobs import Job
+from saferec_builder.proposing.plan import Plan, dry_run as planned, texts_to_send
+from saferec_builder.proposing.rules import cues
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import Workspace
+
+FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}  # what is sent of a text
+
+
+@dataclass(frozen=True)
+class ProposeResult:
+    """counts: of all proposers together (each one's own under its name in the figures); spent: USD of this run;
+    unit: what `counts` counts, readings where a text is read more than once."""
+
+    counts: Counts
+    spent: float
+    unit: Literal["conversations", "items", "readings"]
+
+
+def propose(
+    ws: Workspace,
+    proposer: str = "rules",
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    items: bool = False,
+    allow_remote: bool = False,
+    dry_run: bool = False,
+    budget_usd: float | None = None,
+    samples: int = 0,
+    limit: int | None = None,
+    workers: int = 1,
+    engine: str = "local",
+    ray_address: str = "local",
+    progress: Progress | None = None,
+) -> ProposeResult:
+    """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
+
+    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, `local:FILE`, a cascade of them with commas, or `jury`. Appends to
+    the tables proposals, readings, asked, replies, spend and drops; what was read before is not read again.
+    samples: how often the last model is asked about each text that it is unsure of, for a vote. limit: texts of each
+    proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run sends and writes
+    nothing: its figures are requests, tokens and price. progress: called for each proposer with how many are to read.
+    Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
+    would leave this machine; ProposerError where a server cannot be used.
+    """
+    steps, is_cascade = proposers.steps(ws, proposer, model, base_url)
+    if samples and not steps[-1].server:
+        raise UsageError("--samples: the rules answer alike each time; expected a model as the last proposer")
+    texts = corpus.load(ws, items=items)
+    how = shards.plan(ws, engine, ray_address, workers)
+    budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
+    plan = Plan(texts, steps, is_cascade, budget, samples, limit)
+    proposers.priced(steps, budget)
+    noun: Literal["conversations", "items"] = "items" if items else "conversations"
+    if dry_run:
+        made = planned(plan)
+    else:
+        rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
+        proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
+        with proposers.spending(ws, steps, budget):
+            made = _read_all(plan, how, progress)
+    counts = together({job.name: job.counts() for job in made})
+    if all(step.way == "rules" for step in steps) and not dry_run and (unheard := without_cues(texts.taxonomy)):
+        counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
+    return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
+
+
+def _read_all(plan: Plan, how: shards.How | None, progress: Progress | None) -> list[Job]:
+    """Every proposer in its turn; in a cascade each reads what those before it left in doubt."""
+    made = []
+    for n, step in enumerate(plan.steps):
+        only = cascade.doubts(plan.corpus, plan.steps[:n]) if plan.is_cascade and n else None
+        made.append(_read(plan.job(step, only), how, progress))
+    if plan.samples:
+        made.append(_read(plan.votes(), how, progress))
+    return made
+
+
+def _read(job: Job, how: shards.How | None, progress: Progress | None) -> Job:
+    """Reads and saves all of a job, in this process, in several, or on Ray."""
+    jobs.drop(job, job.unreadable)
+    for part in {part.digest: part for _, _, part in job.todo}.values():
+        store.append(job.ws, tables.ASKED, pending.rows(part))
+    replies = len(job.todo) * (job.samples or 1)
+    with progress(replies) if progress else nullcontext() as bar, proposers.running(job.step) as job.step:
+        if how is not None and len(job.todo) > how.shard:
+            shards.read(job, how)
+        else:
+            runner.read(job, bar.update if bar else lambda _: None)
+    return job
+
+
+def together(counts: dict[str, Counts]) -> Counts:
+    """The counts of several proposers as one; each one's own stand under its name."""
+    if len(counts) == 1:
+        return next(iter(counts.values()))
+    dropped: dict[str, int] = {}
+    for part in counts.values():
+        for reason, n in part.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + n
+    added, skipped = (sum(getattr(part, name) for part in counts.values()) for name in ("added", "skipped"))
+    own = {name: {"in": p.came, "added": p.added, **p.figures} for name, p in counts.items()}
+    return Counts("propose", added, skipped, dropped, own)
+
+
+def without_cues(taxonomy: Taxonomy) -> Sequence[str]:
+    """Traits of which the rules propose nothing, whatever a text says: their silence on these is no finding."""
+    known = cues.traits()
+    return [slug for slug in taxonomy.slugs if slug not in known]

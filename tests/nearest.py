@@ -1,0 +1,193 @@
+"""`python -m tests.mutation nearest [--sample N] [--seed S]`: does the test at the mirrored path see a fault?
+
+Draws N lines of the product at random, the same for the same seed, and puts one small fault into each: a number, sign,
+comparison, condition, result or call. For each it runs only the tests that the path of the changed file names
+(tests/layers.py), so what a reader would find; a fault that other tests would see counts as missed. Tests of real
+servers are left out. Everything happens in a copy under build/mutation/nearest.
+"""
+
+import argparse
+import ast
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import ROOT
+from tests.layers import files, tests_of
+from tests.mutation import CALM, COPIED, PATIENCE, told_wrong
+
+FOLDER = ROOT / "build" / "mutation" / "nearest"
+OTHERS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+}
+Place = tuple[int, int, int, int]  # first line and column, last line and column
+
+
+@dataclass(frozen=True)
+class Fault:
+    path: str
+    line: int
+    before: str
+    after: str
+    source: str  # the whole file with the fault
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before} -> {self.after}"
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation nearest")
+    parser.add_argument("--sample", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(words)
+    _copy()
+    seconds: dict[str, float | None] = {}  # of each file's tests without a fault; None where they fail
+    seen, missed, unknown = 0, list[str](), list[str]()
+    for fault in draw(given.sample, given.seed):
+        tests = tests_of(fault.path)
+        if tests and fault.path not in seconds:
+            began = time.monotonic()
+            seconds[fault.path] = time.monotonic() - began if _passes(tests, 900) else None
+        usual = seconds.get(fault.path)
+        if not tests:
+            missed.append(f"{fault}  (no test at its path)")
+        elif usual is None:
+            unknown.append(f"{fault}  (its tests fail without a fault)")
+        elif _survives(fault, tests, 30 + PATIENCE * usual):
+            missed.append(str(fault))
+        else:
+            seen += 1
+        print(f"\r{seen + len(missed) + len(unknown)} of {given.sample}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print(*missed, *unknown, sep="\n")
+    told = seen + len(missed)
+    low, high = wilson(seen, told)
+    print(
+        f"{seen} of {told} faults seen by the tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})"
+    )
+    return int(bool(unknown))
+
+
+def draw(sample: int, seed: int) -> Iterator[Fault]:
+    """Lines at random, without the same line twice; of the faults that a line can have, one."""
+    lines = [(path, line) for path in sorted(files()) for line in sorted(faults_by_line(path))]
+    rng = random.Random(seed)
+    for path, line in rng.sample(lines, min(sample, len(lines))):
+        yield rng.choice(faults_by_line(path)[line])
+
+
+def faults_by_line(path: Path) -> dict[int, list[Fault]]:
+    source = path.read_text(encoding="utf-8")
+    if path not in _known:
+        found: dict[int, list[Fault]] = {}
+        for place, before, after in _places(ast.parse(source)):
+            changed = _replaced(source, place, after)
+            fault = Fault(str(path.relative_to(ROOT)), place[0], before, after, changed)
+            try:
+                ast.parse(changed)
+            except SyntaxError:  # inside a pattern or a nested f-string
+                continue
+            found.setdefault(place[0], []).append(fault)
+        _known[path] = found
+    return _known[path]
+
+
+_known: dict[Path, dict[int, list[Fault]]] = {}
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
+    """(where, what stands there, what is put there) for all that runs: no annotations, no decorators."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        for field, other in (*told_wrong(node), *_more(node)):
+            before, value = ast.unparse(node), vars(node)[field]
+            setattr(node, field, other)
+            yield _place(node), before.split("\n")[0], f"({ast.unparse(node)})"
+            setattr(node, field, value)
+        yield from _instead(node)
+        for name, field in ast.iter_fields(node):
+            if name not in ("annotation", "returns", "decorator_list", "type_params"):
+                parts = field if isinstance(field, list) else [field]
+                todo += [part for part in parts if isinstance(part, ast.AST) and hasattr(part, "_fields")]
+
+
+def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield "value", not node.value
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in OTHERS:
+        yield "ops", [OTHERS[type(node.ops[0])](), *node.ops[1:]]
+
+
+def _instead(node: ast.AST) -> Iterator[tuple[Place, str, str]]:
+    """Conditions that are turned round, results that are none, and calls that are left out."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and "TYPE_CHECKING" not in (test := ast.unparse(node.test)):
+        yield _place(node.test), test, f"(not ({test}))"
+    if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
+        yield _place(node.value), f"return {ast.unparse(node.value)}", "None"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+        yield _place(node), ast.unparse(node), "..."
+
+
+def _place(node: ast.AST) -> Place:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+
+
+def _replaced(source: str, place: Place, text: str) -> str:
+    lines = source.encode().split(b"\n")  # columns count bytes
+    first, start, last, end = place
+    lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]
+    return b"\n".join(lines).decode()
+
+
+def _copy() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    for part in (*COPIED, "docs", "README.md"):
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, FOLDER / part)
+
+
+def _survives(fault: Fault, tests: list[str], timeout: float) -> bool:
+    path = FOLDER / fault.path
+    before = path.read_bytes()
+    path.write_text(fault.source, encoding="utf-8")
+    try:
+        return _passes(tests, timeout)
+    finally:
+        path.write_bytes(before)
+
+
+def _passes(tests: list[str], timeout: float) -> bool:
+    """Whether the tests end well, in the copy; what they start imports from there too."""
+    words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, "-m", "not servers and not soak", *tests]
+    calm = {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {k: v for k, v in os.environ.items() if k != "SAFEREC_EVERY_PART"} | calm
+    ran = subprocess.Popen(
+        words, cwd=FOLDER, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return ran.wait(timeout) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(ran.pid, 9)
+        ran.wait()
+        return False
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """95 % for a share of k in n."""
+    if not n:
+        return 0.0, 1.0
+    z = 1.959964
+    middle, spread = k / n + z * z / (2 * n), z * math.sqrt(k * (n - k) / n**3 + z * z / (4 * n * n))
+    return (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)

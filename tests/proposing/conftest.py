@@ -1,0 +1,16 @@
+"""A workspace whose models are a stub: `small` doubts what `large` decides."""
+
+from typing import Any
+
+import pytest
+
+from saferec_builder.storage import workspace as store
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import Cli, options, speaks
+
+
+@pytest.fixture
+def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Any:
+    stub.usual = speaks
+    options(workspace, f'base_url = "{stub.url}"\nconcurrency = 1\njury = ["openai:small", "openai:large"]')
+    return lambda *words: cli("propose", "-C", workspace.root, "--json", *words)

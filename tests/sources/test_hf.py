@@ -1,0 +1,65 @@
+"""Datasets of the Hub."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.sources import hf
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.dialogues import said
+
+CHAT = {"dialog": [{"from": "human", "value": "A calm film?"}, {"from": "gpt", "value": "Heat"}], "n": 7, "who": "ann"}
+
+
+MAP = {"messages": "dialog", "id": "n", "user": "who"}
+
+
+def test_hub_rows_with_a_column_map():
+    odd = [CHAT | {"dialog": None}, CHAT | {"dialog": [{"from": "robot", "value": "x"}]}, CHAT | {"n": [1]}]
+    found = hf.of_rows("hf:ns/chats", [CHAT, *odd], MAP)
+    assert said(found.rows) == [[("seeker", "A calm film?", []), ("recommender", "Heat", [])]]
+    row = found.rows.row(0, named=True)
+    assert (row["source"], row["source_id"], row["seeker"], row["place"]) == ("hf:ns/chats", "7", "ann", "chats:1")
+    assert found.drops["reason"].to_list() == ["wrong type"] * 3
+    with pytest.raises(UsageError, match="expected OURS=THEIRS"):
+        hf.columns(["dialog"])
+
+
+def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
+    when = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    found = hf.of_rows("hf:ns/chats", [CHAT | {"time": when, "picture": b"\x89PNG"}], MAP)
+    assert (found.rows["time"].to_list(), found.drops.height) == ([when], 0)
+
+
+def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    datasets.Dataset.from_list([CHAT | {"n": n} for n in range(3)]).save_to_disk(tmp_path / "chats")
+    words = [w for ours, theirs in MAP.items() for w in ("--column", f"{ours}={theirs}")]
+    told = cli("mine", "hf", tmp_path / "chats", *words, "-C", workspace.root, "--json")
+    assert told.code == 0, told.err
+    assert (told.json["in"], told.json["added"]) == (3, 3)
+    rows = store.read(workspace, tables.CONVERSATIONS)
+    assert rows["source"].unique().to_list() == ["hf:chats"]  # no folder of this machine
+    wrong = cli("mine", "hf", tmp_path / "chats", "-C", workspace.root)
+    assert wrong.code == 1 and "no column 'messages'" in wrong.err and "--column" in wrong.err
+    typed = ("--column", "messages=dialog", "--column", "user=whom", "-C", workspace.root)  # a slip: nobody had a name
+    wrong = cli("mine", "hf", tmp_path / "chats", *typed)
+    assert wrong.code == 1 and "no column 'whom', found dialog, n, who: " in wrong.err and "user=NAME" in wrong.err
+    wrong = cli("mine", "messages", tmp_path / "chats", *typed)
+    assert wrong.code == 1 and "--column is for `mine hf`" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")],
+)
+def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
+    cli, workspace, tmp_path, monkeypatch, name, told
+):
+    """`chats.txt` was looked for on the Hub as a dataset called txt."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    (tmp_path / name).write_text("")
+    ran = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
+    assert (ran.code, told in ran.err, ran.err.count("\n")) == (1, True, 1), ran.err

@@ -1,0 +1,58 @@
+"""IMDb's table of titles."""
+
+import gzip
+
+import pytest
+
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import (
+    imdb_titles,
+)
+from tests.worlds.catalog_files import BASICS, file
+
+
+def basics(*rows):
+    return BASICS + "".join("\t".join(row) + "\n" for row in rows)
+
+
+def title(tconst, kind, primary, original, year, genres="Drama"):
+    return (tconst, kind, primary, original, "0", year, "\\N", "90", genres)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_imdb_titles(tmp_path, zipped):
+    text = (
+        basics(
+            title("tt0110877", "movie", "The Postman", "Il postino", "1994", "Comedy,Drama"),
+            title("tt0903747", "tvSeries", "Breaking Bad", "Breaking Bad", "2008"),
+            title("tt0959621", "tvEpisode", "Pilot", "Pilot", "2008"),
+            title("tt0959622", "tvEpisode", "Cat", "Cat", "2008"),
+            title("tt1", "movie", 'A "quoted', 'A "quoted', "\\N", "\\N"),
+            title("tt0110877", "movie", "Again", "Again", "1999"),
+            title("x", "movie", "No id", "No id", "1999"),
+            title("tt0000005", "movie", "Odd year", "Odd year", "19x4"),
+            ("tt0000006", "movie", "too few"),
+        ).encode()
+        + b"tt0000007\tmovie\tAm\xe9lie\tA\t0\t2001\t\\N\t9\tDrama\n"
+    )
+    path = file(tmp_path, "title.basics.tsv", gzip.compress(text) if zipped else b"\xef\xbb\xbf" + text)
+    read = imdb_titles.read(path)
+    assert read.rows.select("source_id", "domain", "title", "year", "refs", "aliases", "genres").rows() == [
+        ("tt0110877", "film", "The Postman", 1994, ["imdb:tt0110877"], ["Il postino"], ["Comedy", "Drama"]),
+        ("tt0903747", "series", "Breaking Bad", 2008, ["imdb:tt0903747"], [], ["Drama"]),
+        ("tt0000001", "film", 'A "quoted', None, ["imdb:tt0000001"], [], []),
+    ]
+    assert sorted(read.drops.select("place", "reason", "detail").rows()) == [
+        ("title.basics.tsv tvEpisode", "no film or series", "2 of tvEpisode"),
+        ("title.basics.tsv:10", "wrong number of fields", "found 3, wanted 9 between tabs"),
+        ("title.basics.tsv:11", "not UTF-8", ""),
+        ("title.basics.tsv:7", "same id", "tt0110877"),
+        ("title.basics.tsv:8", "bad imdb id", "found 'x', wanted tt and digits"),
+        ("title.basics.tsv:9", "wrong year", "found '19x4', wanted four digits or nothing"),
+    ]
+
+
+def test_half_a_gzip_file_is_one_line(tmp_path):
+    whole = gzip.compress(basics(*(title(f"tt{n}", "movie", f"Film {n}", "x", "1999") for n in range(1, 999))).encode())
+    with pytest.raises(SourceError, match="ends in the middle"):
+        imdb_titles.read(file(tmp_path, "half.tsv.gz", whole[: len(whole) // 2]))

@@ -1,0 +1,26 @@
+"""INSPIRED's dialogues."""
+
+from saferec_builder.sources import inspired
+from tests.worlds.dialogues import TALK, said, tsv
+
+
+def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
+    path = tmp_path / "dev.tsv"
+    path.write_text(tsv([*TALK, ("d1", "x", "SEEKER", 2, "bad number", ""), ("d2", 2, "ROBOT", 1, "?", "")]))
+    found = inspired.read(path)
+    assert said(found.rows) == [
+        [
+            ("recommender", "Hello!", []),
+            ("seeker", 'Hi, my son Ethan and I want a calm film. We liked "Up"', ["title:Up (2009)"]),
+            ("recommender", "Try these", ["title:Heat (1995)", "title:Ronin (1998)"]),
+        ],
+        [("seeker", "Anything?", [])],
+    ]
+    first = found.rows.row(0, named=True)
+    assert (first["source_id"], first["place"], first["domain"]) == ("d1", "dev.tsv:2", "film")
+    assert (first["recommended"], first["accepted"]) == (["title:Heat (1995)", "title:Ronin (1998)"], [])
+    assert first["seen"] == ["title:Up (2009)"]
+    assert found.drops.select("place", "reason").rows() == [
+        ("dev.tsv:7", "not a number"),
+        ("dev.tsv:8", "unknown speaker"),
+    ]

@@ -1,0 +1,47 @@
+"""Items of one's own as CSV."""
+
+from saferec_builder.sources import items_csv
+from tests.worlds.catalog_files import file
+
+
+def test_csv_items(tmp_path):
+    text = (
+        b"domain,title,year,ids,aliases,plot,genres\n"
+        b"film,Alien,1979,tt0078748 tmdb:348,Alien 1|Le 8e passager,In space.,horror\n"
+        b"game,Tetris,,,,,\n"
+        b"film,Heat (1995),,,,,\n"
+        b"film,Heat (1995),,,,,\n"
+        b"movie,Big,1988,,,,\n"
+        b"film,,1988,,,,\n"
+        b"film,Big,88,,,,\n"
+        b"film,Big,1988,wikidata,,,\n"
+        b"film,short\n"
+        b"\n"
+    ) + b"film,Am\xe9lie,2001,,,,\n"
+    read = items_csv.read(file(tmp_path, "own.csv", text))
+    assert read.rows.select("source_id", "title", "year", "refs", "aliases", "plot").rows() == [
+        ("imdb:tt0078748", "Alien", 1979, ["imdb:tt0078748", "tmdb:348"], ["Alien 1", "Le 8e passager"], "In space."),
+        ("game:tetris:", "Tetris", None, [], [], None),
+        ("film:heat:1995", "Heat", 1995, [], [], None),
+        ("film:short:", "short", None, [], [], None),
+    ]
+    assert read.drops.select("place", "reason").rows() == [
+        ("own.csv:6", "unknown domain"),
+        ("own.csv:7", "no title"),
+        ("own.csv:8", "wrong year"),
+        ("own.csv:9", "bad id"),
+        ("own.csv:12", "not UTF-8"),
+        ("own.csv:5", "same id"),
+    ]
+
+
+def test_a_description_is_a_plot(tmp_path):
+    read = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
+    assert read.rows["plot"].to_list() == ["In space."]
+
+
+def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_run(tmp_path):
+    text = 'domain,title,year\nfilm,Alien,1979\nfilm,"open,1980\n' + "x" * 1_100_000 + "\nfilm,Heat,1995\n"
+    read = items_csv.read(file(tmp_path, "own.csv", text))
+    assert read.rows["title"].to_list() == ["Alien", "Heat"]
+    assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]

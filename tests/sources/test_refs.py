@@ -1,0 +1,39 @@
+"""Refs: an id has one form, and what is none is no ref."""
+
+import pytest
+
+from saferec_builder.sources import Left, refs
+
+
+@pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", "https://www.imdb.com/title/tt0078748/"])
+def test_an_imdb_id_has_one_form(value):
+    assert refs.imdb(value) == "imdb:tt0078748"
+    assert refs.imdb("tt10155932") == "imdb:tt10155932"
+
+
+@pytest.mark.parametrize("value", ["", "tt", "nm0000001", "tt0000000", "Alien", "-5", "1.0"])
+def test_what_is_no_imdb_id(value):
+    with pytest.raises(Left, match="bad imdb id"):
+        refs.imdb(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["tmdb:nan", "tmdb:None", "tmdb:0", "tmdb:-1", "movielens:null", "tt0000000", "Alien"]
+)
+def test_a_blank_is_no_id_that_films_could_share(value):
+    """Two films "Emma" of 1996 and 1997, both "tmdb:nan", were one item."""
+    with pytest.raises(Left, match="^bad"):
+        refs.external(value)
+    assert [refs.external(v) for v in ("tmdb:348", "tmdb:10", "csv:0")] == ["tmdb:348", "tmdb:10", "csv:0"]
+
+
+def test_a_ref_is_an_id_or_a_title():
+    assert [
+        refs.ref(v) for v in ("imdb:78748", " redial:5", "Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")
+    ] == [
+        "imdb:tt0078748",
+        "redial:5",
+        "title:Alien (1979)",
+        "title:demo: the film (2001)",
+        "title:Alien: Covenant",
+    ]

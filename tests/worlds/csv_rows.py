@@ -1,0 +1,35 @@
+"""What people do to a CSV in a spreadsheet: read its rows, change them, save them."""
+
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, str]
+
+
+def rows_of(path: Path) -> list[Row]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def save(
+    path: Path, rows: list[Any], columns: Iterable[str] | None = None, encoding: str = "utf-8", **how: Any
+) -> Path:
+    with open(path, "w", encoding=encoding, newline="") as file:
+        out = csv.DictWriter(file, list(columns or rows[0]), extrasaction="ignore", **how)
+        out.writeheader()
+        out.writerows(rows)
+    return path
+
+
+def edit(path: Path, answer: Callable[[Row], Mapping[str, str] | None]) -> int:
+    """Writes answer(row) into every row; gives their number."""
+    rows = [row | (answer(row) or {}) for row in rows_of(path)]
+    save(path, rows)
+    return len(rows)
+
+
+def as_proposed(row: Row) -> Row:
+    """What was proposed is taken over, the rest is absent."""
+    return {"verdict": "none" if row["trait"] == "*" else (row["proposed"] or "absent")}

@@ -1,0 +1,33 @@
+"""Requests to a stub through the client, with replies in the order of the texts."""
+
+from typing import Any
+
+from saferec_builder import llm
+from tests.servers.llm_stub import Stub, status
+
+KEY = "sk-a-secret-of-the-user"
+
+
+BUSY = status(429, retry_after_ms="20")
+
+
+def body(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def only_fine(content: str) -> str | None:
+    return None if content == "fine" else "off schema: wanted fine"
+
+
+def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: Any) -> list[llm.Reply]:
+    """Replies in the order of the texts."""
+    options = {"retries": 1, "concurrency": 4, "timeout": 5.0, "key": KEY} | options
+    server = llm.Server("m", stub.url, **options)
+    paid = {} if paid is None else paid
+
+    async def run() -> list[llm.Reply]:
+        put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
+        found = [r async for r in llm.replies(server, map(body, texts), get=paid.get, put=put, check=only_fine)]
+        return [reply for _, reply in sorted(found, key=lambda pair: pair[0])]
+
+    return llm.run(run())

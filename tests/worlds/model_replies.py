@@ -1,0 +1,56 @@
+"""Conversations that a model reads, what it replies to them, and the settings of a workspace that asks it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.servers.llm_stub import Handler, completion
+
+Cli = Callable[..., Ran]
+
+
+def claim(trait: str, quote: str) -> dict[str, Any]:
+    evidence = [{"turn": 0, "quote": quote}]
+    return {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
+
+
+def answer(*claims: dict[str, Any]) -> str:
+    return json.dumps({"claims": claims})
+
+
+def fill(ws: store.Workspace, *texts: str) -> None:
+    rows = []
+    for n, text in enumerate(texts):
+        turns = [{"role": "seeker", "text": text, "items": []}, {"role": "recommender", "text": "Alien", "items": []}]
+        rows.append({"conversation": f"c{n}", "digest": tables.digest(text), "source": "messages", "turns": turns})
+    frame = pl.DataFrame(rows, schema_overrides={"turns": tables.CONVERSATIONS.schema["turns"]})
+    missing = {c: k for c, k in tables.CONVERSATIONS.schema.items() if c not in frame.columns}
+    full = frame.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in missing.items())
+    store.append(ws, tables.CONVERSATIONS, full)
+
+
+TEXTS = ("no blood for me please", "something funny", "maybe blood, maybe not")
+
+
+def speaks(handler: Handler) -> None:
+    """`small` is unsure wherever it reads maybe, `large` says absent there; both know blood."""
+    body = handler.server.bodies[-1]
+    found = [claim("gore", "blood")] if "blood" in handler.text else []
+    if "maybe" in handler.text and found:
+        found[0] |= {"verdict": "unsure", "form": "none"} if body["model"] == "small" else {"verdict": "absent"}
+    handler.reply(200, completion(answer(*found)))
+
+
+def options(ws: store.Workspace, lines: str) -> None:
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[propose]\n", f"[propose]\n{lines}\n", 1))
+
+
+def price(ws: store.Workspace, name: str) -> None:
+    toml = ws.root / "saferec.toml"
+    section = f"[propose.models.{name}]\ninput = 10.0\noutput = 100.0\ncached_input = 1.0\n\n[splits]"
+    toml.write_text(toml.read_text().replace("[splits]", section))

@@ -1,0 +1,52 @@
+"""One conversation as a CSV for its reviewer: written, changed and read back."""
+
+from pathlib import Path
+
+import polars as pl
+
+from annotation.routing import UNITS, texts
+from annotation.tools.files import pull
+from annotation.tools.guidelines import guideline
+from annotation.tools.quotes import locate
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables
+
+TAXONOMY = traits.load()
+
+
+TEXT = [
+    ("seeker", "I can’t watch  needles — my hands go cold 😱. =SUM(A1)"),
+    ("recommender", "OK, no needles then | try Alien (1979)"),
+    ("seeker", 'needles again | he said "never"'),
+]
+
+
+SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
+
+
+def world() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One conversation, given to ann and to the adjudicator cy."""
+    turns = [{"role": role, "text": text, "items": []} for role, text in TEXT]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
+    who = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
+    sent = [("sensitivity", "c1", name, role, "d1", why, "push-1") for name, role, why in who]
+    return (
+        pl.DataFrame(sent, schema=tables.ASSIGNMENTS.schema, orient="row"),
+        texts(pl.DataFrame([row], schema=tables.CONVERSATIONS.schema)),
+    )
+
+
+def unit(trait: str, **more) -> dict:
+    first = {
+        "kind": "sensitivity",
+        "subject": "c1",
+        "reviewer": "ann",
+        "role": "reviewer",
+        "digest": "d1",
+        "why": "proposed",
+    }
+    return dict.fromkeys(UNITS) | first | {"trait": trait} | more
+
+
+def back(*paths: Path):
+    return pull(list(paths), *world(), TAXONOMY, guideline(), locate)

@@ -1,0 +1,35 @@
+"""Conversations and proposals as bare ids, for tests of who looks at what."""
+
+import polars as pl
+
+from annotation.routing import Plan, route
+from saferec_builder.storage import tables
+
+NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
+
+
+def conversations(*ids: str) -> pl.DataFrame:
+    turns = [{"role": "seeker", "text": "no blood please", "items": []}]
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": c, "digest": f"d-{c}", "turns": turns}
+        for c in ids
+    ]
+    return pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema)
+
+
+def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.DataFrame:
+    span = {"turn": 0, "start": 3, "end": 8, "quote": "blood"}
+    made = [
+        dict.fromkeys(tables.PROPOSALS.columns)
+        | {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
+        for row in rows
+    ]
+    return pl.DataFrame(made, schema=tables.PROPOSALS.schema)
+
+
+def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASSIGNMENTS.empty, **plan) -> pl.DataFrame:
+    plan = {"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan
+    return tables.check(route(text, props, had, NO_DISPUTES, Plan(**plan)), tables.ASSIGNMENTS)
+
+
+MANY = [f"c{n}" for n in range(300)]

@@ -1,0 +1,29 @@
+"""Catalog rows and warnings in a line each, for tests that merge, link and judge a few items."""
+
+from saferec_builder import catalog
+from saferec_builder.sources import items as made
+
+
+def shelf(*rows):
+    """CATALOG_ROWS from (source:id, title, year, refs, more)."""
+    built = []
+    for name, title, year, *rest in rows:
+        source, own = name.split(":")
+        more = {"domain": "film"} | (rest[1] if len(rest) > 1 else {})
+        built.append(made.item(source, own, "f:1", title=title, year=year, refs=rest[0] if rest else (), **more))
+    return made.items_read(built, []).rows
+
+
+def merged(*rows):
+    return catalog.merge(shelf(*rows))
+
+
+def statement(ref, topic="Is there blood/gore", kind="topic", source="csv", **said):
+    return made.warning(source, "f:1", ref, kind=kind, topic=topic, **said)
+
+
+def said(*rows):
+    return made.warnings_read(list(rows), []).rows
+
+
+ALIEN, HEAT = "imdb:tt0078748", "imdb:tt0113277"
