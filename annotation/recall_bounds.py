@@ -52,6 +52,15 @@ def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
     }
 
 
+def figures(bounds: LabelBounds) -> dict[str, JsonValue]:
+    """The bounds as the commands print them with --json."""
+    return {
+        "missed": {slug: vars(bound) for slug, bound in bounds.traits.items()},
+        "missed_of_all": vars(bounds.pooled),
+        "false": {slug: vars(share) for slug, share in bounds.false.items()},
+    }
+
+
 def _plain(bound: Bound | FalseShare) -> dict[str, JsonValue]:
     facts = {name: value for name, value in asdict(bound).items() if name != "log_e"}
     return facts | {"certified": bound.certified}
