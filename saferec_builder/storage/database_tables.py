@@ -41,7 +41,7 @@ GOLD = Table(
         "subject": (pl.String, "conversation id"),
         "traits": (pl.List(pl.String), "the traits that are present; every other trait is absent"),
     },
-    "Conversations whose verdicts are known beforehand: every reviewer reads them, and their accuracy is told from it.",
+    "Conversations whose verdicts are known beforehand: every reviewer reads them, and these measure their accuracy.",
 )
 
 DECOYS = Table(
@@ -79,13 +79,13 @@ REVIEWS = Table(
     "db",
     ("review",),
     {
-        "review": (pl.String, "hash of who said what on which unit in which push or pull"),
+        "review": (pl.String, "hash of reviewer, unit, verdict, and push or pull"),
         "kind": (pl.String, "sensitivity | item_flag"),
         "subject": (pl.String, "conversation or item id"),
         "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
         "digest": (pl.String, "of the text that was shown"),
         "reviewer": (pl.String, "name inside the workspace"),
-        "role": (pl.String, "reviewer | adjudicator | other: the task was given to somebody else, nothing counts"),
+        "role": (pl.String, "reviewer | adjudicator | other: the task is somebody else's, so it does not count"),
         "verdict": (pl.String, "present | absent | unsure; null: taken back, `note` says why"),
         "form": (pl.String, "explicit | implicit, null unless present"),
         "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
@@ -94,7 +94,7 @@ REVIEWS = Table(
         "tool": (pl.String, "files | label_studio | argilla | simulated"),
         "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
         "taxonomy": (pl.String, "digest of the taxonomy"),
-        "simulated": (pl.Boolean, "true: no person said this; such a release refuses --hub"),
+        "simulated": (pl.Boolean, "true: by a program, not a person; publish --hub refuses it"),
         "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
     },
     "One person's verdict on one unit; of one reviewer's rows on a unit the last one counts.",

@@ -97,7 +97,7 @@ HONOURED = Table(
         "source": (pl.String, "of the file in which mining met them"),
         "who": (pl.String, "keyed pseudonym of an id or an author that removals.csv names"),
     },
-    "Whom mining left out on request: a row of removals.csv that names them has been met. Never released.",
+    "People whom mining left out on request: a row of removals.csv has matched them. Never released.",
 )
 
 MARKS = Table(
@@ -124,10 +124,10 @@ CLUSTERS = Table(
         "revision": (pl.Int32, "0, 1, ...: the last one counts"),
         "cluster": (
             pl.String,
-            "shared by conversations that are near-duplicates of one another; null: of none any more",
+            "shared by conversations that are near-duplicates of one another; null: no longer in any",
         ),
     },
-    "Near-duplicates among what seekers ask: a cluster must not stand in two splits. One that is alone has no row.",
+    "Near-duplicates among requests: a cluster must not be in two splits. One without near-duplicates has no row.",
 )
 
 STATED = Table(
@@ -147,7 +147,7 @@ CATALOG_ROWS = Table(
     "bulk",
     ("source", "source_id"),
     {
-        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's ruling on a merge"),
+        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's decision on a merge"),
         "source_id": (pl.String, "the id in the source"),
         "domain": (pl.String, "film | series | game"),
         "title": (pl.String, "as the source spells it, without the year"),
@@ -230,7 +230,7 @@ DROPS = Table(
         "source": (pl.String, "source, file or tool"),
         "place": (pl.String, "file:line, or the id of what was left out"),
         "reason": (pl.String, "short and countable"),
-        "detail": (pl.String, "found and wanted; never a secret"),
+        "detail": (pl.String, "found and expected; never a secret"),
     },
     "Everything left out, with its reason.",
 )

@@ -86,7 +86,7 @@ def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
     shutil.copytree(release.folder, tmp_path / "copy")
     with next((tmp_path / "copy" / "data" / "sft").glob("*.parquet")).open("ab") as file:
         file.write(b"x")
-    with pytest.raises(sr.SafeRecError, match="SHA256SUMS"):
+    with pytest.raises(sr.SafeRecError, match="sha256 is"):
         sr.Release.open(tmp_path / "copy").verify()
 
 
@@ -98,10 +98,12 @@ def test_edits_are_seen_without_a_new_process(ran: Mapping[str, Any], monkeypatc
     settings = ws.root / "saferec.toml"
     settings.write_text(settings.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
     seen = []
-    for name in ("first wording", "second wording"):
-        own.write_text(re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.M), encoding="utf-8")
+    for words in ("first wording", "second wording"):
+        own.write_text(
+            re.sub(r'^definition = "[^"]*"', f'definition = "{words}"', text, count=1, flags=re.M), encoding="utf-8"
+        )
         seen.append(sr.Workspace.open(ws.root).taxonomy)
-    assert [one.traits[0].name for one in seen] == ["first wording", "second wording"]
+    assert [one.traits[0].definition for one in seen] == ["first wording", "second wording"]
     assert len({before.digest, *(one.digest for one in seen)}) == 3
     prompt = ws.root / "prompt.md"
     versions = []

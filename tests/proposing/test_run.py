@@ -9,11 +9,8 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.proposing import evaluation, workers as shards
 from saferec_builder.proposing.run import propose
 from saferec_builder.storage import parallel, tables, workspace as store
-from tests.proposing.test_cascade import TEXTS, options, price, speaks
-from tests.proposing.test_runner import fill, stub
 from tests.servers.llm_stub import Stub
-
-__all__ = ["stub"]
+from tests.worlds.model_replies import TEXTS, fill, options, price, speaks
 
 
 class Bar:

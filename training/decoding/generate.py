@@ -1,6 +1,6 @@
 """Answers of a model for rows of a split: ranked items where items are tokens, text where they are words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -97,23 +97,21 @@ def items(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[
     return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded)]
 
 
-def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Per row the greedy answer under the masks: predicted traits, where it begins with them, and items."""
-    found: list[list[int]] = [[] for _ in rows]
-    for picked, ids in _batches(policy, rows):
-        out = [excluded[n] for n in picked] if policy.masked else None
-        for n, answer in zip(picked, draw(policy, ids, out), strict=True):
-            found[n] = answer
-    return found
-
-
 def texts(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[str]:
     """Per row the greedy answer as written, for any model; none of `excluded` where text is held to names."""
-    found = [""] * len(rows)
-    for picked, ids in _batches(policy, rows):
-        out = [excluded[n] for n in picked] if policy.trie else None
-        answers = policy.tokenizer.batch_decode(draw(policy, ids, out), skip_special_tokens=True)
-        for n, answer in zip(picked, answers, strict=True):
+    return policy.tokenizer.batch_decode(tokens(policy, rows, excluded), skip_special_tokens=True)
+
+
+def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Per row the greedy answer; of item tokens: predicted traits, where it begins with them, and items."""
+    found: list[list[int]] = [[] for _ in rows]
+    prompts = prompt_tokens(policy.tokenizer, rows)
+    # rows of like length together: less padding, same answers
+    order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
+    for start in range(0, len(order), policy.batch):
+        picked = order[start : start + policy.batch]
+        out = [excluded[n] for n in picked] if policy.held else None
+        for n, answer in zip(picked, draw(policy, [prompts[n] for n in picked], out), strict=True):
             found[n] = answer
     return found
 
@@ -130,11 +128,11 @@ def draw(
     sampling = arguments of `generate`; without any the answer is greedy. room = where a training keeps its cache.
     """
     ends = _ends(policy.model, policy.tokenizer)
-    answers = written(policy, ids, excluded, room, **sampling)
+    answers = draw_padded(policy, ids, excluded, room, **sampling)
     return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
 
 
-def written(
+def draw_padded(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,
@@ -207,12 +205,3 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Mes
             " it, or a copy of this one with another chat_template.jinja"
         ) from None
     return found["input_ids"]
-
-
-def _batches(policy: PolicyModel, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[list[int]]]]:
-    """(row numbers, prompt ids), rows of like length together: less padding, same answers."""
-    prompts = prompt_tokens(policy.tokenizer, rows)
-    order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
-    for start in range(0, len(order), policy.batch):
-        picked = order[start : start + policy.batch]
-        yield picked, [prompts[n] for n in picked]

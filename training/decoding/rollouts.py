@@ -14,7 +14,7 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
 from training.data import Row
 from training.decoding import constrained, trie
-from training.decoding.generate import PolicyModel, draw, prompt_tokens, written
+from training.decoding.generate import PolicyModel, draw, draw_padded, prompt_tokens
 from training.decoding.shared_prefix import Room
 
 CACHES = (None, "static")  # values of cache_implementation that rollouts here know
@@ -59,10 +59,11 @@ def _free(policy: PolicyModel, room: Room | None) -> type[GRPOTrainer]:
 
         def _generate_single_turn(self, prompt_ids: list[list[int]], *given: Any, **named: Any) -> Drawn:
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-                return super()._generate_single_turn(prompt_ids, *given, **named)  # type: ignore[no-any-return, no-untyped-call]
+                drawn: Drawn = super()._generate_single_turn(prompt_ids, *given, **named)  # type: ignore[no-untyped-call]
+                return drawn
             current = replace(policy, model=self.accelerator.unwrap_model(self.model))
             how = {name: value for name, value in self.generation_kwargs.items() if name != "cache_implementation"}
-            answers, ends = written(current, prompt_ids, None, room, **how), set(self.eos_token_ids)
+            answers, ends = draw_padded(current, prompt_ids, None, room, **how), set(self.eos_token_ids)
             last = [next((n for n, token in enumerate(ids, 1) if token in ends), len(ids)) for ids in answers]
             return [ids[:n] for ids, n in zip(answers, last, strict=True)], None
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers")
-
 from tests.worlds import small_release
 from training.data import Release, open_release, rows
 from training.decoding import generate

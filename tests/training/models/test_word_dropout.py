@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("transformers")
-
 from tests.worlds import small_release
 from training.data import open_release, rows
 from training.decoding import generate

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.scoring.metrics import judge
@@ -14,15 +15,9 @@ from training.decoding import generate, shared_prefix
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 from training.models import tiny
-from training.trainers import advantages as credit, gdpo
+from training.trainers import advantages, gdpo
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-
-# TRL 1.16 asks transformers 5.23 by an older name
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
-
-GDPO, GRPO = credit.MODES["gdpo"], credit.MODES["grpo"]
+GDPO, GRPO = advantages.MODES["gdpo"], advantages.MODES["grpo"]
 
 
 def test_gdpo_by_hand() -> None:
@@ -31,25 +26,25 @@ def test_gdpo_by_hand() -> None:
     # group 2: relevance 1 0 -> +-.7071; safety 0 0 -> 0: +-.7071
     # over the batch (eq. 6): mean 0, std sqrt((.5 + .5) / 3) = .57735: 0 0 +-1.2247
     values = torch.tensor([[1.0, -10.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    found = credit.advantages(values, torch.ones(2), 2, GDPO)
+    found = advantages.advantages(values, torch.ones(2), 2, GDPO)
     assert found.tolist() == pytest.approx([0, 0, math.sqrt(1.5), -math.sqrt(1.5)], abs=2e-3)
     # without the safety reward both groups count alike: +-.7071, std sqrt(2 / 3): +-.866
-    alone = credit.advantages(values, torch.tensor([1.0, 0.0]), 2, GDPO)
+    alone = advantages.advantages(values, torch.tensor([1.0, 0.0]), 2, GDPO)
     assert alone.tolist() == pytest.approx([0.866, -0.866, 0.866, -0.866], abs=2e-3)
 
 
 def test_grpo_by_hand_lets_the_larger_reward_decide() -> None:
     # sums -9 0 and 1 0, each normalised within its group: -+.7071, +-.7071
     values = torch.tensor([[1.0, -10.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    found = credit.advantages(values, torch.ones(2), 2, GRPO)
+    found = advantages.advantages(values, torch.ones(2), 2, GRPO)
     assert found.tolist() == pytest.approx([-0.7071, 0.7071, 0.7071, -0.7071], abs=1e-3)
 
 
 @pytest.mark.parametrize("how", [GDPO, GRPO])
 def test_ranks_that_share_a_reward_have_the_answers_advantage(how: str) -> None:
     values = torch.rand(12, 3, generator=torch.Generator().manual_seed(1))
-    whole = credit.advantages(values, torch.tensor([1.0, 2.0, 0.5]), 4, how)
-    ranks = credit.advantages(values.unsqueeze(1).repeat(1, 10, 1), torch.tensor([1.0, 2.0, 0.5]), 4, how)
+    whole = advantages.advantages(values, torch.tensor([1.0, 2.0, 0.5]), 4, how)
+    ranks = advantages.advantages(values.unsqueeze(1).repeat(1, 10, 1), torch.tensor([1.0, 2.0, 0.5]), 4, how)
     assert ranks.shape == (12, 10)
     assert torch.allclose(ranks, whole.unsqueeze(1).expand(12, 10), atol=1e-6)
 
@@ -57,7 +52,7 @@ def test_ranks_that_share_a_reward_have_the_answers_advantage(how: str) -> None:
 def test_a_rank_that_nobody_differs_in_has_none() -> None:
     values = torch.zeros(4, 2, 1)
     values[0, 1, 0] = 1.0
-    found = credit.advantages(values, torch.ones(1), 2, GDPO)
+    found = advantages.advantages(values, torch.ones(1), 2, GDPO)
     assert found[:, 0].abs().max() == 0 and found[0, 1] > 1 and found[2:, 1].abs().max() < 1e-6
 
 
@@ -74,10 +69,10 @@ def test_conditioned_relevance_counts_only_where_the_list_or_the_rank_is_safe(tm
 
 
 def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
-    places = credit.places_of_items(Catalogue({"a": 3}, 2, 1, {"gore": 9}, 8, opening=2))
+    places = advantages.places_of_items(Catalogue({"a": 3}, 2, 1, {"gore": 9}, 8, opening=2))
     assert places(torch.zeros(1, 6)).tolist() == [[-1, -1, 0, 1, -1, -1]]
     whole, ranks = torch.tensor([5.0]), torch.tensor([[1.0, 2.0]])
-    assert credit.spread(whole, ranks, places(torch.zeros(1, 6))).tolist() == [[5, 5, 1, 2, 5, 5]]
+    assert advantages.spread(whole, ranks, places(torch.zeros(1, 6))).tolist() == [[5, 5, 1, 2, 5, 5]]
 
 
 @pytest.mark.parametrize(
@@ -90,21 +85,12 @@ def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
     ],
 )
 def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: int, wanted: list[int]) -> None:
-    assert credit._lines(pieces, entries) == wanted
+    assert advantages._lines(pieces, entries) == wanted
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        (("gdop", "sequence", "ours"), "expected one of gdpo, grpo, conditioned"),
-        (("gdpo", "token", "ours"), "expected one of sequence, rank"),
-        (("gdpo", "rank", "paper"), "know no ranks"),
-        (("gdpo", "sequence", "x"), "expected ours or paper"),
-    ],
-)
-def test_a_wrong_word_is_said(given: tuple[str, str, str], wanted: str) -> None:
-    with pytest.raises(TrainingError, match=wanted):
-        credit.checked(*given)
+def test_ranks_of_the_papers_rewards_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="know no ranks"):
+        gdpo.arguments(settings.read("gdpo", ["saferec.rewards=paper"]), tmp_path, 0)
 
 
 # --- in TRL's trainer -------------------------------------------------------------------------------------------------
@@ -158,7 +144,7 @@ def test_our_advantages_are_trls(start: Path, monkeypatch: pytest.MonkeyPatch, t
     caught = run(start, monkeypatch, tmp_path, f"saferec.mode={mode}")
     for values, output in zip(caught["rewards"], caught["outputs"], strict=True):
         assert values.shape == (8, 3) and values.std(0).max() > 0
-        ours = credit.advantages(values, torch.ones(3), 4, credit.MODES[mode])
+        ours = advantages.advantages(values, torch.ones(3), 4, advantages.MODES[mode])
         assert torch.allclose(ours, output["advantages"], atol=1e-4)
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
@@ -21,13 +22,7 @@ from training.models import tiny, word_dropout
 from training.stages import Run
 from training.trainers import best_checkpoint as best, curves, fit, gdpo, packing, sft
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    # TRL 1.16 asks transformers 5.23 by an older name
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 SHORT = ["warmup_steps=0", "saferec.checks=1", "saferec.thin=0", "logging_steps=1"]
 
 

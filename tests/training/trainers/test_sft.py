@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests.worlds import chat_model, small_release
@@ -13,7 +14,6 @@ from training.decoding import generate
 from training.models import tiny
 from training.trainers import sft
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.training
 
 
@@ -28,7 +28,7 @@ def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
     def loss(kind: Any, counted: Any, answers: bool) -> tuple[float, Any]:
         policy = generate.load(str(tmp_path / "model"))
         examples = Dataset.from_list(sft.examples(policy, table))
-        args = settings.trl(
+        args = settings.trl_arguments(
             SFTConfig, {"bf16": False, "report_to": "none", "gradient_checkpointing": False}, tmp_path, 0
         )
         trainer = kind(policy.model, args=args, train_dataset=examples, processing_class=policy.tokenizer)
