@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.mining import conversations as mine, ingest, language, withheld
+from saferec_builder.mining import conversations as mine, language, withheld
 from saferec_builder.sources import conversations
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.reddit_dump import comment, submission, write
@@ -372,22 +372,3 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
     ran = cli("mine", "reddit", dump, "-C", root, "--json")
     assert (ran.code, ran.json["added"]) == (0, 1), ran.err
-
-
-def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    good.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
-    bad.write_text("{\n{")
-    found = ingest.mine(workspace, "messages", [good, str(bad)])
-    assert (found.counts.added, found.counts.dropped) == (1, {"not JSON": 3})
-    assert found.drops.select("file", "reason", "rows").rows() == [
-        ("good.jsonl", "not JSON", 1),
-        ("bad.jsonl", "not JSON", 2),
-    ]
-    assert found.drops["example"][1].startswith("bad.jsonl:1: ")
-    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
-    assert ingest.mine(workspace, "messages", [good]).fault is None
-    with pytest.raises(UsageError, match="no such source"):
-        ingest.mine(workspace, "letters", [good])
-    with pytest.raises(UsageError, match="OURS"):
-        ingest.mine(workspace, "hf", [good], columns={"talk": "dialog"})
