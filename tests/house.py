@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import ROOT
 from saferec_builder.cli.app import COMMANDS
+from tests import ROOT
 from tests.layers import PACKAGES, allowed, files, imports, name_of, room
 
 
