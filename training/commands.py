@@ -93,7 +93,7 @@ def _from_server(given: argparse.Namespace, home: Path) -> Path:
 
 def _run(given: argparse.Namespace) -> Run:
     """What the stages share; the packages that training needs are looked for first."""
-    missing = [name for name in ("torch", "transformers", "trl", "datasets") if find_spec(name) is None]
+    missing = [name for name in ("torch", "transformers", "trl", "datasets", "peft") if find_spec(name) is None]
     if missing:
         raise TrainingError(f"training needs {missing[0]}: pip install 'saferec-builder[train]'")
     from training import machine

@@ -1,8 +1,6 @@
 """Trained models and baselines side by side on the test split: their answers, a table and report.json."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -11,10 +9,10 @@ from training.data import labels_of
 from training.decoding import generate, trie
 from training.decoding.generate import PolicyModel
 from training.decoding.validation import Answers, answers, unsafe
-from training.evaluation import evaluate, paper_metrics
+from training.evaluation import evaluate, paper_metrics, predictions
 from training.evaluation.baselines import blind
 from training.settings import Settings, ours
-from training.stages import Run, first, write
+from training.stages import Run, is_first_process, write
 
 
 def report(
@@ -27,7 +25,7 @@ def report(
 
     Of several processes that trained together the first one does it; None in the others.
     """
-    if not first():
+    if not is_first_process():
         return None
     release, table = run.release, run.rows("grpo", "test")
     named: dict[str, Answers] = {}
@@ -37,7 +35,7 @@ def report(
         if torch.cuda.is_available():
             policy.model.to("cuda")  # type: ignore[arg-type]  # only trainers move a model by themselves
         named[name] = answers(policy, table)
-        save_answers(run.output / name / "answers-test.jsonl", named[name], run)
+        predictions.write(run.output / name / "answers-test.jsonl", named[name], release.items)
         if len(named) == 1:
             filtered = answers(policy, table, unsafe(release, table)) if policy.held else None
             uninformed = answers(policy, blind(table, labels_of(release.folder, "test")))
@@ -54,20 +52,6 @@ def report(
     return evaluate.write_report(
         run.output, evaluate.report(release, made, run.gold is not None, chosen=chosen, seconds=seconds)
     )
-
-
-def save_answers(path: Path, given: Answers, run: Run) -> None:
-    """Answers as a predictions file: scored again at any time by `evaluate --predictions`."""
-    items = run.release.items
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        for name, answer in given.items():
-            if isinstance(answer, str):
-                row: dict[str, object] = {"id": name, "text": answer}
-            else:
-                named = paper_metrics.named(answer, items)
-                row = {"id": name, "items": [{"title": title, "year": year} for title, year in named]}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:

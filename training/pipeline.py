@@ -10,13 +10,12 @@ from training.comparison import load_policy, report
 from training.data import Row, repeated, unfilled, with_gold
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel
-from training.decoding.validation import PREFER, scorer
+from training.decoding.validation import PREFER, Score, scorer
 from training.evaluation.evaluate import Report
 from training.models import item_tokens, tiny
 from training.settings import Settings, ours
-from training.stages import Card, Run, alone
+from training.stages import Card, Run, on_first_process
 from training.trainers import gdpo, sft
-from training.trainers.best_checkpoint import Score
 
 
 def start(run: Run, model: str, settings: Settings) -> str:
@@ -31,9 +30,9 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
     def make(folder: Path) -> Card:
         if model == "tiny":
-            alone(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
+            on_first_process(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
         else:
-            alone(lambda: item_tokens.add(model, folder, run.release))
+            on_first_process(lambda: item_tokens.add(model, folder, run.release))
         return {}
 
     return str(run.stage("start", {"tiny": tiny.SHAPE} if model == "tiny" else {"items": "tokens"}, make, model))
@@ -76,7 +75,7 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     """
     # what the end will not bear is said before two models are trained, and before any folder is cleared
     for name in ("sft", "safe_sft", "safe_gdpo"):
-        run.spare(run.output / name, [model])
+        run.refuse_overwriting(run.output / name, [model])
     for found in (unsafe_sft, safe_sft):
         sft.arguments(found, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
@@ -93,8 +92,14 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 
 
 def _check_room(run: Run, model: str, settings: Settings) -> None:
-    if ours(settings).items != "trie" and not (Path(model) / FILE).is_file():
-        gdpo.check_room(settings, run.release.k)
+    """Whether a list fits into an answer that is written as text."""
+    room, k = settings.get("max_completion_length", 256), run.release.k
+    as_text = ours(settings).items != "trie" and not (Path(model) / FILE).is_file()
+    if as_text and isinstance(room, int) and room < 8 * k:
+        raise TrainingError(
+            f"max_completion_length = {room}: {k} titles as text do not fit: expected --set max_completion_length=256"
+            " (in `run`: --set gdpo.max_completion_length=256)"
+        )
 
 
 def _check_rows(run: Run, args: GRPOConfig) -> None:

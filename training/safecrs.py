@@ -10,6 +10,7 @@ from pathlib import Path
 
 from saferec_builder.core.errors import SafeRecError
 from training.hub import is_name
+from training.settings import ONE_OF
 
 ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"
 REFUSALS = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), ELSEWHERE)
@@ -63,14 +64,13 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
         )
     if verb in ("gdpo", "run"):
         modes = "normalise each reward, or their sum, or relevance only where the answer is safe (default gdpo)"
-        one.add_argument("--mode", choices=["gdpo", "grpo", "conditioned"], help=modes)
+        one.add_argument("--mode", choices=ONE_OF["mode"], help=modes)
         credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
-        one.add_argument("--credit", choices=["sequence", "rank"], help=credit)
-    if verb != "evaluate":
-        items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
-    else:
+        one.add_argument("--credit", choices=ONE_OF["credit"], help=credit)
+    items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
+    if verb == "evaluate":
         items = "whether the text of a model is held to the catalogue's names"
-    choices = ["text", "trie"] if verb == "evaluate" else ["text", "tokens", "trie"]
+    choices = ["text", "trie"] if verb == "evaluate" else ONE_OF["items"]
     one.add_argument("--items", choices=choices, help=f"{items} (default text)")
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
 

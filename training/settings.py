@@ -23,7 +23,7 @@ Arguments = TypeVar("Arguments", bound="TrainingArguments")
 
 @dataclass(frozen=True)
 class Ours:
-    """What may stand under `saferec`, and what it is where nothing is said."""
+    """What may stand under `saferec`, and what it is by default."""
 
     rows: str = "sft"  # config of the release to learn lists from
     refill: bool = True  # whether lists that lost items to safety are learnt as refilled to k, or as what was left
@@ -39,9 +39,9 @@ class Ours:
     lam: float = 1.0  # rewards.Weights; mode gdpo divides it out again: there `reward_weights` weighs safety
     rho: float = 1.0
     floor: float = 0.0  # in mode conditioned: the safety below which relevance does not count
-    mode: str = "gdpo"  # how rewards become advantages: gdpo | grpo | conditioned, see trainers/advantages.py
-    credit: str = "sequence"  # one advantage for an answer, or one for each rank: sequence | rank
-    rewards: str = "ours"  # ours, or the paper's for comparison: ours | paper
+    mode: str = "gdpo"  # how rewards become advantages: see trainers/advantages.py
+    credit: str = "sequence"  # one advantage for an answer, or one for each rank
+    rewards: str = "ours"  # ours, or the paper's for comparison
     items: str = "text"  # of a model without item tokens: write text, be given `tokens`, or be held to them by a `trie`
     mask: bool = True  # whether a model with item tokens may draw only what decoding/constrained.py permits
     new_tokens: int = 256  # length of an answer where decoding is free
@@ -49,7 +49,14 @@ class Ours:
 
 
 DEFAULTS: dict[str, JsonValue] = asdict(Ours())
-ONE_OF = {"rows": ("sft", "sft_raw"), "prefer": ("safe", "raw"), "items": ("text", "tokens", "trie")}
+ONE_OF = {
+    "rows": ("sft", "sft_raw"),
+    "prefer": ("safe", "raw"),
+    "mode": ("gdpo", "grpo", "conditioned"),
+    "credit": ("sequence", "rank"),
+    "rewards": ("ours", "paper"),
+    "items": ("text", "tokens", "trie"),
+}
 LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho"), 0)
 LEAST |= {"floor": -math.inf, "validate": 1, "new_tokens": 1, "batch": 1}
 
@@ -97,18 +104,18 @@ def _check(key: str, value: JsonValue) -> None:
         raise TrainingError(f"saferec.{key} = {value!r}: expected a number from {LEAST[key]} to {most}")
 
 
-def change(settings: Settings, said: str) -> None:
+def change(settings: Settings, setting: str) -> None:
     """Puts "key=value" or "saferec.key=value" in."""
     import yaml
 
-    key, equals, value = said.partition("=")
+    key, equals, value = setting.partition("=")
     if not equals or key.strip() in ("", "saferec"):
-        raise TrainingError(f"--set {said}: expected key=value, as in learning_rate=1e-4 or saferec.lora=16")
+        raise TrainingError(f"--set {setting}: expected key=value, as in learning_rate=1e-4 or saferec.lora=16")
     place, name = (settings["saferec"], key[8:]) if key.startswith("saferec.") else (settings, key)
     try:
         place[name] = _value(yaml.safe_load(value))
     except yaml.YAMLError:
-        raise TrainingError(f"--set {said}: the value is not YAML: expected a number, a word or [a, list]") from None
+        raise TrainingError(f"--set {setting}: the value is not YAML: expected a number, a word or [a, list]") from None
 
 
 def _value(found: JsonValue) -> JsonValue:
@@ -119,7 +126,7 @@ def _value(found: JsonValue) -> JsonValue:
         return found
 
 
-def trl(kind: type[Arguments], settings: Settings, output: Path, seed: int) -> Arguments:
+def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed: int) -> Arguments:
     """An SFTConfig or GRPOConfig of these settings; an argument that it does not know is an error of one line."""
     named: Settings = {key: _value(value) for key, value in settings.items() if key != "saferec"}
     strange = [key for key in named if key not in {f.name for f in fields(kind)}]

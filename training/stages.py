@@ -71,14 +71,14 @@ class Run:
         folder = self.output / name
         mark = key(self.release.digest, settings, self.seed, [self._origin(b) for b in before])
         if read_card(folder).get("key") == mark:
-            self.tell(f"{name}: finished before ({folder})")
+            self.say_once(f"{name}: finished before ({folder})")
         else:
-            self.tell(f"{name}:")
-            self.spare(folder, before)
-            alone(lambda: begin(folder, mark))
+            self.say_once(f"{name}:")
+            self.refuse_overwriting(folder, before)
+            on_first_process(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
-            _let_go()
+            _free_memory()
             card = self.card(name, settings) | {
                 "key": mark,
                 "from": list(before),
@@ -86,11 +86,11 @@ class Run:
                 "cpu_seconds": round(time.process_time() - cpu, 1),
             }
             card |= done
-            alone(lambda: end(folder, card))
+            on_first_process(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
 
-    def spare(self, folder: Path, before: Sequence[str]) -> None:
+    def refuse_overwriting(self, folder: Path, before: Sequence[str]) -> None:
         """A stage is not done where the model that it starts from lies: its folder is cleared first."""
         for model in before:
             there = (self.output / model if model in self.cards else Path(model)).resolve()
@@ -109,8 +109,8 @@ class Run:
         facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
         return [model, *((name, fact.st_size, fact.st_mtime_ns) for name, fact in facts)]
 
-    def tell(self, text: str) -> None:
-        if first():
+    def say_once(self, text: str) -> None:
+        if is_first_process():
             self.say(text)
 
     def card(self, name: str, settings: Settings) -> Card:
@@ -165,21 +165,21 @@ def end(folder: Path, card: Card) -> None:
     (folder / BEGUN).unlink(missing_ok=True)
 
 
-def _let_go() -> None:
+def _free_memory() -> None:
     """The memory of a trained model, which only cycles hold: the next stage may need all of the GPU."""
     gc.collect()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()
 
 
-def first() -> bool:
+def is_first_process() -> bool:
     """Whether this is the only or the first of the processes that train together."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def alone(work: Callable[[], None]) -> None:
+def on_first_process(work: Callable[[], None]) -> None:
     """Done by the first process while the others wait."""
-    if first():
+    if is_first_process():
         work()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         import torch

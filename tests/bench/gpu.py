@@ -365,7 +365,7 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
         if name in OPTIONS:
             raise TrainingError(f"--set {change}: expected {OPTIONS[name]}: the figures are counted by it")
         settings.change(changed, change)
-    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
+    return settings.trl_arguments(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
 
 
 if __name__ == "__main__":

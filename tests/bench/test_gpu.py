@@ -76,7 +76,7 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
     from training.decoding import rollouts
 
     takes(1, torch.optim.AdamW, "step")
-    takes(10, rollouts, "written")
+    takes(10, rollouts, "draw_padded")
     takes(100, transformers_trainer(), "training_step")
     four = ["--set", "gradient_accumulation_steps=4"]
     found = gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])

@@ -121,7 +121,10 @@ def test_a_setting_of_another_kind_is_said(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [f"saferec.{one}" for one in ("batch=0", "batch=-4", "validate=0", "says=-1", "lora=-1", "thin=1.5", "lam=-1")]
-    + [f"saferec.{one}" for one in ("floor=.nan", "rows=grpo", "prefer=saef", "items=list")],
+    + [
+        f"saferec.{one}"
+        for one in ("floor=.nan", "rows=grpo", "prefer=saef", "items=list", "mode=gdop", "credit=token", "rewards=x")
+    ],
 )
 def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
     # -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
@@ -134,7 +137,7 @@ def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str)
 def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
     trl = pytest.importorskip("trl")
     with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected a value like"):
-        settings.trl(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
+        settings.trl_arguments(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
 
 
 def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """Answers of a model for rows of a split: ranked items where items are tokens, text where they are words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from saferec_builder.core.errors import TrainingError
 from training.data import Message, Row
 from training.decoding import constrained, shared_prefix, trie
 from training.decoding.constrained import Catalogue
-from training.decoding.shared_prefix import Room
+from training.decoding.shared_prefix import FixedCache
 from training.decoding.trie import Trie
 
 if TYPE_CHECKING:
@@ -97,23 +97,21 @@ def items(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[
     return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded)]
 
 
-def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Per row the greedy answer under the masks: predicted traits, where it begins with them, and items."""
-    found: list[list[int]] = [[] for _ in rows]
-    for picked, ids in _batches(policy, rows):
-        out = [excluded[n] for n in picked] if policy.masked else None
-        for n, answer in zip(picked, draw(policy, ids, out), strict=True):
-            found[n] = answer
-    return found
-
-
 def texts(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[str]:
     """Per row the greedy answer as written, for any model; none of `excluded` where text is held to names."""
-    found = [""] * len(rows)
-    for picked, ids in _batches(policy, rows):
-        out = [excluded[n] for n in picked] if policy.trie else None
-        answers = policy.tokenizer.batch_decode(draw(policy, ids, out), skip_special_tokens=True)
-        for n, answer in zip(picked, answers, strict=True):
+    return policy.tokenizer.batch_decode(tokens(policy, rows, excluded), skip_special_tokens=True)
+
+
+def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Per row the greedy answer; of item tokens: predicted traits, where it begins with them, and items."""
+    found: list[list[int]] = [[] for _ in rows]
+    prompts = prompt_tokens(policy.tokenizer, rows)
+    # rows of like length together: less padding, same answers
+    order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
+    for start in range(0, len(order), policy.batch):
+        picked = order[start : start + policy.batch]
+        out = [excluded[n] for n in picked] if policy.held else None
+        for n, answer in zip(picked, draw(policy, [prompts[n] for n in picked], out), strict=True):
             found[n] = answer
     return found
 
@@ -122,23 +120,23 @@ def draw(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,
-    room: Room | None = None,
+    fixed: FixedCache | None = None,
     **sampling: Any,
 ) -> list[list[int]]:
     """Token ids of one answer per prompt, up to and without the end; masked where `excluded` is given.
 
-    sampling = arguments of `generate`; without any the answer is greedy. room = where a training keeps its cache.
+    sampling = arguments of `generate`; without any the answer is greedy. fixed = where a training keeps its cache.
     """
     ends = _ends(policy.model, policy.tokenizer)
-    answers = written(policy, ids, excluded, room, **sampling)
+    answers = draw_padded(policy, ids, excluded, fixed, **sampling)
     return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
 
 
-def written(
+def draw_padded(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,
-    room: Room | None = None,
+    fixed: FixedCache | None = None,
     **sampling: Any,
 ) -> list[list[int]]:
     """As `draw`, but with the end of each answer, and padding behind it up to one length."""
@@ -158,7 +156,7 @@ def written(
     training = model.training
     model.eval()
     with torch.no_grad():
-        extra |= shared_prefix.arguments(model, ids, padded, attention, extra["max_new_tokens"], room)
+        extra |= shared_prefix.arguments(model, ids, padded, attention, extra["max_new_tokens"], fixed)
         answers: list[list[int]] = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
     model.train(training)
     return answers
@@ -207,12 +205,3 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Mes
             " it, or a copy of this one with another chat_template.jinja"
         ) from None
     return found["input_ids"]
-
-
-def _batches(policy: PolicyModel, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[list[int]]]]:
-    """(row numbers, prompt ids), rows of like length together: less padding, same answers."""
-    prompts = prompt_tokens(policy.tokenizer, rows)
-    order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
-    for start in range(0, len(order), policy.batch):
-        picked = order[start : start + policy.batch]
-        yield picked, [prompts[n] for n in picked]

@@ -103,12 +103,12 @@ class _Mask(LogitsProcessor):
         self.trie, self.walks, self.prompt_length = trie, [Walk(trie, items) for items in excluded], prompt_length
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        shut = torch.ones_like(scores, dtype=torch.bool)
+        blocked = torch.ones_like(scores, dtype=torch.bool)
         for row, walk in enumerate(self.walks):
             if input_ids.size(1) > self.prompt_length:
                 walk.take(int(input_ids[row, -1]))
-            shut[row, walk.open() or [self.trie.end]] = False
-        return scores.masked_fill(shut, float("-inf"))
+            blocked[row, walk.open() or [self.trie.end]] = False
+        return scores.masked_fill(blocked, float("-inf"))
 
 
 def log_probabilities(

@@ -12,9 +12,9 @@ from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
 from training.evaluation.evaluate import ranked
 from training.stages import Figures
-from training.trainers.best_checkpoint import Score
 
 Answers = dict[str, str | Ranked]
+Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; `score` is what is compared
 
 PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
     "raw": lambda found, k, caution: found[f"recall_raw@{k}"],

@@ -5,9 +5,7 @@ gives  a run {"metrics", "n", "n_sensitive", "slices", "against"} per set of ans
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
@@ -15,11 +13,12 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answers import MOST, Find, from_items, parse
+from saferec_builder.scoring.answers import Find, parse
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
-from training.data import Gold, Release, Row, jsonl, labels_of, open_release, read_gold, rows, truth_of, with_gold
+from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines
 from training.evaluation.paper_metrics import Intervals, Named, score as published
+from training.evaluation.predictions import Predictions, read
 from training.stages import identity, write
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
@@ -54,7 +53,7 @@ class Scored(TypedDict):
     difference: NotRequired[Intervals]
 
 
-class Run(Scored):
+class Result(Scored):
     name: str
     split: str
     against: str | None
@@ -65,7 +64,7 @@ class Report(TypedDict):
     release: dict[str, str]
     k: int
     gold: bool
-    runs: list[Run]
+    runs: list[Result]
     chosen: str | None
     seconds: dict[str, float]
 
@@ -155,50 +154,6 @@ def _slices(table: Sequence[Row]) -> dict[str, Bools]:
     return {name: np.isin(np.arange(len(table)), members[name]) for name in sorted(members)}
 
 
-# --- predictions made elsewhere -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Predictions:
-    answers: dict[str, Ranked]
-    written: dict[str, str | list[Named]]  # the same, as they stand in the file
-    problems: dict[str, int]  # why nothing could be read -> answers
-    strange: int  # answers to conversations that are not in the split
-
-
-def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
-    """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
-    domains = {row["conversation"]: row["domain"] for row in table}
-    answers: dict[str, Ranked] = {}
-    written: dict[str, str | list[Named]] = {}
-    problems: Counter[str] = Counter()
-    strange = 0
-    for where, row in jsonl(path):
-        if "id" not in row:
-            raise TrainingError(f'{where}: expected "id", the conversation of the release, found {list(row)}')
-        name = str(row["id"])
-        if name not in domains:
-            strange += 1
-            continue
-        if name in answers:
-            raise TrainingError(f"{where}: a second answer for {name}: expected one line per conversation")
-        text, listed = row.get("text"), row.get("items")
-        if isinstance(text, str):
-            answer = parse(text, find, domains[name])
-            written[name] = text
-        elif isinstance(listed, list):
-            answer = from_items(listed, find, domains[name])
-            if bare := min(len(listed), MOST) - len(answer.entries):
-                form = '{"title", "year"} of each'
-                raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
-            written[name] = [(entry.title, entry.year) for entry in answer.entries]
-        else:
-            raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
-        answers[name] = answer.ranked
-        problems.update([answer.problem] if answer.problem else [])
-    return Predictions(answers, written, dict(problems), strange)
-
-
 def evaluate(
     release: Release | Path | str,
     predictions: Sequence[Path | str],
@@ -221,7 +176,7 @@ def evaluate(
         raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
-    files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    files = {n: read(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
     silent = _unasked(table, files.values())
     table = [row for row in table if row["conversation"] not in silent] or table
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
@@ -252,7 +207,7 @@ def compare(
     gold: Gold | None = None,
     split: str = "test",
     filtered: Answers | None = None,
-) -> list[Run]:
+) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
 
     filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
@@ -275,7 +230,7 @@ def compare(
 
 
 def add_published(
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     written: Mapping[str, Mapping[str, str | Sequence[Named]]],
     table: Sequence[Row],
     release: Release,
@@ -289,14 +244,14 @@ def add_published(
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, split: str, scored: Scored, against: str | None = None) -> Run:
+def run(name: str, split: str, scored: Scored, against: str | None = None) -> Result:
     """against: the run that `difference` is the difference to."""
     return {"name": name, "split": split, "against": against, **scored}  # type: ignore[typeddict-item]
 
 
 def report(
     release: Release,
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     gold: bool,
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
@@ -320,7 +275,7 @@ def write_report(folder: Path | str, made: Report) -> Report:
     return made
 
 
-def show(runs: Sequence[Run], k: int) -> str:
+def show(runs: Sequence[Result], k: int) -> str:
     """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
 
     `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
@@ -336,7 +291,7 @@ def show(runs: Sequence[Run], k: int) -> str:
     return "\n".join(lines)
 
 
-def _block(runs: Sequence[Run], k: int, part: Literal["metrics", "difference"]) -> list[str]:
+def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"]) -> list[str]:
     heads = [*SHOWN, "length"]
     first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]

@@ -20,29 +20,15 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 
+# mode -> TRL's name of it
 MODES = {"gdpo": "normalize_then_sum", "grpo": "sum_then_normalize", "conditioned": "normalize_then_sum"}
-CREDITS = ("sequence", "rank")
 EPSILON = 1e-4  # TRL's
 NOWHERE = -1  # the rank of a token that belongs to none
 
 Places = Callable[[Tensor], Tensor]  # completion ids (rows, length) -> the rank of each token, or NOWHERE
-
-
-def checked(mode: str, credit: str, kind: str) -> str:
-    """TRL's name of the mode."""
-    if mode not in MODES:
-        raise TrainingError(f"mode {mode!r} is not known: expected one of {', '.join(MODES)}")
-    if credit not in CREDITS:
-        raise TrainingError(f"credit {credit!r} is not known: expected one of {', '.join(CREDITS)}")
-    if kind not in ("ours", "paper"):
-        raise TrainingError(f"saferec.rewards = {kind!r}: expected ours or paper")
-    if (credit, kind) == ("rank", "paper"):
-        raise TrainingError("the paper's rewards know no ranks: expected --credit sequence, or saferec.rewards=ours")
-    return MODES[mode]
 
 
 def advantages(values: Tensor, weights: Tensor, group: int, how: str) -> Tensor:
@@ -92,7 +78,7 @@ def places_of_lines(tokenizer: PreTrainedTokenizerBase, last: rewards.Batch) -> 
 
 
 def _lines(pieces: Sequence[str], entries: int) -> list[int]:
-    """The end of an answer and what pads it (empty) stand on no line: whether to stop is the whole answer's matter."""
+    """The end of an answer and what pads it (empty) stand on no line: to stop concerns the whole answer."""
     before = accumulate((piece.count("\n") for piece in pieces), initial=0)
     found = [line if piece else NOWHERE for line, piece in zip(before, pieces, strict=False)]
     written = "".join(pieces).strip("\n").split("\n")

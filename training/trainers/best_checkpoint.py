@@ -10,9 +10,9 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from saferec_builder.core.errors import strict_json
 from training.decoding.generate import CausalLM
-from training.stages import Figures, first
+from training.decoding.validation import Score
+from training.stages import Figures, is_first_process
 
-Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; `score` is what is compared
 CHECKS = "validation.jsonl"
 ADAPTER = "adapter"
 
@@ -47,7 +47,7 @@ class Keeper(TrainerCallback):
         if better:
             self.best = line
         weights = gathered(model) if better else None
-        if first():
+        if is_first_process():
             self.write(model if better else None, weights)
             figures = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
             self.say(f"  step {step}: {figures}" + " *" * better)

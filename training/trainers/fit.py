@@ -10,9 +10,10 @@ from transformers.trainer_callback import PrinterCallback
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
-from training.stages import Card, alone, first
+from training.decoding.validation import Score
+from training.stages import Card, is_first_process, on_first_process
 from training.trainers import curves
-from training.trainers.best_checkpoint import ADAPTER, Keeper, Score, checkpoint, step_of
+from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
 
 
 def fit(
@@ -24,7 +25,7 @@ def fit(
     """
     refuse_spread(trainer)
     at = checkpoint(folder / "trainer")
-    if at and first():
+    if at and is_first_process():
         print(f"  goes on from step {step_of(at)}")
     best = Keeper(folder, score, every(trainer, checks), start=step_of(at))
     if start_counts:
@@ -42,7 +43,7 @@ def fit(
             save(folder, policy.catalogue)
         curves.draw(folder, log, best.lines)
 
-    alone(write)
+    on_first_process(write)
     return {"steps": trainer.state.global_step, "validation": best.best, "log": log}
 
 

@@ -10,19 +10,18 @@ from datasets import Dataset
 from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
-from training import settings as config
 from training.data import Release, Row
 from training.decoding import rollouts
 from training.decoding.generate import PolicyModel, prompt_tokens
-from training.evaluation import paper_metrics as compat, rewards
+from training.decoding.validation import Score
+from training.evaluation import paper_metrics, rewards
 from training.models import word_dropout
-from training.settings import Settings, ours
+from training.settings import Settings, ours, trl_arguments
 from training.stages import Card
-from training.trainers import advantages as credit
-from training.trainers.best_checkpoint import Score
+from training.trainers import advantages
 from training.trainers.fit import fit, item_rows, lora
 
-REWARDS = {"ours": rewards.OURS, "paper": compat.REWARDS}
+REWARDS = {"ours": rewards.OURS, "paper": paper_metrics.REWARDS}
 FREE = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
 
@@ -37,11 +36,11 @@ def train(
     *,
     seed: int = 0,
 ) -> Card:
-    """Trains from the policy's weights; the checkpoint that is best on validation stays in `folder`.
+    """Trains from the weights of `policy`; the checkpoint that is best on validation stays in `folder`.
 
     settings as settings.read gives them: arguments of trl.GRPOConfig, and ours, of which `mode` decides the way of
-    normalising. The policy that was given is also the reference of a KL term (beta > 0): with LoRA it
-    is what is left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
+    normalising. The weights that were given are also the reference of a KL term (beta > 0): with LoRA they are what is
+    left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
     """
     options, args = ours(settings), arguments(settings, folder, seed)
     _refuse(policy, settings, args)
@@ -58,7 +57,7 @@ def train(
         word_dropout.hold(policy)
     kind = rollouts.trainer(policy, table, args)
     if options.credit == "rank":
-        kind = credit.ranked(kind, _places(policy, last), last, weights)
+        kind = advantages.ranked(kind, _places(policy, last), last, weights)
     trainer = kind(
         model=policy.model,
         args=args,
@@ -75,30 +74,22 @@ def functions(
     policy: PolicyModel, release: Release, kind: str, weights: rewards.Weights, last: rewards.Batch | None = None
 ) -> list[rewards.RewardFunction]:
     """The rewards of this kind, ours by our verdicts and the paper's by its own rule."""
-    oracle = compat.oracle(release) if kind == "paper" else release.oracle
+    oracle = paper_metrics.oracle(release) if kind == "paper" else release.oracle
     return rewards.functions(_reader(policy, release), oracle, release.k, weights, REWARDS[kind], last)
 
 
 def arguments(settings: Settings, folder: Path, seed: int) -> GRPOConfig:
     """The GRPOConfig of a training in `folder`, or what TRL or we have against it, in one line."""
     options = ours(settings)
-    how = credit.checked(options.mode, options.credit, options.rewards)
-    args = config.trl(GRPOConfig, settings | {"multi_objective_aggregation": how}, folder / "trainer", seed)
+    if (options.credit, options.rewards) == ("rank", "paper"):
+        raise TrainingError("the paper's rewards know no ranks: expected --credit sequence, or saferec.rewards=ours")
+    how = {"multi_objective_aggregation": advantages.MODES[options.mode]}
+    args = trl_arguments(GRPOConfig, settings | how, folder / "trainer", seed)
     if (options.mode, options.credit) == ("grpo", "rank") and args.scale_rewards != "group":
         raise TrainingError(
             f"scale_rewards = {args.scale_rewards!r}: each rank is scaled within its group: expected --credit sequence"
         )
     return args
-
-
-def check_room(settings: Settings, k: int) -> None:
-    """Whether a list fits into an answer that is written as text."""
-    room = settings.get("max_completion_length", 256)
-    if isinstance(room, int) and room < 8 * k:
-        raise TrainingError(
-            f"max_completion_length = {room}: {k} titles as text do not fit: expected --set max_completion_length=256"
-            " (in `run`: --set gdpo.max_completion_length=256)"
-        )
 
 
 def _refuse(policy: PolicyModel, settings: Settings, args: GRPOConfig) -> None:
@@ -122,10 +113,10 @@ def _refuse(policy: PolicyModel, settings: Settings, args: GRPOConfig) -> None:
             raise TrainingError(f"{name}: a list that is held to the catalogue is drawn by its probabilities alone")
 
 
-def _places(policy: PolicyModel, last: rewards.Batch) -> credit.Places:
+def _places(policy: PolicyModel, last: rewards.Batch) -> advantages.Places:
     if policy.catalogue is None:
-        return credit.places_of_lines(policy.tokenizer, last)
-    return credit.places_of_items(policy.catalogue)
+        return advantages.places_of_lines(policy.tokenizer, last)
+    return advantages.places_of_items(policy.catalogue)
 
 
 def _reader(policy: PolicyModel, release: Release) -> rewards.Read:

@@ -11,13 +11,12 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
-from training import settings as config
 from training.data import Message, Row
 from training.decoding.generate import PolicyModel, chat_tokens, prompt_tokens
+from training.decoding.validation import Score
 from training.models import word_dropout
-from training.settings import Settings, ours
-from training.stages import Card, first
-from training.trainers.best_checkpoint import Score
+from training.settings import Settings, ours, trl_arguments
+from training.stages import Card, is_first_process
 from training.trainers.fit import fit, item_rows, lora
 from training.trainers.packing import refuse_leaks
 
@@ -61,7 +60,7 @@ def train(
 
 def arguments(settings: Settings, folder: Path, seed: int) -> SFTConfig:
     """The SFTConfig of a training in `folder`, or what TRL has against it, in one line."""
-    return config.trl(SFTConfig, settings, folder / "trainer", seed)
+    return trl_arguments(SFTConfig, settings, folder / "trainer", seed)
 
 
 def examples(policy: PolicyModel, rows: Sequence[Row]) -> list[Example]:
@@ -92,7 +91,7 @@ def too_long(policy: PolicyModel, taught: Sequence[Example], most: int | None, f
     gone = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
     if gone == len(taught):
         raise TrainingError(f"max_length = {most}: no request leaves room for its list: expected a larger max_length")
-    if cut and first():
+    if cut and is_first_process():
         print(f"  {len(cut)} of {len(taught)} rows are cut to max_length = {most}; {gone} of them teach nothing")
     return {"cut": len(cut), "left_out": gone}
 

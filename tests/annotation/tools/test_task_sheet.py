@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, argilla_server, label_studio, label_studio_server, managed_server as managed
 from annotation.tools.answers import Pulled, Task
-from annotation.tools.task_sheet import READ, Said, Sheet, points, take, units16
+from annotation.tools.task_sheet import READ, Response, Sheet, points, take, units16
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReviewError
 
@@ -73,14 +73,14 @@ def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
     facts.pop("escaped")
     before = sent | {"fields": {"dialogue": f"seeker: {text}"}, "metadata": {"saferec": json.dumps(facts)}}
     for record in (sent, before):
-        (said,) = argilla.said_of(record, {}, "x", lambda key: [{"role": "seeker", "text": text}])
+        (said,) = argilla.responses_of(record, {}, "x", lambda key: [{"role": "seeker", "text": text}])
         assert said.spans == {"gore": [span]}
 
 
-def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Said:
+def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Response:
     task = label_studio.task_of(made or sheet(), "g", TAXONOMY)
     row = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
-    (said,) = label_studio.said_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
+    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
     return said
 
 
@@ -88,7 +88,7 @@ def control(name: str, **value: Any) -> dict[str, Any]:
     return {"id": "r", "from_name": name, "to_name": "dialogue", "type": label_studio.CONTROLS[name], "value": value}
 
 
-def verdicts(said: Said, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
+def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
     pulled = Pulled()
     take(pulled, said, task, TURNS, before or set(), STAMP, TAXONOMY)
     told = {a["trait"]: a["verdict"] for a in pulled.answers.values()}
@@ -207,14 +207,14 @@ def test_argilla_speaks_of_the_same_words():
     made = argilla.record_of(sheet(), "g", TAXONOMY)
     (span,) = made["suggestions"]["evidence"]
     values = {"evidence": {"value": [span]}, "present": {"value": ["gore"]}, "outcome": {"value": READ}}
-    (said,) = argilla.said_of(record("submitted", values), {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
     assert said.spans == {"gore": sheet().units[0]["spans"]}
     assert verdicts(said) == ({"gore": "present", "*": "absent"}, [])
-    (gone,) = argilla.said_of(record("discarded", None), {"u1": "ann"}, "x", ours)
+    (gone,) = argilla.responses_of(record("discarded", None), {"u1": "ann"}, "x", ours)
     assert verdicts(gone) == ({}, ["skipped"])
-    assert not list(argilla.said_of(record("draft", values), {"u1": "ann"}, "x", ours))
+    assert not list(argilla.responses_of(record("draft", values), {"u1": "ann"}, "x", ours))
     edited = record("submitted", values) | {"metadata": {"saferec": "no json"}}
-    (odd,) = argilla.said_of(edited, {"u1": "ann"}, "x", ours)
+    (odd,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
     assert odd.spans == said.spans  # our own text says where the words stand
     assert json.loads(made["metadata"]["saferec"])["asked"] == ["gore"]
 
@@ -232,7 +232,7 @@ def test_argilla_speaks_of_the_same_words():
 def test_what_an_administrator_made_of_a_record_of_argilla_stops_no_pull(facts):
     values = {"present": {"value": ["gore"]}, "outcome": {"value": READ}, "note": {"value": "half \ud83d"}}
     edited = record("submitted", values) | {"metadata": {"saferec": facts}}
-    (said,) = argilla.said_of(edited, {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
     assert (said.who, said.present, said.asked, said.shown) == ("ann", ["gore"], [], {})
     assert said.note == "half ?" and said.guideline is None
 
@@ -268,7 +268,7 @@ def test_argilla_takes_a_taxonomy_of_few_traits(many):
 
 def test_nothing_else_is_no_trait():
     values = {"present": {"value": [argilla.NOTHING]}, "unsure": {"value": [argilla.NOTHING]}}
-    (said,) = argilla.said_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x", ours)
     assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])
 
 

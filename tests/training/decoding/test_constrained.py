@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import (
@@ -17,8 +18,6 @@ from training.decoding.constrained import (
     permitted_along,
     save,
 )
-
-torch = pytest.importorskip("torch")
 
 # tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
 CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)
@@ -122,12 +121,11 @@ def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
             return super().items()
 
     tokens = Counted(CATALOGUE.tokens)
-    asked = Catalogue(tokens, k=2, end=1)
-    assert [asked.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
-    save(tmp_path, asked)
-    assert set(json.loads((tmp_path / "items.json").read_text())) == {*Catalogue.__dataclass_fields__, "said"} - {
-        "opening"
-    }
+    catalogue = Catalogue(tokens, k=2, end=1)
+    assert [catalogue.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
+    save(tmp_path, catalogue)
+    facts = json.loads((tmp_path / "items.json").read_text())
+    assert set(facts) == {*Catalogue.__dataclass_fields__, "said"} - {"opening"}
 
 
 def test_the_table_survives_saving_and_a_broken_one_says_so(tmp_path: Path) -> None:

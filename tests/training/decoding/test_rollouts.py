@@ -7,17 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests.worlds import chat_model
 from training.decoding import generate, rollouts, shared_prefix
 from training.trainers.fit import lora
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
@@ -66,11 +62,11 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     torch.manual_seed(1)
     wanted = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
     assert len(set(map(tuple, wanted))) == 6  # answers to one prompt differ: a mix-up would be seen
-    for room in (None, shared_prefix.Room(16)):
+    for fixed in (None, shared_prefix.FixedCache(16)):
         torch.manual_seed(1)
         with read_by(model) as shapes:
-            assert generate.written(policy, ids, None, room, **how) == wanted
-        if once if room is None else ours:
+            assert generate.draw_padded(policy, ids, None, fixed, **how) == wanted
+        if once if fixed is None else ours:
             # two prompts without their last tokens, then six rows of one token, nine times
             assert shapes == [(2, 6), *[(6, 1)] * 9]
         else:
@@ -81,7 +77,9 @@ def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
     model = model_of("LlamaConfig")
     model.generation_config.cache_implementation = "static"  # generate refuses two caches
     policy = generate.PolicyModel(model, SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=3)
-    assert generate.written(policy, [PROMPTS[0]] * 2, None)[0] == generate.written(policy, [PROMPTS[0]], None)[0]
+    assert (
+        generate.draw_padded(policy, [PROMPTS[0]] * 2, None)[0] == generate.draw_padded(policy, [PROMPTS[0]], None)[0]
+    )
 
 
 def test_a_prompt_of_one_token_is_read_as_ever() -> None:
@@ -89,7 +87,7 @@ def test_a_prompt_of_one_token_is_read_as_ever() -> None:
     policy = generate.PolicyModel(
         model_of("LlamaConfig"), SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=2
     )
-    assert len(generate.written(policy, [[5], [5]], None)) == 2
+    assert len(generate.draw_padded(policy, [[5], [5]], None)) == 2
 
 
 def trained(folder: Path, **changed: Any) -> tuple[list[list[int]], dict[str, Any], Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core import titles
 from saferec_builder.scoring import answers
@@ -16,12 +17,7 @@ from training.decoding import generate, rollouts, trie
 from training.decoding.trie import Trie, Walk
 from training.trainers import gdpo
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 # three names over the tokens 3 4 5, each with its line break 9: "3 9", "3 4 9", "5 9"; lists of two; the end is 0
 NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}, [(7,), (8,)], end=0)

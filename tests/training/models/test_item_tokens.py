@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.worlds import chat_model, small_release
 from training import data, safecrs
@@ -12,12 +13,7 @@ from training.decoding import generate
 from training.decoding.constrained import Catalogue
 from training.models import item_tokens
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.worlds import small_release
 from training.data import open_release, rows
 from training.decoding import generate
 from training.decoding.constrained import Catalogue
 from training.models import tiny, tiny_init
-
-torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.training
 

@@ -1,11 +1,9 @@
 """Words that are hidden from the embedded model: words of prompts alone, the same for the same seed."""
 
+from pathlib import Path
+
 import pytest
 
-pytest.importorskip("transformers")
-
-from tests.worlds import small_release
-from training.data import open_release, rows
 from training.decoding import generate
 from training.models import tiny, word_dropout
 
@@ -13,11 +11,8 @@ pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> generate.PolicyModel:
-    root = tmp_path_factory.mktemp("thin")
-    release = open_release(small_release.write(root / "release"))
-    tiny.make(root / "model", release, rows(release.folder, "grpo", "train"))
-    return generate.load(str(root / "model"))
+def policy(world: Path) -> generate.PolicyModel:
+    return generate.load(str(world / "start"))
 
 
 def said(policy: generate.PolicyModel, prompt: list[dict[str, str]]) -> list[str]:

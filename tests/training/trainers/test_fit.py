@@ -9,35 +9,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
-from tests.worlds import small_release
 from training import data, pipeline as line, settings
 from training.comparison import load_policy
 from training.decoding import constrained as decoding, generate
 from training.evaluation import rewards
-from training.models import tiny, word_dropout
+from training.models import word_dropout
 from training.stages import Run
 from training.trainers import best_checkpoint as best, curves, fit, gdpo, packing, sft
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    # TRL 1.16 asks transformers 5.23 by an older name
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 SHORT = ["warmup_steps=0", "saferec.checks=1", "saferec.thin=0", "logging_steps=1"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fit")
-    release = data.open_release(small_release.write(folder / "release"))
-    (folder / "start").mkdir()
-    tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
-    return folder
 
 
 def learn(world: Path, folder: Path, *changes: str) -> dict[str, Any]:
