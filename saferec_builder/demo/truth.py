@@ -13,7 +13,7 @@ def known(corpus: Corpus, *, by_rules: bool) -> Truth:
     truth = of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
     if not (truth.present or truth.absent or truth.whole):
         raise UsageError(
-            f"{corpus.ws.root} holds nothing of the demo: run `saferec-build demo`, give its folder with -C"
+            f"{corpus.ws.root} holds nothing of the demo: give a demo's folder with -C, or run `saferec-build demo`"
         )
     return truth
 
@@ -34,7 +34,7 @@ def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
         if subject not in texts or (by_rules and half(made.row["id"]) == "tune"):
             continue
         whole.add(subject)
-        for g in made.gold["gold"]:
+        for g in made.gold:
             present[subject, g["trait"]] = g["form"]
             start = texts[subject][g["turn"]][1].find(g["quote"])
             if start >= 0:
