@@ -223,7 +223,7 @@ def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path)
     assert "-" in evaluate.show([run], 4)  # a metric that applies to nobody
 
 
-BLOCKED = "polars pydantic typer torch transformers trl datasets openai jinja2 sqlalchemy".split()
+BLOCKED = "polars pydantic typer openai jinja2 sqlalchemy torch transformers trl datasets accelerate peft yaml".split()
 
 
 def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, predictions, tmp_path):
@@ -231,10 +231,11 @@ def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, 
 import sys
 for name in {BLOCKED}:
     sys.modules[name] = None
-from training import data
-from training.evaluation import evaluate, rewards
+from training import data, safecrs
+from training.evaluation import rewards
+given = ["--release", {str(release.folder)!r}, "--predictions", {str(predictions)!r}, "--compat", "safecrs"]
+assert safecrs.main(["evaluate", *given, "--output", {str(tmp_path / "out")!r}]) == 0
 release = data.open_release({str(release.folder)!r})
-evaluate.evaluate(release, [{str(predictions)!r}], {str(tmp_path / "out")!r}, compat=True)
 rows = data.rows(release.folder, "grpo", "test")
 columns = {{name: [row[name] for row in rows] for name in rows[0]}}
 for reward in rewards.functions(rewards.reader(release.find), release.oracle, release.k):
