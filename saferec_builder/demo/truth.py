@@ -7,9 +7,9 @@ from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
-def known(corpus: Corpus, proposer: str) -> Truth:
-    """The truth of these items, or conversations, for a proposer by its name."""
-    return of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, proposer == "rules")
+def known(corpus: Corpus, *, by_rules: bool) -> Truth:
+    """The truth of these items, or of these conversations; by_rules: as the rules are scored."""
+    return of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
 
 
 def half(name: str) -> str:

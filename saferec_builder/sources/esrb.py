@@ -8,7 +8,6 @@ rating alone says nothing of a trait and is kept as a statement that no verdict 
 import csv
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core import titles
@@ -81,8 +80,6 @@ def _game(place: str, title: str, own: str, rating: str, said: list[str]) -> Row
     game = items.item(SOURCE, own, place, domain="game", title=title, year=None)
     if rating and rating not in RATINGS:
         raise Left("unknown rating", f"found {rating!r}, wanted one of {', '.join(RATINGS)}")
-    about: dict[str, Any] = {"domain": "game"}
-    told = [items.warning(SOURCE, place, f"esrb:{own}", kind="esrb", topic=name, **about) for name in said]
-    if rating:
-        told.append(items.warning(SOURCE, place, f"esrb:{own}", kind="rating", topic=rating, **about))
-    return [game, *told]
+    stated = [*(("esrb", name) for name in said), *([("rating", rating)] if rating else [])]
+    warnings = [items.warning(SOURCE, place, f"esrb:{own}", kind=k, topic=t, domain="game") for k, t in stated]
+    return [game, *warnings]

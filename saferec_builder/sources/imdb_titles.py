@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
@@ -52,7 +52,7 @@ class _Packed(gzip.GzipFile):
         return line
 
 
-def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, Any]]:
+def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
     try:
         header = _cells(next(lines, (0, b""))[1])
@@ -80,7 +80,7 @@ def _cells(line: bytes | Left) -> list[str]:
     return [] if isinstance(line, Left) else line.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
 
 
-def _row(header: list[str], line: bytes) -> Any:
+def _row(header: list[str], line: bytes) -> dict[str, str] | Left:
     try:
         cells = line.decode("utf-8").rstrip("\r\n").split("\t")
     except UnicodeDecodeError:
@@ -93,11 +93,15 @@ def _row(header: list[str], line: bytes) -> Any:
 def _one(place: str, row: dict[str, str]) -> Rows:
     ref = refs.imdb(row["tconst"])
     original = row["originalTitle"]
-    found: dict[str, Any] = {
-        "domain": TYPES[row["titleType"]],
-        "title": row["primaryTitle"],
-        "year": refs.year(row["startYear"]),
-        "aliases": [original] if original != row["primaryTitle"] else [],
-        "genres": row["genres"].split(","),
-    }
-    return [items.item(SOURCE, ref.removeprefix("imdb:"), place, refs=[ref], **found)]
+    found = items.item(
+        SOURCE,
+        ref.removeprefix("imdb:"),
+        place,
+        refs=[ref],
+        domain=TYPES[row["titleType"]],
+        title=row["primaryTitle"],
+        year=refs.year(row["startYear"]),
+        aliases=[original] if original != row["primaryTitle"] else [],
+        genres=row["genres"].split(","),
+    )
+    return [found]
