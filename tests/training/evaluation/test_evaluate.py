@@ -158,7 +158,7 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ('{"id": "u7"}', 'p.jsonl:2: expected "text" or a list of "items"'),
         ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
@@ -171,10 +171,10 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
         ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
     ],
 )
-def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, wanted):
+def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "u8", "text": "1. Item C (2003)"}\n' + line)
-    with pytest.raises(TrainingError, match=wanted):
+    with pytest.raises(TrainingError, match=expected):
         evaluate.evaluate(release, [path])
 
 
