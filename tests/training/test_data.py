@@ -87,7 +87,7 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ('{"conversation": "u7", "traits": ["goer"]}', "gold.jsonl:1: trait 'goer' is not in the release"),
         ('{"conversation": "u7"}', "gold.jsonl:1: found"),
@@ -98,10 +98,10 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
         ("[1]", "gold.jsonl:1: expected one JSON object a line, found list"),
     ],
 )
-def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
+def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, expected):
     path = tmp_path / "gold.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(TrainingError, match=wanted):
+    with pytest.raises(TrainingError, match=expected):
         data.read_gold(path, data.open_release(folder))
 
 
