@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.cli import demo
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs
+from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
 from tests.conftest import Ran
@@ -112,7 +111,7 @@ def answer(names: tuple[str, ...]) -> None:
     """The tutorial's people fill in their files; what is true is what the sample's authors know."""
     if names:
         truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
-        demo._answer(Path("."), truth, names)
+        reviewing.answer(store.Workspace.open("."), truth, names)
 
 
 def typed(line: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Ran:
