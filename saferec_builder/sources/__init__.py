@@ -140,7 +140,7 @@ def one_each(rows: Rows, key: tuple[str, ...], stage: str) -> tuple[Rows, Rows]:
 def existing(path: Path) -> Path:
     """The path of a file that can be read."""
     if not path.is_file():
-        raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: wanted a file to read")
+        raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: expected a file to read")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: you may not read this file")
     return path
@@ -151,7 +151,7 @@ def json_file(path: Path, wanted: str) -> object:
     try:
         return strict_json(existing(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
-        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): wanted {wanted}") from None
+        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {wanted}") from None
 
 
 def sound(value: Outside) -> Outside | Left:
@@ -196,7 +196,7 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
             continue
         while line and not line.endswith(b"\n"):
             line = file.readline(LONGEST)
-        yield number, Left("line too long", f"wanted at most {LONGEST:,} bytes")
+        yield number, Left("line too long", f"expected at most {LONGEST:,} bytes")
 
 
 def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Row | Left:
@@ -207,9 +207,9 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
-        return Left("not JSON", f"wanted an object on each line: {fault}")
+        return Left("not JSON", f"expected an object on each line: {fault}")
     if not isinstance(row, dict):
-        return Left("not JSON", f"wanted an object on each line: found {type(row).__name__}")
+        return Left("not JSON", f"expected an object on each line: found {type(row).__name__}")
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
@@ -222,13 +222,13 @@ def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tu
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
-                f"{path}: {lack}: wanted a {'tab' if tabs else 'comma'}-separated file"
+                f"{path}: {lack}: expected a {'tab' if tabs else 'comma'}-separated file"
                 f" with the columns {','.join(wanted)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice:  # of a severity in each, the last would count, however mild
-            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: wanted each once: rename one")
+            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: expected each once: rename one")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
@@ -252,7 +252,7 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
     if isinstance(record, Left):
         return record
     if len(record) > len(header):
-        return Left("too many fields", f"found {len(record)}, wanted {len(header)}: is a comma not quoted?")
+        return Left("too many fields", f"found {len(record)}, expected {len(header)}: is a comma not quoted?")
     try:
         "".join(record).encode("utf-8")
     except UnicodeEncodeError:

@@ -23,7 +23,7 @@ def read(path: Path) -> Read:
 
 def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
     if row["speaker"] not in ROLES:
-        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, wanted USER or ASSISTANT")
+        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, expected USER or ASSISTANT")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
     return [

@@ -68,7 +68,7 @@ def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
             data = data["items"]
         for n, found in enumerate(data if isinstance(data, list) else [data], 1):
             if not isinstance(found, dict):
-                raise SourceError(f"{file}: found {type(found).__name__}, wanted {wanted}")
+                raise SourceError(f"{file}: found {type(found).__name__}, expected {wanted}")
             if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
                 yield f"{file.name}:{n}", sources.sound(found)
 
@@ -80,7 +80,7 @@ def _media(place: str, raw: Row) -> list[Row | Left]:
     row = _Item.model_validate({**named, "topicItemStats": media.get("topicItemStats", [])})
     kind = (row.itemType.name or "movie").casefold()
     if kind not in KINDS:
-        raise Left("other kind", f"found {kind!r}, wanted one of {', '.join(KINDS)}")
+        raise Left("other kind", f"found {kind!r}, expected one of {', '.join(KINDS)}")
     dated = row.releaseYear or ""
     year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []

@@ -34,7 +34,7 @@ class Site:
         try:
             host = urllib.parse.urlsplit(self.base)
         except ValueError as fault:
-            raise UsageError(f"--base is no address ({fault}): wanted such as {SITE}") from None
+            raise UsageError(f"--base is no address ({fault}): expected such as {SITE}") from None
         if "@" in host.netloc:
             raise UsageError("--base holds a user or password: the key alone says who you are")
         if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):

@@ -80,7 +80,7 @@ def _kind(path: Path) -> str:
     """What `datasets` calls such a file; any other word would be a name on the Hub for it."""
     if path.suffix not in _KINDS:
         raise UsageError(
-            f"mine hf {path}: {path.suffix!r} is no kind of file that it reads: wanted {', '.join(_KINDS)}"
+            f"mine hf {path}: {path.suffix!r} is no kind of file that it reads: expected {', '.join(_KINDS)}"
         )
     return _KINDS[path.suffix]
 
@@ -94,7 +94,7 @@ def _no_key_twice(path: Path) -> None:
             if array:
                 strict_json(file.read_bytes())
         except KeyTwice as fault:
-            raise SourceError(f"mine hf {file}: {fault}: wanted each once") from None
+            raise SourceError(f"mine hf {file}: {fault}: expected each once") from None
         except (OSError, ValueError, RecursionError):  # the library says what it is
             pass
 

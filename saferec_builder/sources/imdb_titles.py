@@ -60,7 +60,7 @@ def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[s
         if missing:
             found = sources.readable("\t".join(header))
             raise SourceError(
-                f"{path}: column {missing[0]!r} is missing: wanted IMDb's title.basics.tsv, found {found!r}"
+                f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {found!r}"
             )
         for number, line in lines:
             place = f"{path.name}:{number}"
@@ -86,7 +86,7 @@ def _row(header: list[str], line: bytes) -> dict[str, str] | Left:
     except UnicodeDecodeError:
         return Left("not UTF-8")
     if len(cells) != len(header):
-        return Left("wrong number of fields", f"found {len(cells)}, wanted {len(header)} between tabs")
+        return Left("wrong number of fields", f"found {len(cells)}, expected {len(header)} between tabs")
     return {name: "" if cell == "\\N" else cell for name, cell in zip(header, cells, strict=True)}
 
 

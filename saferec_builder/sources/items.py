@@ -53,7 +53,7 @@ def item(
     if not title.strip():
         raise Left("no title", "an item needs a title")
     if domain not in sources.DOMAINS:
-        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}")
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}")
     return {
         "source": source,
         "source_id": source_id,
@@ -96,7 +96,7 @@ def warning(
 ) -> Row:
     """A row of WARNINGS with its `place`; the same statement always has the same id."""
     if domain is not None and domain not in sources.DOMAINS:
-        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}, or nothing")
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     said = {
         "ref": ref,
         "domain": domain,

@@ -107,7 +107,7 @@ def _domain(text: str | None) -> str | None:
     """
     word = (text or "").strip().lower()
     if word and word not in sources.DOMAINS:
-        wanted = f"wanted one of {', '.join(sources.DOMAINS)}, or nothing"
+        wanted = f"expected one of {', '.join(sources.DOMAINS)}, or nothing"
         raise Left("wrong domain", f"found {len(word)} characters, {wanted}")
     return word or None
 
@@ -121,4 +121,4 @@ def _time(text: str | None) -> datetime | None:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         shape = re.sub(r"\d", "9", re.sub(r"[^\W\d_]", "x", text))[:40]  # a column of texts may be taken for times
-        raise Left("wrong time", f"found {shape!r}, wanted ISO 8601 such as 2024-05-01T12:00:00Z") from None
+        raise Left("wrong time", f"found {shape!r}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None

@@ -20,7 +20,7 @@ def read(path: Path) -> Read:
 
     def one(place: str, row: dict[str, str]) -> Rows:
         if not row["movieId"].isdigit():
-            raise Left("no id", f"found {row['movieId']!r}, wanted the number of a film")
+            raise Left("no id", f"found {row['movieId']!r}, expected the number of a film")
         title, year = titles.split_year(row["title"])
         genres = [g for g in row["genres"].split("|") if g != NO_GENRE]
         own, ids = row["movieId"], links.get(row["movieId"], ())

@@ -205,7 +205,7 @@ def _one(place: str, line: bytes) -> Rows:
 
 def _text(name: str, value: object) -> str | None:
     if isinstance(value, dict | list):
-        raise Left("wrong type", f"{name}: found {type(value).__name__}, wanted a text or a number")
+        raise Left("wrong type", f"{name}: found {type(value).__name__}, expected a text or a number")
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 

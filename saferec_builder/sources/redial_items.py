@@ -22,7 +22,7 @@ def read(path: Path) -> Read:
     wanted = "id2info.json, an object of films by id"
     data = sources.json_file(path, wanted)
     if not isinstance(data, dict):
-        raise SourceError(f"{path}: found {type(data).__name__}, wanted {wanted}")
+        raise SourceError(f"{path}: found {type(data).__name__}, expected {wanted}")
     rows, drops = sources.each(
         items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _one
     )

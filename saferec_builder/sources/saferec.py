@@ -125,7 +125,7 @@ def _samples(path: Path) -> list[tuple[str, Row | Left]] | None:
 
 def _sample(row: object) -> Row | Left:
     if not isinstance(row, dict):
-        return Left("not JSON", f"wanted an object for each sample: found {type(row).__name__}")
+        return Left("not JSON", f"expected an object for each sample: found {type(row).__name__}")
     return sources.sound(row)
 
 

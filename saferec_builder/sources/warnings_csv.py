@@ -31,5 +31,5 @@ def _one(place: str, row: dict[str, str]) -> Rows:
 def votes(cell: str) -> int:
     """A count; blank is nobody."""
     if cell and not (cell.isascii() and cell.isdigit() and len(cell) <= 9):
-        raise Left("votes not a number", f"found {cell!r}, wanted how many people said so")
+        raise Left("votes not a number", f"found {cell!r}, expected how many people said so")
     return int(cell or 0)
