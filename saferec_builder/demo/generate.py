@@ -48,18 +48,11 @@ class Talk(TypedDict):
     seen: NotRequired[list[str]]
 
 
-class Known(TypedDict):
-    """What is true of it; slice: how it is reported apart."""
-
-    id: str
-    slice: str | None
-    gold: list[world.Mark]
-
-
 @dataclass(frozen=True)
 class Made:
     row: Talk
-    gold: Known
+    gold: list[world.Mark]  # what is true of it
+    slice: str | None = None  # by which it is reported apart
 
 
 def conversations(taxonomy: Taxonomy, seed: int = 7, counts: dict[str, int] | None = None) -> list[Made]:
@@ -113,7 +106,7 @@ def _conversation(
         "accepted": [i.name for i in seeker.accepted],
         "seen": [i.name for i in seeker.liked if any(i.name in t["content"] for t in turns)],
     }
-    return Made(row, {"id": name, "slice": "unseen_cues" if bank == "unseen" else None, "gold": gold})
+    return Made(row, gold, "unseen_cues" if bank == "unseen" else None)
 
 
 def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:

@@ -60,12 +60,12 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     padded = torch.tensor([[0] * (7 - len(prompt)) + prompt for prompt in ids])
     attention = (padded > 0).long()
     torch.manual_seed(1)
-    wanted = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
-    assert len(set(map(tuple, wanted))) == 6  # answers to one prompt differ: a mix-up would be seen
+    expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
+    assert len(set(map(tuple, expected))) == 6  # answers to one prompt differ: a mix-up would be seen
     for fixed in (None, shared_prefix.FixedCache(16)):
         torch.manual_seed(1)
         with read_by(model) as shapes:
-            assert generate.draw_padded(policy, ids, None, fixed, **how) == wanted
+            assert generate.draw_padded(policy, ids, None, fixed, **how) == expected
         if once if fixed is None else ours:
             # two prompts without their last tokens, then six rows of one token, nine times
             assert shapes == [(2, 6), *[(6, 1)] * 9]

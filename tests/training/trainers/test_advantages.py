@@ -75,7 +75,7 @@ def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "entries", "wanted"),
+    ("pieces", "entries", "expected"),
     [
         (["1. Saw", "\n", "2. ", "Heat\n", "3.", " Big"], 3, [0, 0, 1, 1, 2, 2]),
         (["Sure:", "\n", "1. Saw", "\n2. Heat"], 2, [-1, -1, -1, -1]),  # a line more than entries
@@ -83,8 +83,8 @@ def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
         (["1. Saw\n", "2. Heat", "\n", "", ""], 2, [0, 1, 1, -1, -1]),  # its end and the pads are on no line
     ],
 )
-def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: int, wanted: list[int]) -> None:
-    assert advantages._lines(pieces, entries) == wanted
+def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: int, expected: list[int]) -> None:
+    assert advantages._lines(pieces, entries) == expected
 
 
 def test_ranks_of_the_papers_rewards_are_refused(tmp_path: Path) -> None:

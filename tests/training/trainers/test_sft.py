@@ -37,9 +37,9 @@ def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path
         return found.item(), policy.model.get_input_embeddings().weight.grad
 
     for how in ((None, True), (torch.tensor(40), True), (None, False)):
-        (ours, slope), (theirs, wanted) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
+        (ours, slope), (theirs, expected) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
         assert ours == pytest.approx(theirs, rel=1e-5)
-        assert torch.allclose(slope, wanted, atol=1e-6)
+        assert torch.allclose(slope, expected, atol=1e-6)
 
 
 def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
