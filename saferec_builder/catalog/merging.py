@@ -170,9 +170,9 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """
     groups = _grouped(_keyed(rows))
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
-    told = [(b, item[b], why, a) for b, a, why in groups.joined]
-    told += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
-    named = [(_ref(groups.rows[b]), name, why, _ref(groups.rows[a])) for b, name, why, a in told]
+    found = [(b, item[b], why, a) for b, a, why in groups.joined]
+    found += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
+    named = [(_ref(groups.rows[b]), name, why, _ref(groups.rows[a])) for b, name, why, a in found]
     return pl.DataFrame(named, schema=MERGES, orient="row")
 
 

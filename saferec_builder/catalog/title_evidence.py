@@ -102,13 +102,13 @@ def _kind(said: list[str], form: str) -> str | None:
 def _case(read: Text, place: Place) -> str:
     """caps: as a name is written; start: a capital that any sentence begins with; none: the writer uses none."""
     inside = range(place.first, place.last + 1)
-    told = [n for n in inside if rarity(read.words[n]) or n in (place.first, place.last)]
-    capital = [not read.raw[read.spans[n][0]].islower() for n in told]
+    strong = [n for n in inside if rarity(read.words[n]) or n in (place.first, place.last)]
+    capital = [not read.raw[read.spans[n][0]].islower() for n in strong]
     shouted = read.upper and len(read.words) > place.last - place.first + 2
     if shouted:
         return "none"
     if all(capital):
-        single = len(told) == 1 or not any(capital[1:])
+        single = len(strong) == 1 or not any(capital[1:])
         if single and _begins(read, place.first):
             return "start"
         return "caps"

@@ -97,9 +97,9 @@ def topic_key() -> pl.Expr:
 
 def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
     """(ref, domain, item, exact) of every warning that links: a title is looked up among the items of its domain."""
-    told = warnings.select("ref", "domain").unique(maintain_order=True)
-    frames = [told.join(links, "ref", maintain_order="left").with_columns(exact=True)]
-    titled = told.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
+    refs = warnings.select("ref", "domain").unique(maintain_order=True)
+    frames = [refs.join(links, "ref", maintain_order="left").with_columns(exact=True)]
+    titled = refs.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
     by_title = titles.Index() if titled.is_empty() else index(items)
     for (domain,), part in titled.group_by("domain", maintain_order=True):
         found = matches(part["ref"], links.clear(), by_title, domain)

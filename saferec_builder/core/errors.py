@@ -19,14 +19,14 @@ MOST = 1_500  # characters of a line
 
 
 class SafeRecError(Exception):
-    """Says where, what was found, what was wanted and what to do next, in one line.
+    """Says where, what was found, what was expected and what to do next, in one line.
 
     Of a line without end, such as one that repeats what it found, the middle is left out.
     """
 
     def __str__(self) -> str:
-        told = super().__str__()
-        return told if len(told) <= MOST else f"{told[: MOST // 2]} … {told[-MOST // 2 :]}"
+        text = super().__str__()
+        return text if len(text) <= MOST else f"{text[: MOST // 2]} … {text[-MOST // 2 :]}"
 
 
 class UsageError(SafeRecError):

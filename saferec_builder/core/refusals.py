@@ -26,8 +26,8 @@ NAMELESS = ("No usable temporary directory", "Invalid thrift: transport error")
 
 def line(fault: Exception) -> str | None:
     """What the machine refused and what to do next; None where it is no refusal but a bug."""
-    told = WORDS.search(str(fault))
-    number = getattr(fault, "errno", None) or (int(told[1]) if told else None)
+    known = WORDS.search(str(fault))
+    number = getattr(fault, "errno", None) or (int(known[1]) if known else None)
     if any(words in str(fault) for words in NAMELESS):
         number = errno.ENOSPC
     if number not in WHAT_NEXT:

@@ -45,11 +45,11 @@ def spoken(title: str) -> str:
     if "," not in title:
         return " ".join(title.split())
     parts = re.split(r"([(\[][^()\[\]]*[)\]])", title)
-    told = [
+    words = [
         part[0] + _article_first(part[1:-1]) + part[-1] if part[:1] in ("(", "[") else _article_first(part.strip())
         for part in parts
     ]
-    return " ".join(" ".join(told).split())
+    return " ".join(" ".join(words).split())
 
 
 def _article_first(text: str) -> str:

@@ -170,9 +170,9 @@ def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: 
 def removed(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.DataFrame:
     """Columns conversation and digest: every revision given whose text holds what removals.csv at `path` names."""
     removals = read_removals(path)
-    told = conversations.select("conversation", "digest", "source", "source_id", "seeker")
-    posts = origin.join(told.select("conversation", "digest", "source"), ["conversation", "digest"])
-    said = pl.concat([told, posts.rename({"author": "seeker"}).select(told.columns)])
+    mined = conversations.select("conversation", "digest", "source", "source_id", "seeker")
+    posts = origin.join(mined.select("conversation", "digest", "source"), ["conversation", "digest"])
+    said = pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
     found = [said.clear()]
     for source in said["source"].unique().sort():
         people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]

@@ -45,10 +45,10 @@ def unmet(ws: Workspace) -> str | None:
     removals = wishes.read_removals(ws.root / "removals.csv")
     if not removals.wishes:
         return None
-    told, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
-    posts = posts.join(told.select("conversation", "digest", "source"), on=["conversation", "digest"])
-    ids = pl.concat([frame.select("source", name="source_id") for frame in (told, posts)]).drop_nulls()
-    people = [told.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
+    mined, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
+    posts = posts.join(mined.select("conversation", "digest", "source"), on=["conversation", "digest"])
+    ids = pl.concat([frame.select("source", name="source_id") for frame in (mined, posts)]).drop_nulls()
+    people = [mined.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
     have = [wishes.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
     left = wishes.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
     if not left:

@@ -34,7 +34,7 @@ Made = TypeVar("Made")  # what a reader makes of it
 
 
 class Left(Exception):
-    """This row stays out: a short reason that can be counted, and what was found and wanted."""
+    """This row stays out: a short reason that can be counted, and what was found and expected."""
 
     def __init__(self, reason: str, detail: str = "", place: str | None = None) -> None:
         super().__init__(reason)
@@ -67,7 +67,7 @@ def reasons(drops: pl.DataFrame) -> dict[str, int]:
 
 
 def examples(drops: pl.DataFrame) -> dict[str, str]:
-    """Of each reason the first dropped row: its place, and what was found and wanted, for who has to mend the file."""
+    """Of each reason the first dropped row: its place, and what was found and expected, to mend the file by."""
     first = drops.unique("reason", keep="first", maintain_order=True).select("reason", "place", "detail")
     return {reason: f"{place}: {detail}" if detail else place for reason, place, detail in first.iter_rows()}
 
@@ -85,11 +85,11 @@ def csv_rows(
     source: str,
     one: Callable[[str, dict[str, str]], Sequence[Made | Left]],
     *,
-    wanted: Iterable[str],
+    expected: Iterable[str],
     tabs: bool = False,
 ) -> tuple[list[Made], Rows]:
-    """(table rows, drops) of a file whose header has at least the `wanted` columns: commas, or tabs without quotes."""
-    return each(stage, source, _csv_lines(path, list(wanted), tabs), one)
+    """(table rows, drops) of a file whose header has the `expected` columns: with commas, or tabs without quotes."""
+    return each(stage, source, _csv_lines(path, list(expected), tabs), one)
 
 
 def each(
@@ -146,12 +146,12 @@ def existing(path: Path) -> Path:
     return path
 
 
-def json_file(path: Path, wanted: str) -> object:
-    """The value of a whole JSON file; `wanted` says what it should hold."""
+def json_file(path: Path, expected: str) -> object:
+    """The value of a whole JSON file; `expected` says what it should hold."""
     try:
         return strict_json(existing(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
-        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {wanted}") from None
+        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {expected}") from None
 
 
 def sound(value: Outside) -> Outside | Left:
@@ -213,17 +213,17 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
-def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
+def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
     with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file, strict=True)
         first = next((record for _, record in _csv_records(reader)), [])
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
-        missing = [name for name in wanted if name not in header]
+        missing = [name for name in expected if name not in header]
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
                 f"{path}: {lack}: expected a {'tab' if tabs else 'comma'}-separated file"
-                f" with the columns {','.join(wanted)}, "
+                f" with the columns {','.join(expected)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
@@ -262,7 +262,7 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
 
 
 def _fault(fault: ValidationError) -> str:
-    """Where and what was wanted; never the value itself, which may be somebody's words."""
+    """Where and what was expected; never the value itself, which may be somebody's words."""
     first = fault.errors()[0]
     where, found = ".".join(map(str, first["loc"])), first["input"]
     if first["type"] == "missing":  # the fields beside it tell what the file calls it

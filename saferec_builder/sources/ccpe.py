@@ -16,7 +16,7 @@ ROLES = {"USER": "seeker", "ASSISTANT": "recommender"}
 
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
-    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, wanted=COLUMNS)
+    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS)
     rows, twice = conversations.of_lines(SOURCE, lines, domain="film")
     return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
 

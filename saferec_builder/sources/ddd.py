@@ -54,21 +54,21 @@ def read(path: Path) -> Both:
     if path.is_dir() or path.suffix.lower() == ".json":
         rows, drops = sources.each(items.STAGE, SOURCE, _answers(path), _media)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, wanted=())
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, expected=())
         if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
             raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
     return items.both_read(rows, drops)
 
 
 def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
-    wanted = "answers of the DoesTheDogDie API"
+    expected = "answers of the DoesTheDogDie API"
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-        data = sources.json_file(file, wanted)
+        data = sources.json_file(file, expected)
         if isinstance(data, dict) and isinstance(data.get("items"), list):
             data = data["items"]
         for n, found in enumerate(data if isinstance(data, list) else [data], 1):
             if not isinstance(found, dict):
-                raise SourceError(f"{file}: found {type(found).__name__}, expected {wanted}")
+                raise SourceError(f"{file}: found {type(found).__name__}, expected {expected}")
             if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
                 yield f"{file.name}:{n}", sources.sound(found)
 
@@ -86,8 +86,8 @@ def _media(place: str, raw: Row) -> list[Row | Left]:
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
     ids += [f"tmdb:{row.tmdbId}"] if re.fullmatch(r"0*[1-9][0-9]{0,11}", row.tmdbId or "") else []
     asked = raw.get("ids")  # of the item that was asked for
-    wanted = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
-    ids += wanted if _agree(ids, wanted) else []  # else the site answered with another item
+    expected = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
+    ids += expected if _agree(ids, expected) else []  # else the site answered with another item
     made: list[Row | Left] = []
     made.append(items.item(SOURCE, row.id, place, domain=KINDS[kind], title=row.name, year=year, refs=ids))
     for stat in row.topicItemStats:
@@ -95,10 +95,10 @@ def _media(place: str, raw: Row) -> list[Row | Left]:
     return made
 
 
-def _agree(ids: list[str], wanted: list[str]) -> bool:
+def _agree(ids: list[str], expected: list[str]) -> bool:
     """No collection of which both name an item names two."""
     held = {ref.partition(":")[0]: ref for ref in ids}
-    return all(held.get(ref.partition(":")[0], ref) == ref for ref in wanted)
+    return all(held.get(ref.partition(":")[0], ref) == ref for ref in expected)
 
 
 def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[Row | Left]:

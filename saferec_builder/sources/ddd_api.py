@@ -92,8 +92,8 @@ def _by_title(site: Site, item: Asked, imdb: str | None) -> titles.Match:
         if imdb and found.get("imdbId") not in (imdb, None, ""):
             continue
         year = str(found.get("releaseYear") or "")
-        told = found.get("itemType")
-        kind = KINDS.get(str(told.get("name", "Movie") if isinstance(told, dict) else "Movie").casefold(), "")
+        type_ = found.get("itemType")
+        kind = KINDS.get(str(type_.get("name", "Movie") if isinstance(type_, dict) else "Movie").casefold(), "")
         dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
         rows.append((str(found["id"]), str(found.get("name", "")), dated, kind, ()))
     return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])

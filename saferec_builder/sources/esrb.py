@@ -33,15 +33,15 @@ RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 def read(path: Path) -> Both:
     """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
     header: list[str] = []
-    told = sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="")
-    with told as file, suppress(csv.Error):  # a cell without end: no such table
+    opened = sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="")
+    with opened as file, suppress(csv.Error):  # a cell without end: no such table
         header = [name.strip() for name in next(csv.reader(file), [])]
     names = {_spelt(name) for name in header}
-    wanted: tuple[str, ...]
+    expected: tuple[str, ...]
     if "certificate" in header:
-        one, wanted = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
+        one, expected = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
     elif NOTHING in names:
-        one, wanted = _described, ("title", "console", "esrb_rating")
+        one, expected = _described, ("title", "console", "esrb_rating")
         if lacking := [name for name in ASKED if name not in names]:
             raise SourceError(
                 f"{path}: column {lacking[0]!r} is missing: a table that does not ask cannot say that a game has none,"
@@ -50,7 +50,7 @@ def read(path: Path) -> Both:
     else:
         found = sources.readable(",".join(header)) or "nothing"
         raise SourceError(f"{path}: no column certificate or {NOTHING}: expected an ESRB table, found {found}")
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=wanted)
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=expected)
     return items.both_read(rows, drops)
 
 

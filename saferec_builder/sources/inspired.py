@@ -16,7 +16,7 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
-    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, wanted=COLUMNS, tabs=True)
+    lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS, tabs=True)
     rows, twice = conversations.of_lines(SOURCE, lines, domain="film")
     return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
 

@@ -135,5 +135,5 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
 
 def both_read(rows: Rows, drops: Rows) -> Both:
     """Rows of both tables as one reader made them."""
-    told = [row for row in rows if "warning" in row]
-    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(told, []))
+    said = [row for row in rows if "warning" in row]
+    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(said, []))

@@ -17,7 +17,7 @@ SOURCE = "csv"
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=("domain", "title", "year"))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=("domain", "title", "year"))
     return items.items_read(rows, drops)
 
 

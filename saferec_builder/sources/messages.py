@@ -107,8 +107,8 @@ def _domain(text: str | None) -> str | None:
     """
     word = (text or "").strip().lower()
     if word and word not in sources.DOMAINS:
-        wanted = f"expected one of {', '.join(sources.DOMAINS)}, or nothing"
-        raise Left("wrong domain", f"found {len(word)} characters, {wanted}")
+        expected = f"expected one of {', '.join(sources.DOMAINS)}, or nothing"
+        raise Left("wrong domain", f"found {len(word)} characters, {expected}")
     return word or None
 
 

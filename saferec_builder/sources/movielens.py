@@ -26,7 +26,7 @@ def read(path: Path) -> Read:
         own, ids = row["movieId"], links.get(row["movieId"], ())
         return [items.item(SOURCE, own, place, domain="film", title=title, year=year, genres=genres, refs=ids)]
 
-    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, wanted=("movieId", "title", "genres"))
+    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, expected=("movieId", "title", "genres"))
     return items.items_read(rows, drops + left)
 
 
@@ -40,5 +40,5 @@ def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
             found.append(f"tmdb:{row['tmdbId']}")
         return [(row["movieId"], found)]
 
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=("movieId", "imdbId", "tmdbId"))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=("movieId", "imdbId", "tmdbId"))
     return dict(rows), drops

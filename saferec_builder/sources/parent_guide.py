@@ -28,7 +28,7 @@ def read(path: Path) -> Read:
     if path.suffix.lower() == ".json":
         rows, drops = sources.each(items.STAGE, SOURCE, _json_rows(path), _one)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=())
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=())
     if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
         raise SourceError(f"{path}: no column with a category: expected {', '.join(GUIDE)}, separated by commas")
     return items.warnings_read(rows, drops)

@@ -19,10 +19,10 @@ class _Info(BaseModel):
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS; the place of a row is its id."""
-    wanted = "id2info.json, an object of films by id"
-    data = sources.json_file(path, wanted)
+    expected = "id2info.json, an object of films by id"
+    data = sources.json_file(path, expected)
     if not isinstance(data, dict):
-        raise SourceError(f"{path}: found {type(data).__name__}, expected {wanted}")
+        raise SourceError(f"{path}: found {type(data).__name__}, expected {expected}")
     rows, drops = sources.each(
         items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _one
     )

@@ -14,7 +14,7 @@ SOURCE = "csv"
 
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `topic`."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=("topic", "yes", "no"))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=("topic", "yes", "no"))
     return items.warnings_read(rows, drops)
 
 

@@ -163,7 +163,7 @@ class Config(_Section):
 
 
 def read(folder: Path) -> Config:
-    """The workspace's saferec.toml; a fault names the section, what was found and what is wanted."""
+    """The workspace's saferec.toml; a fault names the section, what was found and what is expected."""
     path = folder / FILE
     try:
         return Config.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

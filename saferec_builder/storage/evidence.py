@@ -52,10 +52,10 @@ def split(rows: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Dat
     `texts` are TEXTS, each once.
     """
     each = rows.with_row_index("row_")
-    told = each.filter(pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0))
+    claims = each.filter(pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0))
     known = texts.select(list(TEXTS)).with_columns(there=pl.lit(True))
     found: list[tuple[int, str, str]] = []
-    for part in told.select("row_", "kind", "subject", "digest", "spans").iter_slices(_SLICE):
+    for part in claims.select("row_", "kind", "subject", "digest", "spans").iter_slices(_SLICE):
         both = part.join(known, on=["kind", "subject", "digest"], how="left")
         for row, kind, spans, turns, there in both.select("row_", "kind", "spans", "turns", "there").iter_rows():
             if why := first_fault(spans, turns if there else None, kind):
@@ -70,8 +70,8 @@ def drops(stage: str, source: str, gone: pl.DataFrame) -> pl.DataFrame:
     """Rows of DROPS for what `split` left out."""
     place = pl.concat_str("subject", "trait", separator=" ")
     detail = pl.concat_str(pl.col("trait"), pl.lit(": '"), pl.col("quote").str.slice(0, 80), pl.lit("'"))
-    told = (pl.lit(word).alias(name) for name, word in (("stage", stage), ("source", source)))
-    return gone.select(*told, place.alias("place"), "reason", detail.alias("detail"))
+    fixed = (pl.lit(word).alias(name) for name, word in (("stage", stage), ("source", source)))
+    return gone.select(*fixed, place.alias("place"), "reason", detail.alias("detail"))
 
 
 def refuse(table: str, rows: pl.DataFrame, texts: pl.DataFrame) -> None:

@@ -95,10 +95,10 @@ def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:
     again = f"delete {manifest.name} there, then {_REMADE[table.name]}"
     shard = manifest.with_suffix(".parquet")
     facts = _facts(manifest, again)
-    rows, told = facts["rows"], facts.get("sha256")
+    rows, digested = facts["rows"], facts.get("sha256")
     if not shard.exists() or shard.stat().st_size != facts["bytes"]:
         raise StoreError(f"{shard}: half written or missing: {again}")
-    if told is not None and told != _sha256(shard):  # None: written before manifests had it
+    if digested is not None and digested != _sha256(shard):  # None: written before manifests had it
         raise StoreError(f"{shard}: not the bytes that were written: {again}")
     steps = migrations.bulk(table.name, facts["schema"])
     try:
