@@ -8,7 +8,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables, workspace as store
@@ -240,26 +239,3 @@ def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
     site = fetch.Site("k", pause=0)
     for title, year, refs in (("Heat", 1995, []), ("Emma", 1996, []), ("Big", 1988, ["imdb:tt0094737"])):
         assert fetch.media(site, {"title": title, "year": year, "domain": "film", "refs": refs}) is None
-
-
-def test_the_oracle_from_python(ws):
-    found = lookup.check(ws, "Alien (1979)", "gore")
-    assert (found.word, found.risk) == ("violated", pytest.approx(1.0))
-    assert found.evidence.select("topic", "yes", "no").rows() == [("Is there blood/gore", 40, 1)]
-    nobody = lookup.check(ws, "Nope (2022)", "gore")
-    assert (nobody.word, nobody.risk, nobody.evidence.height, nobody.item) == ("unknown", None, 0, None)
-    assert lookup.check(ws, "Emma (1996)", "gore").candidates["title"].to_list() == ["Emma (1996)"] * 2
-    assert [trait.trait for trait in lookup.show(ws, "Alien (1979)").traits] == ["gore", "horror_scares"]
-    assert lookup.gaps(ws).items["title"].to_list() == ["Heat", "Big", "Alien"]
-    assert lookup.merges(ws).joined.is_empty()
-    with pytest.raises(UsageError, match="needels"):
-        lookup.check(ws, "Alien (1979)", "needels")
-    with pytest.raises(UsageError, match="no such source"):
-        adding.add_catalog(ws, "netflix", [])
-
-
-def test_what_stops_a_fetch_is_said_beside_what_came(ws):
-    with double(200, 200, 401) as (_, base):  # the first item comes, then the key is refused
-        fetched = adding.fetch(ws, fetch.Site("k", base, 0))
-    assert (fetched.counts.added, "refused the key" in fetched.fault) == (2, True)
-    assert lookup.check(ws, "Heat (1995)", "animal_harm").evidence["source"].to_list() == ["ddd"]

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.mining import conversations as mine, ingest, language, withheld
+from saferec_builder.mining import conversations as mine, language, withheld
 from saferec_builder.sources import conversations
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.reddit_dump import comment, submission, write
@@ -123,9 +123,9 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
         ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
-        ("messages,,Smith, Ann", "removals.csv:2: wanted as many cells as the header has"),
+        ("messages,,Smith, Ann", "removals.csv:2: expected as many cells as the header has"),
         ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # a quote that nobody closes took the rest
-        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: wanted as many cells"),
+        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: expected as many cells"),
     ],
 )
 def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
@@ -326,7 +326,7 @@ def test_one_row_of_each_reason_is_shown_so_that_the_file_can_be_mended(cli, wor
     path.write_text("\n".join(lines))
     told = cli("mine", "messages", path, "-C", workspace.root).out
     assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in told
-    assert "dropped, not JSON: 1, such as own.jsonl:2: wanted an object on each line: Expecting value" in told
+    assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in told
 
 
 def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
@@ -372,22 +372,3 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
     ran = cli("mine", "reddit", dump, "-C", root, "--json")
     assert (ran.code, ran.json["added"]) == (0, 1), ran.err
-
-
-def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    good.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
-    bad.write_text("{\n{")
-    found = ingest.mine(workspace, "messages", [good, str(bad)])
-    assert (found.counts.added, found.counts.dropped) == (1, {"not JSON": 3})
-    assert found.drops.select("file", "reason", "rows").rows() == [
-        ("good.jsonl", "not JSON", 1),
-        ("bad.jsonl", "not JSON", 2),
-    ]
-    assert found.drops["example"][1].startswith("bad.jsonl:1: ")
-    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
-    assert ingest.mine(workspace, "messages", [good]).fault is None
-    with pytest.raises(UsageError, match="no such source"):
-        ingest.mine(workspace, "letters", [good])
-    with pytest.raises(UsageError, match="OURS"):
-        ingest.mine(workspace, "hf", [good], columns={"talk": "dialog"})

@@ -314,7 +314,7 @@ def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.
 def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
     """With an empty one anybody could lead pseudonyms back to names."""
     (workspace.root / ".secret").write_bytes(workspace.secret[:7])
-    with pytest.raises(StoreError, match="7 bytes, wanted 32"):
+    with pytest.raises(StoreError, match="7 bytes, expected 32"):
         _ = store.Workspace.open(workspace.root).secret
 
 
@@ -327,9 +327,9 @@ def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
     ("line", "found"),
     [
         ("[oracle]\nviolated_at = 7", "violated_at"),
-        ("[orcale]", "orcale: nothing here has this name: wanted one of dataset, taxonomy, oracle, "),
-        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* wanted one of path$"),
-        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* wanted one of model, base_url, key_env, "),
+        ("[orcale]", "orcale: nothing here has this name: expected one of dataset, taxonomy, oracle, "),
+        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
+        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
         ("[dataset", "not a TOML file"),
         (
             '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',

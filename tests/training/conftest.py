@@ -1,9 +1,12 @@
-"""What the tests of training share: TRL's one warning, and no tests of models where TRL is not installed."""
+"""What the tests of training share: a small model, TRL's one warning, and no tests of models without TRL."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.worlds import small_release
+from training import data
 
 collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models"]
 
@@ -14,3 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(older)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small `release`, and in `start` the embedded model as it is made from it; only to be read."""
+    from training.models import tiny
+
+    folder = tmp_path_factory.mktemp("tiny")
+    release = data.open_release(small_release.write(folder / "release"))
+    tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
+    return folder

@@ -48,8 +48,8 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     report = json.loads((folder / "runs" / "report.json").read_text())
     assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "oracle_filter", *NAMES]
     metrics = report["runs"][0]["metrics"]
-    wanted = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
-    assert wanted <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
+    expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
+    assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
     assert report["chosen"] in ("safe_sft", "safe_gdpo") and report["gold"] is True
     # the masks hold: four distinct items, none that was seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
@@ -70,7 +70,7 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (("--release", "nowhere", "--model", "tiny"), "no manifest.json"),
         (("--release", "RELEASE"), "--model is missing"),
@@ -84,29 +84,29 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
         (("--release", "RELEASE", "--model", "tiny", "--set", "sft.max_steps=9"), "have different max_steps"),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
     given = [str(folder / "release") if word == "RELEASE" else word for word in words]
     ran = command("run", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
     assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (("--set", "gdpo.per_device_train_batch_size=40"), "takes 5 prompts (40 answers), and the release has 4"),
         (("--gold", "other.jsonl", "--set", SHORT[-1]), "names none of these conversations"),
     ],
 )
 def test_what_the_end_of_a_run_will_not_bear_is_said_before_its_beginning(
-    folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str
+    folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str
 ) -> None:
     # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
     (folder / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
     given = [str(folder / word) if word == "other.jsonl" else word for word in words]
     ran = command("run", "--release", folder / "release", "--model", "tiny", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
     assert not (tmp_path / "out").exists()
 
 

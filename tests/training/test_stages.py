@@ -11,7 +11,7 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests.worlds import small_release
-from training import commands, safecrs, settings, stages as runs
+from training import commands, safecrs, settings, stages
 
 
 def names(folder: Path) -> set[str]:
@@ -22,16 +22,16 @@ def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "run.json").write_text('{"safe_sft": {"key": "of a stage in it"}}')  # what `run` writes for all stages
     with pytest.raises(TrainingError, match="left as it is"):
-        runs.begin(tmp_path, "new")
+        stages.begin(tmp_path, "new")
     with pytest.raises(TrainingError, match="left as it is"):
-        runs.begin(tmp_path / "thesis.tex", "new")
+        stages.begin(tmp_path / "thesis.tex", "new")
     assert names(tmp_path) == {"thesis.tex", "run.json"}
 
 
 def test_an_empty_folder_becomes_a_stage_and_one_of_the_same_key_goes_on(tmp_path: Path) -> None:
-    runs.begin(tmp_path, "new")
+    stages.begin(tmp_path, "new")
     (tmp_path / "checkpoint").write_text("half way")
-    runs.begin(tmp_path, "new")
+    stages.begin(tmp_path, "new")
     assert names(tmp_path) == {".begun.json", "checkpoint"}
 
 
@@ -43,8 +43,8 @@ def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tm
         (tmp_path / name).write_text(json.dumps(found))
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "weights").write_text("old")
-    runs.begin(tmp_path, "new")
-    assert names(tmp_path) == {".begun.json"} and runs.read_card(tmp_path, ".begun.json") == {"key": "new"}
+    stages.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json"} and stages.read_card(tmp_path, ".begun.json") == {"key": "new"}
 
 
 def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_t
     done: list[str] = []
     for key in ("first", "first", "second"):
         (model / "run.json").write_text(json.dumps({"key": key}))
-        run = runs.Run(release, tmp_path, say=lambda _: None)
+        run = stages.Run(release, tmp_path, say=lambda _: None)
 
         def train(_: Path, key: str = key) -> dict[str, Any]:
             done.append(key)
@@ -74,7 +74,7 @@ def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_pat
         if not done or weights != done[-1]:
             (model / "model.safetensors").write_text(weights)
             os.utime(model / "model.safetensors", ns=(0, len(done)))
-        run = runs.Run(release, tmp_path, say=lambda _: None)
+        run = stages.Run(release, tmp_path, say=lambda _: None)
 
         def train(_: Path, weights: str = weights) -> dict[str, Any]:
             done.append(weights)
@@ -90,7 +90,7 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
     model.mkdir(parents=True)
     (model / "weights").write_text("of days")
     (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
-    run = runs.Run(release, tmp_path / "runs", say=lambda _: None)
+    run = stages.Run(release, tmp_path / "runs", say=lambda _: None)
     for start in (model, model.parent):
         with pytest.raises(TrainingError, match="holds the model to start from"):
             run.stage("sft", {}, lambda _: {}, str(start))
@@ -180,5 +180,5 @@ def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "..begun.json.half").write_text('{"ke')
-    runs.begin(tmp_path, "new")
+    stages.begin(tmp_path, "new")
     assert names(tmp_path) == {".begun.json"}

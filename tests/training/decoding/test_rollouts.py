@@ -60,13 +60,13 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     padded = torch.tensor([[0] * (7 - len(prompt)) + prompt for prompt in ids])
     attention = (padded > 0).long()
     torch.manual_seed(1)
-    wanted = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
-    assert len(set(map(tuple, wanted))) == 6  # answers to one prompt differ: a mix-up would be seen
-    for room in (None, shared_prefix.Room(16)):
+    expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
+    assert len(set(map(tuple, expected))) == 6  # answers to one prompt differ: a mix-up would be seen
+    for fixed in (None, shared_prefix.FixedCache(16)):
         torch.manual_seed(1)
         with read_by(model) as shapes:
-            assert generate.draw_padded(policy, ids, None, room, **how) == wanted
-        if once if room is None else ours:
+            assert generate.draw_padded(policy, ids, None, fixed, **how) == expected
+        if once if fixed is None else ours:
             # two prompts without their last tokens, then six rows of one token, nine times
             assert shapes == [(2, 6), *[(6, 1)] * 9]
         else:

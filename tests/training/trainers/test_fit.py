@@ -13,26 +13,16 @@ import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
-from tests.worlds import small_release
-from training import data, pipeline as line, settings
+from training import data, pipeline, settings
 from training.comparison import load_policy
-from training.decoding import constrained as decoding, generate
+from training.decoding import constrained, generate
 from training.evaluation import rewards
-from training.models import tiny, word_dropout
+from training.models import word_dropout
 from training.stages import Run
 from training.trainers import best_checkpoint as best, curves, fit, gdpo, packing, sft
 
 pytestmark = pytest.mark.training
 SHORT = ["warmup_steps=0", "saferec.checks=1", "saferec.thin=0", "logging_steps=1"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fit")
-    release = data.open_release(small_release.write(folder / "release"))
-    (folder / "start").mkdir()
-    tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
-    return folder
 
 
 def learn(world: Path, folder: Path, *changes: str) -> dict[str, Any]:
@@ -75,7 +65,7 @@ def test_words_stay_where_they_are_while_items_and_traits_learn(world: Path, tmp
 
 
 def item_rows(folder: Path) -> list[int]:
-    found = decoding.load(folder)
+    found = constrained.load(folder)
     assert found is not None
     return [*found.tokens.values(), *found.traits.values(), found.nothing]
 
@@ -229,5 +219,5 @@ def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(
     run = Run(data.open_release(world / "release"), tmp_path, 0)
     judged = load_policy(run, str(world / "start"), found)
     assert judged.catalogue and judged.catalogue.opening == 0 and found["saferec"]["says"] == 2
-    taught = line._to_teach(judged, found["saferec"]["says"]).catalogue
+    taught = pipeline._to_teach(judged, found["saferec"]["says"]).catalogue
     assert taught and taught.opening == 2

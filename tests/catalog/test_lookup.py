@@ -1,0 +1,56 @@
+"""The oracle from Python: verdicts, what is known of an item, what is missing, what merged."""
+
+import json
+
+import pytest
+
+from saferec_builder.catalog import adding, lookup
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import ingest
+
+ITEMS = (
+    "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,\n"
+    "film,Emma,1996,tt0116191\nfilm,Emma,1996,tt0118308\n"
+)
+VOTES = "title,year,topic,yes,no\nAlien,1979,Is there blood/gore,40,1\n"
+
+
+@pytest.fixture
+def ws(workspace, tmp_path):
+    """Four films, votes on the first, and a conversation about the second and one that nobody knows."""
+    said = {"role": "assistant", "content": "Try.", "items": ["Heat (1995)", "Nope (2022)"]}
+    talk = {"messages": [{"role": "user", "content": "A heist to watch tonight?"}, said]}
+    texts = {"items.csv": ITEMS, "votes.csv": VOTES, "chats.jsonl": json.dumps(talk)}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    adding.add_catalog(workspace, "csv", [tmp_path / "items.csv"])
+    adding.add_catalog(workspace, "warnings", [str(tmp_path / "votes.csv")])
+    ingest.mine(workspace, "messages", [tmp_path / "chats.jsonl"])
+    return workspace
+
+
+def test_a_verdict_has_its_risk_and_its_evidence(ws):
+    found = lookup.check(ws, "Alien (1979)", "gore")
+    assert (found.word, found.risk, found.title) == ("violated", pytest.approx(1.0), "Alien (1979)")
+    assert found.evidence.select("topic", "yes", "no").rows() == [("Is there blood/gore", 40, 1)]
+    with pytest.raises(UsageError, match="needels"):
+        lookup.check(ws, "Alien (1979)", "needels")
+
+
+def test_a_title_that_is_not_there_or_there_twice_is_unknown(ws):
+    known = lookup.check(ws, "Alien (1979)", "gore")
+    for title, candidates in (("Nope (2022)", []), ("Emma (1996)", ["Emma (1996)"] * 2)):
+        found = lookup.check(ws, title, "gore")
+        assert (found.word, found.risk, found.item) == ("unknown", None, None)
+        assert found.candidates["title"].to_list() == candidates
+        assert found.evidence.schema == known.evidence.schema and found.evidence.is_empty()
+        with pytest.raises(UsageError):
+            lookup.show(ws, title)
+
+
+def test_what_is_known_and_what_is_missing(ws):
+    assert [trait.trait for trait in lookup.show(ws, "imdb:tt0078748").traits] == ["gore", "horror_scares"]
+    found = lookup.gaps(ws)
+    assert found.items.select("title", "conversations").rows() == [("Heat", 1)]
+    assert found.unlinked["ref"].to_list() == ["title:Nope (2022)"]
+    assert (lookup.merges(ws).joined.height, lookup.merges(ws).conflicts.height) == (0, 0)
