@@ -27,7 +27,7 @@ class ReviewStatus:
 
 
 def review_status(ws: Workspace) -> ReviewStatus:
-    """Reads all of it; nothing is changed."""
+    """How far the review is, how well people agree, and what the labels miss at most by now. Nothing is changed."""
     desk = gather(ws)
     votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
     traits = progress(desk.proposals, desk.assignments, votes, aggregation.disputed(desk.judged))

@@ -41,6 +41,8 @@ class Span(TypedDict):
 
 @dataclass(frozen=True)
 class Rebuilt:
+    """A release with the texts that its sources keep, put back from the workspace."""
+
     new: bool  # False where the folder held the same already
     back: int  # conversations that have their text again
     lost: dict[str, int]  # reason -> conversations without

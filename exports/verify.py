@@ -21,6 +21,8 @@ from saferec_builder.core.errors import ReleaseError
 
 @dataclass(frozen=True)
 class Verified:
+    """A release whose every file, row and column is what its manifest says."""
+
     name: str
     version: str
     rows: int  # of all configs and splits

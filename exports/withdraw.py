@@ -28,6 +28,8 @@ _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
 
 @dataclass(frozen=True)
 class Withdrawn:
+    """A version that was taken back, and what was done for it on the Hub."""
+
     version: str
     reason: str
     new: bool  # False where this workspace had it marked with this reason

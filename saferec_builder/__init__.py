@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-API = (  # saferec_builder.api.__all__; a test compares them
-    *("Counts", "Explained", "FetchResult", "Gaps", "Merges", "MineResult", "ProposeResult", "SafeRecError", "Score"),
-    *("Verdict", "Workspace", "add_catalog", "check", "fetch", "gaps", "keep_apart", "merges", "mine", "propose"),
-    *("score", "show"),
+API = frozenset(  # saferec_builder.api.__all__; a test compares them
+    """
+    Adjudication Argilla Counts Difference Examination Explained FetchResult Files Gaps LabelStudio Merges
+    MineResult Page ProposeResult Published PullResult PushResult Rebuilt Release ReviewStatus SafeRecError
+    Score Status Verdict Verified Withdrawn Workspace add_catalog adjudicate check examine fetch gaps hand_back
+    keep_apart merges mine opt_out propose pull push rebuild release report review_status score set_aside show
+    status withdraw
+    """.split()
 )
-
 
 if TYPE_CHECKING:
     from saferec_builder.api import *  # noqa: F403

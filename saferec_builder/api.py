@@ -1,44 +1,92 @@
 """The line from Python: what `import saferec_builder` gives, in the order of the data.
 
     ws = Workspace.create("my-dataset")
-    add_catalog(ws, "csv", ["items.csv"])      # items and warnings
+    add_catalog(ws, "csv", ["items.csv"])      # items; with "warnings", what is said of them
     mine(ws, "messages", ["chats.jsonl"])      # conversations
-    propose(ws)                                # what people imply, as claims with evidence
+    propose(ws)                                # what seekers imply, as claims with evidence
+    push(ws, ["ann", "bo"], to=Files())        # people review ...
+    pull(ws, Files())
+    adjudicate(ws)                             # ... and their reviews become labels
+    release(ws, "1.0.0").verify()              # a frozen folder
 
 Each step is the function of its room, and each command of `saferec-build` calls one of them. What it gives is a frozen
 dataclass with counts and tables; nothing is printed. docs/python.md shows the whole line.
 """
 
+from annotation.adjudication import Adjudication, adjudicate
+from annotation.opt_outs import hand_back, opt_out, set_aside
+from annotation.places import Argilla, Files, LabelStudio
+from annotation.progress import ReviewStatus, review_status
+from annotation.pull import PullResult, pull
+from annotation.push import PushResult, push
+from exports.diff import Difference
+from exports.publish import Published
+from exports.rebuild import Rebuilt, rebuild
+from exports.release import Release, release
+from exports.report.page import Page, write as report
+from exports.verify import Verified
+from exports.withdraw import Withdrawn, withdraw
 from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, keep_apart
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError
+from saferec_builder.diagnostics import Examination, examine
 from saferec_builder.mining.ingest import MineResult, mine
 from saferec_builder.proposing.evaluation import Score, score
 from saferec_builder.proposing.run import ProposeResult, propose
+from saferec_builder.storage.summary import Status, status
 from saferec_builder.storage.workspace import Workspace
 
 __all__ = [
+    "Adjudication",
+    "Argilla",
     "Counts",
+    "Difference",
+    "Examination",
     "Explained",
     "FetchResult",
+    "Files",
     "Gaps",
+    "LabelStudio",
     "Merges",
     "MineResult",
+    "Page",
     "ProposeResult",
+    "Published",
+    "PullResult",
+    "PushResult",
+    "Rebuilt",
+    "Release",
+    "ReviewStatus",
     "SafeRecError",
     "Score",
+    "Status",
     "Verdict",
+    "Verified",
+    "Withdrawn",
     "Workspace",
     "add_catalog",
+    "adjudicate",
     "check",
+    "examine",
     "fetch",
     "gaps",
+    "hand_back",
     "keep_apart",
     "merges",
     "mine",
+    "opt_out",
     "propose",
+    "pull",
+    "push",
+    "rebuild",
+    "release",
+    "report",
+    "review_status",
     "score",
+    "set_aside",
     "show",
+    "status",
+    "withdraw",
 ]

@@ -50,6 +50,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examination:
+    """What this machine and a workspace have and lack, each finding with its remedy."""
+
     checks: tuple[Finding, ...]
 
     @property

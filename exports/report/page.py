@@ -82,6 +82,8 @@ class Runs(BaseModel):
 
 @dataclass(frozen=True)
 class Page:
+    """The report that was written: one HTML file that needs no network."""
+
     path: Path
     release: str | None  # the version that is shown
     bytes: int
