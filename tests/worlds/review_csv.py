@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from annotation.routing import UNITS, texts
-from annotation.tools.files import pull
+from annotation.tools.file_answers import pull
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core import taxonomy as traits
