@@ -1,0 +1,72 @@
+"""`propose-score`: on gold that the rules were not tuned on, and without the evidence."""
+
+import json
+import re
+
+import pytest
+
+from saferec_builder.demo import inputs
+from saferec_builder.proposing import evaluation, prompting as propose
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Ran
+from tests.servers.llm_stub import Handler, Stub, completion
+from tests.worlds.model_replies import Cli, answer
+
+
+def test_quotes_that_overlap_are_cut_out_once() -> None:
+    subject = propose.Subject("sensitivity", "c", "d", (("seeker", "I hate blood so much"), ("recommender", "Alien")))
+    spans = [{"turn": 0, "start": 2, "end": 12}, {"turn": 0, "start": 7, "end": 12}]  # hate blood, blood
+    assert evaluation.without(subject, spans).turns == (("seeker", "I  so much"), ("recommender", "Alien"))
+
+
+@pytest.fixture
+def demo(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
+    path = demo_workspace.root / "talks.jsonl"
+    path.write_text("\n".join(json.dumps(made.row) for made in inputs.written()), encoding="utf-8")
+    assert cli("mine", "messages", path, "-C", demo_workspace.root).code == 0
+    return demo_workspace
+
+
+def test_the_rules_are_scored_on_the_half_they_were_not_tuned_on(demo: store.Workspace, cli: Cli) -> None:
+    cli("propose", "-C", demo.root)
+    before = {t.name: store.read(demo, t) for t in tables.TABLES.values()}
+    plot = demo.root / "plot.svg"
+    ran = cli("propose-score", "--gold", "demo", "--deletion", "--plot", plot, "--json", "-C", demo.root)
+    assert ran.code == 0, ran.err
+    found = ran.json
+    print(ran.out)
+    assert 100 < found["read"] < 160 and found["open"] == 0 and found["all"]["precision"] > 0.6
+    assert found["deletion"]["fell"] > 0.9 and found["evidence"]["touches"] > 0.9
+    assert plot.read_text().count("<circle") == len(found["reliability"])
+    told = cli("propose-score", "--gold", "demo", "-C", demo.root).out
+    assert "recall of implicit" in told and re.search(r"  gore +P ", told) and "ECE" in told
+    assert all(store.read(demo, t).equals(before[t.name]) for t in tables.TABLES.values())
+
+
+def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
+    for gold in ("labels", "demo", "tea"):
+        ran: Ran = cli("propose-score", "--gold", gold, "-C", demo.root)
+        assert ran.code == 1 and ran.err.count("\n") == 1
+    ran = cli("propose-score", "--proposer", "rules,openai:a", "-C", demo.root)
+    assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
+
+
+def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace, cli: Cli, stub: Stub) -> None:
+    def model(handler: Handler) -> None:
+        # claims animal_harm wherever a dog is: the text without its evidence has none, or another one
+        found = re.search(r'"turn": (\d+), "role": "seeker", "text": "[^"\n]*?\b(dogs?)\b', handler.text)
+        said = {"trait": "animal_harm", "form": "implicit", "verdict": "present", "confidence": 70}
+        evidence = [{"turn": int(found[1]), "quote": found[2]}] if found else []
+        handler.reply(200, completion(answer(*[said | {"evidence": evidence}] * bool(found))))
+
+    stub.usual = model
+    toml = demo.root / "saferec.toml"
+    toml.write_text(toml.read_text() + f'\n[propose]\nbase_url = "{stub.url}"\n')
+    assert cli("propose", "--proposer", "openai:m", "-C", demo.root).code == 0
+    ran = cli("propose-score", "--gold", "demo", "--proposer", "openai:m", "--deletion", "--json", "-C", demo.root)
+    assert ran.code == 0, ran.err
+    found = ran.json
+    assert (
+        found["read"] == 260 and found["deletion"]["answered"] == found["deletion"]["claims"] == found["all"]["right"]
+    )
+    assert 0 < found["deletion"]["fell"] <= 1 and set(found["traits"]) >= {"animal_harm"}
