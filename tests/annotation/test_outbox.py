@@ -23,6 +23,12 @@ from tests.worlds.reviewing import yes
 SEEDS = 120 if os.environ.get("SAFEREC_SOAK") else 8  # of six pushes each, half of which break off
 
 
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
 class Killed(BaseException):
     """The process dies here."""
 

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from saferec_builder.storage import workspace as store
+from tests.worlds import review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import TEXTS
 
 # ---- files
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
 
 
 @pytest.fixture
