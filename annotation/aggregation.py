@@ -140,14 +140,14 @@ def disputed(judged: pl.DataFrame) -> pl.DataFrame:
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
     """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who.
 
-    Nothing is said of a label that nobody gave (`auto`).
+    It is empty for a label that nobody gave (`auto`).
     """
     rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
-    said = rows.select(*UNIT).with_columns(
+    texts = rows.select(*UNIT).with_columns(
         pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     )
-    told = disputed.join(said.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
-    return told.with_columns(pl.col("said").fill_null([])).sort(UNIT)
+    each = disputed.join(texts.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
+    return each.with_columns(pl.col("said").fill_null([])).sort(UNIT)
 
 
 def _opinion(vote: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ gives  kind, trait, units, alpha, low, high
 
 Written in numpy although crowd-kit has the same number (a test holds the two together): crowd-kit takes 0.4 s per
 100,000 votes, so a bootstrap of 1,000 draws over 20 traits would take hours; and it calls one value only, or nothing
-to compare, a perfect 1.0, where the honest answer is that agreement cannot be told.
+to compare, a perfect 1.0, where the honest answer is that agreement cannot be measured.
 """
 
 from math import comb
@@ -59,10 +59,10 @@ def alpha(
     if point == 1:
         return units, point, None, None
     drawn = _alpha(counts, np.random.default_rng(0).multinomial(units, alike / units, size=DRAWS))
-    told = drawn[~np.isnan(drawn)]
-    if len(told) < DRAWS / 2:
+    known = drawn[~np.isnan(drawn)]
+    if len(known) < DRAWS / 2:
         return units, point, None, None
-    low, high = np.quantile(told, [0.025, 0.975])
+    low, high = np.quantile(known, [0.025, 0.975])
     return units, point, float(low), float(high)
 
 

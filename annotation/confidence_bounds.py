@@ -22,7 +22,7 @@ ALPHA = 0.05  # the missed share that a certificate promises
 DELTA = 0.05  # chance that a certificate is wrong
 GUESS = 0.25  # the bet: misses are about this share of what a certificate allows
 OVERHEAD = 1.2  # log E that the prior costs beside a bet that knew M
-ENOUGH = 4  # fewer positives than this in all, and no share of them can be told
+ENOUGH = 4  # fewer positives than this in all, and no share of them can be known
 MOST = 1e6  # log E where no M is left that is too large: a number, since JSON has no infinity
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,19 +84,19 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
     curve = shares(audit, alpha, delta, every=max(1, n // 100))
-    told = float(curve.min()) if len(curve) else 1.0
+    share = float(curve.min()) if len(curve) else 1.0
     log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
     if not audit.zone:  # all was handed out: nothing is left to be guessed, but for what is open
-        told = audit.open / max(audit.found + audit.open, 1)
-        log_e = MOST if told <= alpha else 0.0
+        share = audit.open / max(audit.found + audit.open, 1)
+        log_e = MOST if share <= alpha else 0.0
     facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST))
     if audit.found + audit.zone == 0:
         return Bound(None, *facts, None, "nothing was found", audit.open, audit.holes)
     if audit.found + x < ENOUGH and n < audit.zone:
         more = needed(audit, alpha, delta)
         return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open, audit.holes)
-    more = 0 if told <= alpha else needed(audit, alpha, delta)
-    return Bound(told, *facts, more, open=audit.open, holes=audit.holes)
+    more = 0 if share <= alpha else needed(audit, alpha, delta)
+    return Bound(share, *facts, more, open=audit.open, holes=audit.holes)
 
 
 def shares(audit: Audit, alpha: float = ALPHA, delta: float = DELTA, every: int = 1) -> Floats:
@@ -174,15 +174,15 @@ def _likelihood(zone: int, n: int, x: int, m: Ints) -> Floats:
     rest = zone - m
     can = (m >= x) & (rest >= n - x)
     a, b = np.where(can, m, x), np.where(can, rest, n - x)
-    told = table[a] - table[a - x] + table[b] - table[b - (n - x)] - table[zone] + table[zone - n]
-    return np.where(can, told, -np.inf)
+    chance = table[a] - table[a - x] + table[b] - table[b - (n - x)] - table[zone] + table[zone - n]
+    return np.where(can, chance, -np.inf)
 
 
 def _marginal(found: int, zone: int, n: int, x: int, alpha: float) -> float:
     points, weights = _prior(zone, found, alpha)
-    told = weights + _likelihood(zone, n, x, points)
-    top = told.max()
-    return float(top + np.log(np.exp(told - top).sum())) if np.isfinite(top) else -np.inf
+    each = weights + _likelihood(zone, n, x, points)
+    top = each.max()
+    return float(top + np.log(np.exp(each - top).sum())) if np.isfinite(top) else -np.inf
 
 
 @lru_cache(maxsize=256)
@@ -228,8 +228,8 @@ def _enough(audit: Audit, more: int, rate: float, alpha: float, delta: float) ->
     x = sum(audit.outcomes) + ceil(rate * more - 1e-9)
     if n == 0 or x > n:
         return False
-    told = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
-    return bool(told >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
+    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
+    return bool(log_e >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
 
 
 def false_share(
@@ -301,7 +301,7 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
 
 
 def at_most(share: float) -> str:
-    """`<= 4.3 %`: rounded up, for what is not exceeded may not be told smaller than it is."""
+    """`<= 4.3 %`: rounded up, for what is not exceeded may not be printed smaller than it is."""
     return f"<= {ceil(1000 * share - 1e-9) / 10:.1f} %"
 
 
@@ -319,6 +319,6 @@ def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
     low, high = wrong / units, 1.0 - 1e-12
     for _ in range(60):
         middle = (low + high) / 2
-        told = marginal - wrong * log(middle) - right * log(1 - middle)
-        low, high = (middle, high) if told < log(1 / delta) else (low, middle)
+        log_e = marginal - wrong * log(middle) - right * log(1 - middle)
+        low, high = (middle, high) if log_e < log(1 / delta) else (low, middle)
     return high

@@ -1,6 +1,6 @@
 """The dealing of one push: whose turn it is, who may see what, how much is enough for a day, and what goes between.
 
-reads  a plan, the claims, the assignments so far, and the tasks that are wanted, each kind in its order
+reads  a plan, the claims, the assignments so far, and the tasks that are due, each kind in its order
 gives  assignments, in the order in which their readers see them
 """
 
@@ -16,7 +16,7 @@ PER_TASK = 2  # reviewers who read a task apart from each other
 BETWEEN = 3  # other tasks between two audits of a person, while there are any
 AUDIT = "audit"
 UNIT = ("kind", "subject", "trait")
-Wanted = tuple[str, str, str, str]  # kind, subject, digest, why
+Due = tuple[str, str, str, str]  # kind, subject, digest, why
 
 
 def by_draw(subject: str) -> str:
@@ -53,16 +53,16 @@ class Plan:
     recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
 
-def deal(dealer: "Dealer", wanted: list[Wanted]) -> list[tuple[str, ...]]:
+def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
     """ASSIGNMENTS rows: conversations, then items; in each the audits in their order between the others in theirs.
 
     What waits for somebody's pause comes as soon as that is over. At the end nothing else is left that could be one:
     then the pauses fall, and the cap of a day alone holds.
     """
-    waiting: deque[Wanted] = deque()
+    waiting: deque[Due] = deque()
     for kind in ("sensitivity", "item_flag"):
-        audits = deque(task for task in wanted if task[0] == kind and task[3] == AUDIT)
-        others = deque(task for task in wanted if task[0] == kind and task[3] != AUDIT)
+        audits = deque(task for task in due if task[0] == kind and task[3] == AUDIT)
+        others = deque(task for task in due if task[0] == kind and task[3] != AUDIT)
         dealer.line_up(others)
         while others or audits:
             if waiting and dealer.give(waiting[0]):
@@ -105,22 +105,22 @@ class Dealer:
         self.had = _holders(readers)  # who was ever given it cannot be given it again
         self.have = _holders(held.filter(pl.col("role") == "reviewer"))
 
-    def line_up(self, others: Iterable[Wanted]) -> None:
+    def line_up(self, others: Iterable[Due]) -> None:
         """What comes between the audits."""
         self.left = Counter(name for task in others for name in self._takers(task))
 
-    def next(self, others: deque[Wanted]) -> Wanted:
+    def next(self, others: deque[Due]) -> Due:
         task = others.popleft()
         self.left.subtract(self._takers(task))
         return task
 
-    def give(self, wanted: Wanted) -> bool:
+    def give(self, due: Due) -> bool:
         """Assigns what the task still lacks; False where somebody has to read something else first.
 
         After what was too much for the budget comes no audit: with holes the draw would count what is in them as
         missed, and cheap audits would fill up what the costly others left.
         """
-        kind, subject, text, why = wanted
+        kind, subject, text, why = due
         key, plan = (kind, subject), self.plan
         severe = self._severe(kind, subject)
         missing, free = self._lacks(key, why)
@@ -142,16 +142,16 @@ class Dealer:
             missing -= 1
         return missing <= 0 or len(ready) == len(free)
 
-    def short(self, wanted: Wanted) -> str | None:
+    def short(self, due: Due) -> str | None:
         """Why a task has not all its readers: no more `readers` may see it, their `day` is full, or the `budget`."""
-        missing, free = self._lacks(wanted[:2], wanted[3])
-        severe = self._severe(*wanted[:2])
+        missing, free = self._lacks(due[:2], due[3])
+        severe = self._severe(*due[:2])
         ready = [name for name in free if not (severe and self._full(name))]
         why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
         return why if missing > 0 else None
 
-    def _takers(self, wanted: Wanted) -> list[str]:
-        missing, free = self._lacks(wanted[:2], wanted[3])
+    def _takers(self, due: Due) -> list[str]:
+        missing, free = self._lacks(due[:2], due[3])
         return free if missing > 0 else []
 
     def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:

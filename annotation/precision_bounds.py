@@ -60,8 +60,8 @@ def _begun(verdicts: list[str | None]) -> list[str | None]:
 
 def _zone(votes: pl.DataFrame, auto: Units) -> set[Unit]:
     """The labels `present` that rest on no ruling: agreed by reviewers, or `auto`."""
-    said = votes.filter(kind="sensitivity", role="reviewer").group_by("subject", "trait")
-    agreed = said.agg(pl.len(), alike=(pl.col("verdict") == "present").all()).filter(pl.col("alike"), pl.col("len") > 1)
+    given = votes.filter(kind="sensitivity", role="reviewer").group_by("subject", "trait")
+    agreed = given.agg(n=pl.len(), alike=(pl.col("verdict") == "present").all()).filter("alike", pl.col("n") > 1)
     return {*agreed.select("subject", "trait").iter_rows(), *auto}
 
 
@@ -112,7 +112,7 @@ def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assig
 
 
 def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str]) -> list[str | None]:
-    """What was said of the units in the order in which they were drawn; None where nothing was said yet.
+    """The verdicts on the units in the order in which they were drawn; None where there is none yet.
 
     While they are proposals they are assigned in the order of proposals. What comes after the last of these is left
     for the audit, in the audit's order.
@@ -140,7 +140,7 @@ def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFram
 
 
 def words(share: FalseShare) -> str:
-    """`<= 3.1 %` where it can be told; else what is needed."""
+    """`<= 3.1 %` where it is known; else what is needed."""
     if not share.labels:
         return "n/a (no such labels)"
     need = "recheck all" if share.more is None else f"{share.more:,} more rechecks"

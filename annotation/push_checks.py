@@ -69,9 +69,9 @@ def check_aside(who: People, reviews: pl.DataFrame) -> None:
 def check_pulled(desk: Desk, paths: list[Path]) -> None:
     """A file is not overwritten while it holds an answer that the workspace has never had."""
     pulled = pull.of_files(desk, paths)
-    said = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
+    facts = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
     spoken_for = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is another answer
-    new, known = (rows.select(*said, of=spoken_for) for rows in (pull.new(desk, pulled), desk.reviews))
+    new, known = (rows.select(*facts, of=spoken_for) for rows in (pull.new(desk, pulled), desk.reviews))
     never = new.join(known, on=new.columns, how="anti", nulls_equal=True)
     waiting = never.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
     if waiting:

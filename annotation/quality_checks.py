@@ -62,11 +62,11 @@ def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
 
 
 def _words(turns: Iterable[Turn], subject: str) -> Span | None:
-    """A few words in a row of what the seeker said, by hash."""
-    said = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
-    if not said:
+    """A few words in a row of the seeker's text, by hash."""
+    theirs = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
+    if not theirs:
         return None
-    turn, text = said[int(digest("turn", subject), 16) % len(said)]
+    turn, text = theirs[int(digest("turn", subject), 16) % len(theirs)]
     words = text.split()
     first = int(digest("words", subject), 16) % max(1, len(words) - WORDS + 1)
     start = 0
@@ -87,8 +87,8 @@ def shown(planted: pl.DataFrame) -> pl.DataFrame:
 
 def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, int]]:
     """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and whether that flags them."""
-    said = votes.filter(role="reviewer", kind="sensitivity")
-    known = said.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
+    answers = votes.filter(role="reviewer", kind="sensitivity")
+    known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
     yes, wrong = pl.col("verdict") == "present", ~pl.col("truth")
     found: dict[str, dict[str, int]] = {}
     figures = {
@@ -98,7 +98,8 @@ def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> d
     }
     for row in known.group_by("reviewer").agg(**figures).iter_rows(named=True):
         found.setdefault(row.pop("reviewer"), {}).update(row)
-    met = said.join(planted.select("kind", "subject", "reviewer", "trait"), on=["kind", "subject", "reviewer", "trait"])
+    unit = ["kind", "subject", "reviewer", "trait"]
+    met = answers.join(planted.select(unit), on=unit)
     for row in met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()).iter_rows(named=True):
         found.setdefault(row.pop("reviewer"), {}).update(row)
     for facts in found.values():

@@ -39,7 +39,7 @@ class LabelBounds:
 
 
 def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
-    """All of it as plain values, for a file, a card or a page; shares are null where they cannot be told."""
+    """All of it as plain values, for a file, a card or a page; shares are null where they are not known."""
     return {
         "alpha": certificates.ALPHA,
         "confidence": 1 - certificates.DELTA,
@@ -78,17 +78,17 @@ def bounds(
         verdicts.setdefault(subject, {})[trait] = verdict
     zone, chosen, drawn = _zone(texts, assignments, claimed)
     outside = [verdicts.get(subject, {}) for subject in chosen]
-    open_ = {s for s in chosen if not (_clean(said := verdicts.get(s, {}), slugs) or "present" in said.values())}
+    open_ = {s for s in chosen if not (_clean(of_it := verdicts.get(s, {}), slugs) or "present" in of_it.values())}
     order = _prefix(drawn, verdicts)
     found = {}
     for slug in slugs:
-        here = sum(said.get(slug) == "present" for said in outside)
-        unread = sum(said.get(slug) not in ("absent", "present") for said in outside)
+        here = sum(of_it.get(slug) == "present" for of_it in outside)
+        unread = sum(of_it.get(slug) not in ("absent", "present") for of_it in outside)
         drawn_verdicts = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
         outcomes = tuple(int(verdict != "absent") for verdict in drawn_verdicts)
         holes = sum(verdict not in ("absent", "present") for verdict in drawn_verdicts)
         found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
-    any_of = sum("present" in said.values() for said in outside)
+    any_of = sum("present" in of_it.values() for of_it in outside)
     labelled = {subject for subject, _ in auto}
     doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
     holes = sum(
@@ -128,8 +128,8 @@ def _prefix(drawn: list[str], verdicts: Verdicts) -> list[str]:
     return drawn[: labelled[-1] + 1] if labelled else []
 
 
-def _clean(said: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
-    return all(said.get(slug) == "absent" for slug in slugs)
+def _clean(of_it: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
+    return all(of_it.get(slug) == "absent" for slug in slugs)
 
 
 def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
@@ -153,7 +153,7 @@ def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> 
 
 
 def words(bound: Bound) -> str:
-    """`<= 4.2 %` where it can be told; else why not and what is needed."""
+    """`<= 4.2 %` where it is known; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
         need = f"{waiting:,} proposed, assigned or drawn are not labelled yet, or unsure"

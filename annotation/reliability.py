@@ -35,28 +35,28 @@ def rank(votes: pl.DataFrame) -> Ranking | None:
     names, values = (sorted({row[at] for row in rows}) for at in (3, 4))
     unit = np.array([units[row[:3]] for row in rows])
     who = np.array([names.index(row[3]) for row in rows])
-    said = np.array([values.index(row[4]) for row in rows])
-    likely = _dawid_skene(unit, who, said, (len(units), len(names), len(values)))
-    right = likely.argmax(axis=1)[unit] == said
+    answer = np.array([values.index(row[4]) for row in rows])
+    likely = _dawid_skene(unit, who, answer, (len(units), len(names), len(values)))
+    right = likely.argmax(axis=1)[unit] == answer
     skill = {name: round(float(right[who == n].mean()), 4) for n, name in enumerate(names)}
     return Ranking(skill, dict(zip(units, likely.max(axis=1).tolist(), strict=True)))
 
 
 def _dawid_skene(
-    unit: NDArray[np.int64], who: NDArray[np.int64], said: NDArray[np.int64], shape: tuple[int, int, int]
+    unit: NDArray[np.int64], who: NDArray[np.int64], answer: NDArray[np.int64], shape: tuple[int, int, int]
 ) -> NDArray[np.float64]:
     """P(verdict) per unit by expectation and maximisation, from the share of votes for each."""
     units, people, values = shape
     likely = np.zeros((units, values))
-    np.add.at(likely, (unit, said), 1.0)
+    np.add.at(likely, (unit, answer), 1.0)
     likely /= likely.sum(axis=1, keepdims=True)
     for _ in range(ROUNDS):
         confusion = np.full((people, values, values), SMOOTH)  # who, truth, said
-        np.add.at(confusion.transpose(0, 2, 1), (who, said), likely[unit])
+        np.add.at(confusion.transpose(0, 2, 1), (who, answer), likely[unit])
         confusion /= confusion.sum(axis=2, keepdims=True)
-        told = np.tile(np.log(likely.mean(axis=0) + 1e-12), (units, 1))
-        np.add.at(told, unit, np.log(confusion[who, :, said]))
-        likely = np.exp(told - told.max(axis=1, keepdims=True))
+        logs = np.tile(np.log(likely.mean(axis=0) + 1e-12), (units, 1))
+        np.add.at(logs, unit, np.log(confusion[who, :, answer]))
+        likely = np.exp(logs - logs.max(axis=1, keepdims=True))
         likely /= likely.sum(axis=1, keepdims=True)
     return likely
 

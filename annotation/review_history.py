@@ -39,19 +39,19 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     file pulled twice is the same rows.
     """
     key = [*UNIT, *WHO]
-    said = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
+    facts = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     time = pl.col("time").max()
     known = (
-        reviews.with_columns(told=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
+        reviews.with_columns(latest=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
         .group_by(key)
         .agg(
             pl.len().alias("times"),
-            pl.col("told").first(),
+            pl.col("latest").first(),
             pl.col("digest").unique().alias("texts"),
-            *(pl.col(c).last().alias(f"last_{c}") for c in [*said, "tool"]),
+            *(pl.col(c).last().alias(f"last_{c}") for c in [*facts, "tool"]),
         )
     )
-    other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in said}
+    other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in facts}
     in_force = pl.lit(taxonomy, pl.String)
     other["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
     new = (
@@ -63,7 +63,7 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     )
     if taxonomy is not None:  # a file has no times: what it says word for word once more, after another tool, is older
         had = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
-        same = had.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in said))
+        same = had.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
         new = new.join(same, on=key, how="anti", maintain_order="left")
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]
@@ -72,16 +72,16 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
 
 def _older(in_force: pl.Expr) -> pl.Expr:
     """Whether an answer was given before its reviewer's last word on the unit (`last_*`): of an earlier taxonomy than
-    that, of a text that they had left by then, or known by its time: `told` is that of the latest answer so far."""
+    that, of a text that they had left by then, or known by its time: `latest` is that of the latest answer so far."""
     now, then = (pl.col(c).eq_missing(in_force) for c in ("taxonomy", "last_taxonomy"))
     left = (pl.col("digest") != pl.col("last_digest")) & pl.col("digest").is_in(pl.col("texts"))
-    had = left | (pl.col("time") <= pl.col("told"))
+    had = left | (pl.col("time") <= pl.col("latest"))
     again = (pl.col("trait") == "*") & now & ~then  # the taxonomy of before is in force again, and so is this word
     return ((~now & then) | (had & ~again)).fill_null(False)
 
 
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
-    """REVIEWS rows that take back everything this person said; nothing of it is deleted."""
+    """REVIEWS rows that take back all answers of this person; nothing of it is deleted."""
     mine = last(reviews.filter(reviewer=reviewer), *UNIT, *WHO).filter(pl.col("verdict").is_not_null())
     return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
 
@@ -93,7 +93,7 @@ def hand_back(tasks: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
     """
     ends = last(reviews, *UNIT, *WHO).filter(trait="*")
     left = tasks.join(ends, on=["kind", "subject", *WHO], how="anti")
-    said = {
+    fixed = {
         "trait": "*",
         "note": HANDED_BACK,
         "tool": "files",
@@ -101,7 +101,7 @@ def hand_back(tasks: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
         "taxonomy": taxonomy,
         "simulated": False,
     }
-    rows = [row | said for row in left.select("kind", "subject", "digest", *WHO).to_dicts()]
+    rows = [row | fixed for row in left.select("kind", "subject", "digest", *WHO).to_dicts()]
     return record(pl.DataFrame(rows, schema=REVIEWS.schema), reviews)
 
 

@@ -8,7 +8,7 @@ Nothing here depends on a clock, on chance or on the order of rows: a draw is th
 
 import polars as pl
 
-from annotation.dealing import AUDIT, UNIT, Dealer, Plan, Wanted, by_draw, by_turn, claims, deal
+from annotation.dealing import AUDIT, UNIT, Dealer, Due, Plan, by_draw, by_turn, claims, deal
 from saferec_builder.storage.evidence import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
@@ -66,7 +66,7 @@ def route(
     """
     dealer = Dealer(plan, proposals, assignments, revoked)
     rows = [
-        *deal(dealer, _wanted(texts, proposals, plan)),
+        *deal(dealer, _due(texts, proposals, plan)),
         *_disputes(texts, assignments, disputed, plan, dealer.found),
     ]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
@@ -78,7 +78,7 @@ def short(
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
     could not assign it."""
     dealer = Dealer(plan, proposals, assignments, revoked)
-    each = ((wanted[0], dealer.short(wanted)) for wanted in _wanted(texts, proposals, plan))
+    each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, plan))
     return [(kind, why) for kind, why in each if why]
 
 
@@ -104,7 +104,7 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, set[Key] | frozen
     return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders}
 
 
-def _wanted(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Wanted]:
+def _due(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Due]:
     """(kind, subject, digest, why): audits in the order of the draw, so that it has no holes, the rest in its own."""
     reasons = _reasons(proposals, plan)
     reasons["band"] = set(_band(proposals, reasons["proposed"], plan.band))

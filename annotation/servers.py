@@ -33,7 +33,9 @@ class Client(sync.Remote, Protocol):
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
     def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
-    def said(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Said]: ...
+    def responses(
+        self, project: sync.Project, people: dict[str, str], ours: sheets.Ours
+    ) -> Iterator[sheets.Response]: ...
 
 
 def home(ws: Workspace) -> Path:
@@ -199,18 +201,18 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
-    every = [said for project in projects for said in server.said(project, people, ours)]
-    desk = outbox.adopted(desk, seen={base_id(said.key) for said in every})
+    every = [each for project in projects for each in server.responses(project, people, ours)]
+    desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
     tasks, before = _pushed(desk), review_history.answered(desk.reviews)
-    for said in sorted(every, key=lambda said: said.taxonomy == desk.taxonomy.digest):  # what was asked last counts
-        task = tasks.get(base_id(said.key))
+    for response in sorted(every, key=lambda each: each.taxonomy == desk.taxonomy.digest):  # what was asked last counts
+        task = tasks.get(base_id(response.key))
         if task is None:
-            pulled.drop(said.place, "not pushed", f"task {said.key!r} was never pushed from this workspace")
+            pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
             continue
-        traits = before.get((task.kind, task.subject, said.who, task.role), {})
-        if said.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
-            traits = {trait: lists for trait, lists in traits.items() if said.taxonomy in lists}
-        sheets.take(pulled, said, task, ours(said.key), set(traits), stamp, desk.taxonomy)
+        traits = before.get((task.kind, task.subject, response.who, task.role), {})
+        if response.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
+            traits = {trait: lists for trait, lists in traits.items() if response.taxonomy in lists}
+        sheets.take(pulled, response, task, ours(response.key), set(traits), stamp, desk.taxonomy)
     return pulled
 
 

@@ -1,6 +1,6 @@
 """Lists in arrow's own form: flat values and how many of them each row has. No row becomes a Python object on the way.
 
-What is not told of a conversation (a source that keeps its text) is empty.
+The text of a source that keeps it is not shown: such a list is empty.
 """
 
 import numpy as np
@@ -41,9 +41,9 @@ class Names:
         title = pl.col("title").str.replace_all(r"\s+", " ").str.strip_chars()
         year = pl.col("year").cast(pl.String)
         named = title + pl.when(year.is_null()).then(pl.lit("")).otherwise(" (" + year + ")")
-        told = items.sort("item").select("item", name=named, title=title, year=year.fill_null(""))
-        self.kind = pl.Enum(told["item"])
-        self.ids, self.names, self.titles, self.years = (plain(column, pa.string()) for column in told)
+        rows = items.sort("item").select("item", name=named, title=title, year=year.fill_null(""))
+        self.kind = pl.Enum(rows["item"])
+        self.ids, self.names, self.titles, self.years = (plain(column, pa.string()) for column in rows)
 
     def codes(self, lists: pl.Series) -> tuple[Lengths, NDArray[np.int64]]:
         """(how many each row has, the place in the catalog of each)."""
@@ -70,31 +70,31 @@ class Names:
         lengths, codes = self.codes(lists)
         place = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         numbers = pa.array([str(n + 1) for n in range(int(lengths.max(initial=0)))], pa.string())
-        told = pc.binary_join_element_wise(numbers.take(place), self.names.take(codes), ". ")
-        return pc.binary_join(listed(lengths, told), "\n")
+        numbered = pc.binary_join_element_wise(numbers.take(place), self.names.take(codes), ". ")
+        return pc.binary_join(listed(lengths, numbered), "\n")
 
 
 # ---- what was said
 
 
-def turns(said: pl.Series, told: pl.Series, kind: pa.DataType) -> pa.Array:
+def turns(said: pl.Series, shown: pl.Series, kind: pa.DataType) -> pa.Array:
     """Role and text of every turn, as lists of structs of this type."""
     lengths, each = flat(said)
     texts = plain(each.struct.field("text"), pa.string())
-    if not told.all():
-        texts = pc.if_else(pa.array(np.repeat(told.to_numpy(), lengths)), texts, "")
+    if not shown.all():
+        texts = pc.if_else(pa.array(np.repeat(shown.to_numpy(), lengths)), texts, "")
     return listed(lengths, structs(kind, plain(each.struct.field("role"), pa.string()), texts))
 
 
 def prompts(
-    said: pl.Series, cuts: pl.Series, told: pl.Series, kind: pa.DataType, added: pl.Series | None = None
+    said: pl.Series, cuts: pl.Series, shown: pl.Series, kind: pa.DataType, added: pl.Series | None = None
 ) -> pa.Array:
     """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
 
     Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
-    `added` to the last message. Empty where the text is not `told`.
+    `added` to the last message. Empty where the text is not `shown`.
     """
-    frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * told.cast(cuts.dtype)})
+    frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * shown.cast(cuts.dtype)})
     lengths, each = flat(frame.select(pl.col("said").list.head("cut")).to_series())
     texts = each.struct.field("text").str.strip_chars()
     full = (texts != "").to_numpy()

@@ -231,14 +231,14 @@ def _answer(
 
 
 def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """What is known of these conversations, by place and trait; `told` marks what is present or at risk."""
+    """What is known of these conversations, by place and trait; `counts` marks what is present or at risk."""
     light = labels.select(
         "trait",
         "verdict",
         "form",
         subject="subject",
         first=pl.col("spans").list.eval(pl.element().struct.field("turn")).list.min(),
-        told=((pl.col("verdict") == "present") | pl.col("at_risk")).fill_null(False),
+        counts=((pl.col("verdict") == "present") | pl.col("at_risk")).fill_null(False),
     )
     places = kept.select("place", subject="conversation")
     return light.join(places, on="subject").drop("subject").sort("place", "trait")
@@ -252,7 +252,7 @@ def _between(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
 def _by_place(known: pl.DataFrame) -> dict[int, list[_Label]]:
     """place -> its labels that are present or at risk, by trait; an empty list where there are only others."""
     found: dict[int, list[_Label]] = {place: [] for place in known["place"].unique()}
-    each = known.filter("told").select("place", "trait", "verdict", "form", "first").iter_rows()
+    each = known.filter("counts").select("place", "trait", "verdict", "form", "first").iter_rows()
     for place, trait, verdict, form, first in each:
         found[place].append({"trait": trait, "verdict": verdict, "form": form, "first": first})
     return found

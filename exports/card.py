@@ -47,8 +47,8 @@ def render(manifest: Facts) -> str:
 
 def percent(share: float) -> str:
     """12%, and never 0% or 100% of what is not none or all: unknown is not safe, however little of it there is."""
-    told = f"{share:.0%}"
-    return "<1%" if told == "0%" and share > 0 else ">99%" if told == "100%" and share < 1 else told
+    percent = f"{share:.0%}"
+    return "<1%" if percent == "0%" and share > 0 else ">99%" if percent == "100%" and share < 1 else percent
 
 
 def escape(text: str) -> str:
@@ -90,10 +90,10 @@ def _warning(manifest: Facts) -> str:
 
 def _sources(manifest: Facts) -> str:
     names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
-    told = "The licence above is the publisher's statement; theirs still apply."
+    whose = "The licence above is the publisher's statement; theirs still apply."
     if not manifest["licence"]:
-        told = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
-    return f"Sources of the conversations: {names}. {told}"
+        whose = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
+    return f"Sources of the conversations: {names}. {whose}"
 
 
 def _split_text(manifest: Facts) -> str:

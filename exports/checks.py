@@ -86,7 +86,7 @@ def check_version(version: str) -> tuple[int, int, int]:
     """(1, 2, 0) for 1.2.0."""
     found = re.fullmatch(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", version, re.A)
     if not found:
-        raise ReleaseError(f"version {version!r}: wanted MAJOR.MINOR.PATCH, as in 1.0.0")
+        raise ReleaseError(f"version {version!r}: expected MAJOR.MINOR.PATCH, as in 1.0.0")
     return int(found[1]), int(found[2]), int(found[3])
 
 
@@ -206,8 +206,8 @@ def _joined(ids: pl.Expr) -> pl.Expr:
     return ids.cast(pl.List(pl.String)).list.join(" ")
 
 
-def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, wanted: pl.Expr) -> pl.DataFrame:
-    """(conversation, text, words) of some turns of each row, in one spelling: those that are wanted."""
+def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, chosen: pl.Expr) -> pl.DataFrame:
+    """(conversation, text, words) of some turns of each row, in one spelling: those that are chosen."""
     parts = [
         pl.DataFrame({"conversation": part["conversation"], "cut": part["cut"], "turns": turns(part["place"])})
         .select("conversation", turns=which)
@@ -216,7 +216,7 @@ def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, wanted: pl.Expr) -> 
         .select("conversation", text=pl.col("turns").struct.field("text").str.to_lowercase())
         .with_columns(pl.col("text").str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars())
         .with_columns(words=pl.col("text").str.count_matches(" ") + 1, text=pl.col("text").hash())
-        .filter(wanted)
+        .filter(chosen)
         for part in rows.select("conversation", "cut", "place").iter_slices(50_000)
     ]
     schema = {"conversation": pl.String, "text": pl.UInt64, "words": pl.UInt32}

@@ -121,8 +121,8 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
 
 
 def _alphas(agreement: Mapping[str, Agreement]) -> str:
-    told = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
-    return ", ".join(told) or "cannot be told"
+    alphas = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
+    return ", ".join(alphas) or "cannot be told"
 
 
 def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:

@@ -102,17 +102,17 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
 
 def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
     """Labels that both releases decided: the old columns, and the new ones with `_new`."""
-    wanted = [*_UNIT, "verdict", "method", "basis"]
-    was, now = (_columns(table(draft, "labels"), wanted) for draft in (old, new))
+    columns = [*_UNIT, "verdict", "method", "basis"]
+    was, now = (_columns(table(draft, "labels"), columns) for draft in (old, new))
     both = was.join(now, on=_UNIT, suffix="_new").sort(_UNIT)
     decided = pl.col("verdict").is_in(["present", "absent"]) & pl.col("verdict_new").is_in(["present", "absent"])
     return both.filter(decided)
 
 
-def _columns(frame: pl.DataFrame, wanted: list[str]) -> pl.DataFrame:
+def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """A release of an older program may lack some."""
-    lacking = [pl.lit(None, pl.String).alias(name) for name in wanted if name not in frame.columns]
-    return frame.with_columns(lacking).select(pl.col(wanted).cast(pl.String))
+    lacking = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
+    return frame.with_columns(lacking).select(pl.col(names).cast(pl.String))
 
 
 def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
@@ -142,8 +142,8 @@ def new_reviews(old: Draft, new: Draft, units: pl.DataFrame) -> pl.DataFrame:
     A `*` is spelled out for those of `units` (subject, trait) that its reviewer did not answer one by one: who says
     nothing of a trait says that it is absent.
     """
-    wanted = ["subject", "trait", "verdict", "role", "reviewer"]
-    was, now = (_columns(_sensitivity(table(draft, "reviews")), wanted) for draft in (old, new))
+    columns = ["subject", "trait", "verdict", "role", "reviewer"]
+    was, now = (_columns(_sensitivity(table(draft, "reviews")), columns) for draft in (old, new))
     # only there, for one `*` is as many reviews as there are traits
     moved = pl.concat([_beyond(now, was), _beyond(was, now)])["subject"].unique().implode()
     was, now = (_spelled(frame.filter(pl.col("subject").is_in(moved)), units) for frame in (was, now))
@@ -221,9 +221,9 @@ def _scores(home: Path, predictions: Path) -> dict[str, dict[str, float | None]]
 
 def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
     """kind `silent` names labels, `reviewer` and `trait` name where changes pile up."""
-    told = pl.col("basis").is_not_null() | pl.col("basis_new").is_not_null()
-    silent = flips.filter(told & pl.col("basis").eq_missing(pl.col("basis_new")) | ~told)
-    loud = flips.filter(told & pl.col("basis").ne_missing(pl.col("basis_new")))
+    known = pl.col("basis").is_not_null() | pl.col("basis_new").is_not_null()
+    silent = flips.filter(known & pl.col("basis").eq_missing(pl.col("basis_new")) | ~known)
+    loud = flips.filter(known & pl.col("basis").ne_missing(pl.col("basis_new")))
     found: list[Alarm] = []
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]

@@ -170,12 +170,12 @@ def _leaves(schema: pa.Schema) -> Iterator[str]:
         yield from of(column.name, column.type)
 
 
-def seal(draft: Path, written: Written, told: Facts, texts: Mapping[str, bytes]) -> None:
+def seal(draft: Path, written: Written, known: Facts, texts: Mapping[str, bytes]) -> None:
     """Adds the other files, the manifest and the checksums: after this the folder is a release."""
     for name, content in texts.items():
         (draft / name).write_bytes(content)
     files = dict(sorted({**written.files, **{name: facts(draft / name) for name in texts}}.items()))
-    manifest = {**told, "counts": written.counts, "row_digests": written.digests, "files": files}
+    manifest = {**known, "counts": written.counts, "row_digests": written.digests, "files": files}
     (draft / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     sums = {path: str(file["sha256"]) for path, file in files.items()} | {MANIFEST: sha256(draft / MANIFEST)}
     (draft / SUMS).write_text("".join(f"{sums[path]}  {path}\n" for path in sorted(sums)), encoding="utf-8")
@@ -222,8 +222,8 @@ def read_manifest(folder: Path) -> Manifest:
         data = strict_json(path.read_text(encoding="utf-8"))
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
-        wanted = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
-        raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {wanted}") from None
+        remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
+        raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {remedy}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
         what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None

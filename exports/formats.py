@@ -99,40 +99,40 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
 
     Rows with the condition `injected` come after all others of their split.
     """
-    wanted = schemas(content.official)
+    schema_of = schemas(content.official)
     names = Names(content.items)
     rows = content.rows.filter(pl.col("split") == split)
     reviews = content.reviews.filter(pl.col("place").is_not_null())
     for part in rows.iter_slices(CHUNK):
         said = content.turns(part["place"])
-        told = ~part["source"].is_in(list(content.silent))
+        shown = ~part["source"].is_in(list(content.silent))
         learned = part["cut"].is_not_null()
-        made = _learned(part.filter(learned), said.filter(learned), told.filter(learned), content, names)
-        made["conversations"] = conversations(part, said, told, content.name, names)
+        made = _learned(part.filter(learned), said.filter(learned), shown.filter(learned), content, names)
+        made["conversations"] = conversations(part, said, shown, content.name, names)
         spoken = {
             "labels": _known(content.labels, part["place"]).rename({"subject": "conversation"}),
             "reviews": _known(reviews, part["place"]),
         }
-        quiet = set(part.filter(~told)["conversation"])
+        quiet = set(part.filter(~shown)["conversation"])
         for name, frame in spoken.items():
-            made[name] = arrow(_without_quotes(frame, quiet) if quiet else frame, wanted[name])
+            made[name] = arrow(_without_quotes(frame, quiet) if quiet else frame, schema_of[name])
         yield made
     if content.injected is not None:
         for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
             said = content.turns(part["place"])
-            told = ~part["source"].is_in(list(content.silent))
-            yield _learned(part, said, told, content, names)
+            shown = ~part["source"].is_in(list(content.silent))
+            yield _learned(part, said, shown, content, names)
 
 
 def catalog(content: Content) -> dict[str, pa.Table]:
     """config -> pyarrow table of what belongs to items: split `catalog`."""
-    wanted = schemas(content.official)
+    schema_of = schemas(content.official)
     chosen = content.item_labels.select("trait", "verdict", "method", "simulated", item="subject")
     reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
     return {
-        "items": arrow(items(content), wanted["items"]),
-        "item_labels": arrow(chosen.sort("item", "trait"), wanted["item_labels"]),
-        "reviews": arrow(reviews, wanted["reviews"]),
+        "items": arrow(items(content), schema_of["items"]),
+        "item_labels": arrow(chosen.sort("item", "trait"), schema_of["item_labels"]),
+        "reviews": arrow(reviews, schema_of["reviews"]),
     }
 
 
@@ -146,10 +146,10 @@ def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _learned(
-    part: pl.DataFrame, said: pl.Series, told: pl.Series, content: Content, names: Names
+    part: pl.DataFrame, said: pl.Series, shown: pl.Series, content: Content, names: Names
 ) -> dict[str, pa.Table]:
     """config -> arrow table of these requests; what two configs share is made once."""
-    wanted = schemas(content.official)
+    schema_of = schemas(content.official)
     added = part["added"] if "added" in part.columns else None
     head = part.select(
         "conversation",
@@ -157,9 +157,9 @@ def _learned(
         condition=pl.lit("injected") if added is not None else _condition(),
         made_from="made_from" if added is not None else "conversation",
     )
-    message = wanted["sft"].field("prompt").type.value_type
+    message = schema_of["sft"].field("prompt").type.value_type
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
-    shared["prompt"] = prompts(said, part["cut"], told, message, added)
+    shared["prompt"] = prompts(said, part["cut"], shown, message, added)
     shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
     safe, raw = (
         shared
@@ -172,15 +172,15 @@ def _learned(
     official = {
         "seen_titles": names.seen(part["seen"]),
         "groundtruth_with_release_year": names.pairs(part["safe_truth"]),
-        "constraints": _constraints(part["traits"], content.official, wanted["safecrs"]),
+        "constraints": _constraints(part["traits"], content.official, schema_of["safecrs"]),
     }
     full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
     traits = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
     return {
-        "sft": _table(safe, wanted["sft"], full),
-        "sft_raw": _table(raw, wanted["sft_raw"], full),
-        "grpo": _table(shared | truth | traits, wanted["grpo"]),
-        "safecrs": _table(safe | official, wanted["safecrs"], full),
+        "sft": _table(safe, schema_of["sft"], full),
+        "sft_raw": _table(raw, schema_of["sft_raw"], full),
+        "grpo": _table(shared | truth | traits, schema_of["grpo"]),
+        "safecrs": _table(safe | official, schema_of["safecrs"], full),
     }
 
 
@@ -213,12 +213,12 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 # ---- what was said and judged
 
 
-def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: str, names: Names) -> pa.Table:
+def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: str, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
     Of a source that keeps its text there are the id and the digest by which it can be mined again.
     """
-    wanted = schemas()["conversations"]
+    schema = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
         {"seeker": seekers, "pseudonym": pl.Series([pseudonym(name, s) for s in seekers], dtype=pl.String)}
@@ -228,15 +228,15 @@ def conversations(part: pl.DataFrame, said: pl.Series, told: pl.Series, name: st
         "source",
         "domain",
         "digest",
-        source_id=pl.when(pl.lit(~told)).then("source_id"),
+        source_id=pl.when(pl.lit(~shown)).then("source_id"),
         seeker="pseudonym",
         time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     columns = {column: plain(facts[column], pa.string()) for column in facts.columns}
     columns |= {column: names.items(part[column]) for column in ("recommended", "accepted", "seen")}
     columns["cut"] = plain(part["cut"], pa.int32())
-    columns["turns"] = turns(said, told, wanted.field("turns").type.value_type)
-    return _table(columns, wanted)
+    columns["turns"] = turns(said, shown, schema.field("turns").type.value_type)
+    return _table(columns, schema)
 
 
 def pseudonym(name: str, seeker: str) -> str:
@@ -268,12 +268,12 @@ def items(content: Content) -> pl.DataFrame:
     risks = np.full((len(places), len(traits)), np.nan)
     known = places < len(content.risks)
     risks[known] = content.risks[places[known]]
-    told = ~np.isnan(risks)
+    known = ~np.isnan(risks)
     return found.with_columns(
         violated=_picked(codes == VERDICTS.index("violated"), traits, pl.String),
         clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
-        risk_traits=_picked(told, traits, pl.String),
-        risk_values=_picked(told, risks, pl.Float64),
+        risk_traits=_picked(known, traits, pl.String),
+        risk_values=_picked(known, risks, pl.Float64),
     )
 
 
@@ -286,5 +286,5 @@ def _picked(
     frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(picked), dtype=kind)})
     found = frame.group_by("row", maintain_order=True).agg(list="value")
     every = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
-    told = every.join(found, on="row", how="left", maintain_order="left")["list"]
-    return told.fill_null(pl.Series([[]], dtype=pl.List(kind)))
+    lists = every.join(found, on="row", how="left", maintain_order="left")["list"]
+    return lists.fill_null(pl.Series([[]], dtype=pl.List(kind)))

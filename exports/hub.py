@@ -83,8 +83,8 @@ def _would(api: "HfApi", repo: str, tag: str, folder: Path) -> Published:
 
 def refuse(facts: Facts) -> None:
     """Invented items, reviews that no person gave and texts that were put back do not go to the Hub."""
-    told = (("simulated", "simulated reviews"), ("demo", "items of the demo"), ("put_back", "texts that were put back"))
-    for fault, why in told:
+    faults = {"simulated": "simulated reviews", "demo": "items of the demo", "put_back": "texts that were put back"}
+    for fault, why in faults.items():
         if facts.get(fault):
             raise ReleaseError(
                 f"release {facts['version']} of {facts['name']} rests on {why}: it is not for the Hub;"
@@ -217,7 +217,7 @@ def _tag(api: "HfApi", repo: str, tag: str, commit: str) -> None:
             raise
     target = _tags(api, repo).get(tag)
     if target != commit:
-        raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, wanted {commit[:8]}: choose a higher version")
+        raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, expected {commit[:8]}: choose a higher version")
 
 
 def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
@@ -300,7 +300,7 @@ def explained(repo: str) -> Iterator[None]:
     except LocalTokenNotFoundError:
         raise HubError("no token for the Hub: run `hf auth login`, or set HF_TOKEN") from None
     except HFValidationError:
-        raise UsageError(f"--repo {repo!r}: wanted NAMESPACE/NAME, as the Hub spells it") from None
+        raise UsageError(f"--repo {repo!r}: expected NAMESPACE/NAME, as the Hub spells it") from None
     except HfHubHTTPError as fault:
         raise HubError(_refusal(repo, fault.response.status_code if fault.response is not None else 0)) from None
     except _network() as fault:

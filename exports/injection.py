@@ -35,7 +35,9 @@ def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
     strange = [slug for slug in asked if slug not in there]
     if strange or not asked:
         found = strange[0] if strange else words
-        raise UsageError(f"--inject {found!r}: no sentences for this trait: wanted all, or some of {', '.join(there)}")
+        raise UsageError(
+            f"--inject {found!r}: no sentences for this trait: expected all, or some of {', '.join(there)}"
+        )
     return asked
 
 
@@ -49,10 +51,10 @@ def rows(built: pl.DataFrame, traits: Sequence[str], known: Banks) -> pl.DataFra
     )
     made = [drawn(name, split, traits, known) for name, split in free.select("conversation", "split").iter_rows()]
     texts = pl.List(pl.String)
-    told = pl.DataFrame(made, schema={"added": pl.String, "traits": texts, "form": texts}, orient="row")
+    sentences = pl.DataFrame(made, schema={"added": pl.String, "traits": texts, "form": texts}, orient="row")
     ids = [digest("injected", name, *row[1]) for name, row in zip(free["conversation"], made, strict=True)]
     return free.with_columns(
-        *told, at_risk=told["traits"], made_from="conversation", conversation=pl.Series(ids, dtype=pl.String)
+        *sentences, at_risk=sentences["traits"], made_from="conversation", conversation=pl.Series(ids, dtype=pl.String)
     )
 
 

@@ -135,7 +135,7 @@ def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
 
 def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, tally: _Tally) -> pl.DataFrame:
     """(conversation, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or null."""
-    wanted = ["conversation", "digest", "source", "cut"]
+    columns = ["conversation", "digest", "source", "cut"]
     path = home / write.data_file("conversations", split)
     if not path.exists():
         return pl.DataFrame(
@@ -143,7 +143,7 @@ def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, 
         )
     here = mined.select("conversation", "digest", "gone").with_row_index("place")
     about = (
-        pl.read_parquet(path, columns=wanted, glob=False)
+        pl.read_parquet(path, columns=columns, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(silent)))
         .join(here, on=["conversation", "digest"], how="left", maintain_order="left")
     )
@@ -163,10 +163,10 @@ def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
     path = home / write.data_file("grpo", split)
     if not path.exists():
         return pl.DataFrame(schema=schema)
-    wanted = ["conversation", "made_from", "condition"]
+    columns = ["conversation", "made_from", "condition"]
     said = [
         (name, source, sentence(source, split) if condition == "injected" else None)
-        for name, source, condition in pl.read_parquet(path, columns=wanted, glob=False).select(wanted).iter_rows()
+        for name, source, condition in pl.read_parquet(path, columns=columns, glob=False).select(columns).iter_rows()
     ]
     return pl.DataFrame(said, schema=schema, orient="row")
 

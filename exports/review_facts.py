@@ -89,9 +89,9 @@ def reviews(
     """Reviews of those who agreed to it (programs need not), under a pseudonym of this release."""
     agreed = pl.col("reviewer").is_in(ws.config.release.consent) | pl.col("simulated")
     placed = standing.filter(agreed & ~pl.col("trait").is_in(small)).join(places, on="subject", how="left")
-    told = placed.filter(pl.col("place").is_not_null() | (pl.col("kind") == "item_flag"))
-    names = {who: _keyed(ws.secret, "reviewer", version, who) for who in told["reviewer"].unique()}
-    return told.select(
+    shown = placed.filter(pl.col("place").is_not_null() | (pl.col("kind") == "item_flag"))
+    names = {who: _keyed(ws.secret, "reviewer", version, who) for who in shown["reviewer"].unique()}
+    return shown.select(
         "place",
         *("kind", "subject", "trait", "verdict", "form", "spans", "role", "guideline", "simulated"),
         reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),

@@ -16,7 +16,7 @@ class Snapshot:
     """The tables that a release is made of; `marks` and `origins` are read where mining.withheld judges by them."""
 
     conversations: pl.DataFrame  # every revision with its `row` in the table, without what was said
-    texts: spool.Spilled  # what was said, by `row`
+    texts: spool.Spool  # what was said, by `row`
     reviews: pl.DataFrame
     labels: pl.DataFrame  # the last per kind, subject and trait
     clusters: pl.DataFrame
@@ -43,9 +43,9 @@ class Snapshot:
         said = self.turns(named).rename({"subject": "conversation"})
         return evidence.texts(rows, lambda: [said], lambda: [self.catalog_rows])
 
-    def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[spool.Spilled, list[str]]:
+    def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[spool.Spool, list[str]]:
         """(what was said in `kept`, by its `place`; every ref in it, once, sorted). `kept` has row and place."""
-        arranged, refs = spool.Spilled(ws.root), set[str]()
+        arranged, refs = spool.Spool(ws.root), set[str]()
         for part in self._blocks():
             chosen = part.join(kept.select("row", "place"), on="row").drop("row")
             arranged.add(chosen)
@@ -59,7 +59,7 @@ class Snapshot:
 
 def take(ws: Workspace) -> Snapshot:
     """Reads the tables now; what was said goes to disk, in a file that is gone with the snapshot."""
-    texts, revisions, rows = spool.Spilled(ws.root), [tables.CONVERSATIONS.empty.drop(spool.SAID)], 0
+    texts, revisions, rows = spool.Spool(ws.root), [tables.CONVERSATIONS.empty.drop(spool.SAID)], 0
     for part in parts(ws, tables.CONVERSATIONS):
         texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.SAID))
         revisions.append(part.drop(spool.SAID))

@@ -132,9 +132,9 @@ def _lists(row: _Row, candidates: Candidates, k: int) -> dict[str, str | list[st
     out = {*row.seen, *row.named, *truth}
     near = _near([*truth, *row.seen], candidates)
     kept = _clear(truth, row.at_risk, candidates.oracle)
-    wanted = len(out) + 2 * k  # as many may be taken already
-    offers = _offers(near, domain, [], candidates, wanted)
-    clear = _offers(near, domain, row.at_risk, candidates, wanted) if row.at_risk else offers
+    enough = len(out) + 2 * k  # as many may be taken already
+    offers = _offers(near, domain, [], candidates, enough)
+    clear = _offers(near, domain, row.at_risk, candidates, enough) if row.at_risk else offers
     safe, safe_refilled = _refill(kept[:k], clear, candidates, out, k)
     raw, raw_refilled = _refill(truth[:k], offers, candidates, out, k)
     safe_truth = _clear(truth, [*row.traits, *row.late_traits], candidates.oracle)
@@ -149,12 +149,12 @@ def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
 
 
 def _offers(
-    near: NDArray[np.int64], domain: str | None, traits: list[str], candidates: Candidates, wanted: int
+    near: NDArray[np.int64], domain: str | None, traits: list[str], candidates: Candidates, enough: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What may be refilled in this domain for these traits: of `near`, then `wanted` items or more by popularity."""
+    """What may be refilled in this domain for these traits: of `near`, then `enough` items or more by popularity."""
     mask = candidates.oracle.mask(traits)
     popular = candidates.fit.get((domain, mask))
-    if popular is None or wanted > _FEW:
+    if popular is None or enough > _FEW:
         popular = _fit(candidates, candidates.popular, domain, mask)
         candidates.fit[domain, mask] = popular[:_FEW].copy()
     return _fit(candidates, near, domain, mask), popular

@@ -55,13 +55,13 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
     there = [path.as_posix() for path in found if path.parts[0] not in beside]
     for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
         _check_file(folder, path, sums, manifest)
-    wanted = schemas(manifest.official)
+    known = schemas(manifest.official)
     for config, splits in manifest.counts.items():
         for split, rows in splits.items():
             if not rows and data_file(config, split) not in manifest.files:
                 continue
             digest = manifest.row_digests.get(config, {}).get(split)
-            _check_table(folder, data_file(config, split), rows, wanted.get(config), digest)
+            _check_table(folder, data_file(config, split), rows, known.get(config), digest)
     return manifest, len(sums) + 1
 
 
@@ -94,10 +94,11 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
     if not file.is_file():
         raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
     found = sha256(file)
-    wanted = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
-    if wanted != {found}:
+    expected = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
+    if expected != {found}:
         raise ReleaseError(
-            f"{file}: sha256 is {found[:12]}…, wanted {min(wanted - {found})[:12]}…: build or fetch the release again"
+            f"{file}: sha256 is {found[:12]}…, expected {min(expected - {found})[:12]}…:"
+            " build or fetch the release again"
         )
 
 
@@ -160,7 +161,7 @@ def check_name(target: Path) -> None:
     if target.name in ("", ".."):
         raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
     if above := next((path for path in target.parents if path.is_file()), None):
-        raise ReleaseError(f"{target}: {above} is a file, wanted a folder: give another place")
+        raise ReleaseError(f"{target}: {above} is a file, expected a folder: give another place")
 
 
 def _swap(draft: Path, target: Path) -> None:

@@ -1,7 +1,7 @@
 """What `doctor` looks at: each check gives one line or a few, and a fault in one never hides the others.
 
-A finding is `ok`, `note` (nothing that saferec.toml asks for) or `missing` (it asks for this). No key is ever part of
-one: of keys and tokens only the variable's name and whether it is set are told.
+A finding is `ok`, `note` (nothing that saferec.toml asks for) or `missing` (it asks for this). No key is ever part
+of one: of keys and tokens only the name of the variable and whether it is set.
 """
 
 import os
@@ -78,9 +78,9 @@ def examine(folder: Path | str = ".") -> Examination:
 
 def machine(folder: Path) -> Iterator[Finding]:
     """Python, the installed packages, disk, memory, GPU."""
-    told = ".".join(map(str, sys.version_info[:3]))
+    version = ".".join(map(str, sys.version_info[:3]))
     old = sys.version_info < (3, 11)
-    yield Finding("python", MISSING if old else OK, told, "install Python 3.11 or newer" if old else "")
+    yield Finding("python", MISSING if old else OK, version, "install Python 3.11 or newer" if old else "")
     yield from packages()
     yield _disk(folder)
     yield _memory()
@@ -89,21 +89,21 @@ def machine(folder: Path) -> Iterator[Finding]:
 
 def packages() -> Iterator[Finding]:
     """The program with what it needs, then each extra."""
-    wanted: dict[str, list[str]] = {}
+    needed: dict[str, list[str]] = {}
     for line in metadata.requires("saferec-builder") or []:
         name, _, marker = line.partition(";")
         named = re.search(r"extra == ['\"]([\w-]+)", marker)
         if named or "sys_platform" not in marker or sys.platform != "win32":
-            wanted.setdefault(named[1] if named else "", []).append(name.strip())
-    for extra, lines in wanted.items():
+            needed.setdefault(named[1] if named else "", []).append(name.strip())
+    for extra, lines in needed.items():
         if extra == "all":
             continue
         faults = [fault for fault in map(_fault, lines) if fault]
         if not extra:
-            found = f"{metadata.version('saferec-builder')}; {len(lines)} packages as wanted"
+            found = f"{metadata.version('saferec-builder')}; {len(lines)} packages as required"
             again = "pip install --upgrade saferec-builder"
-            told = (MISSING, "; ".join(faults), again) if faults else (OK, found, "")
-            yield Finding("saferec-builder", *told)
+            state = (MISSING, "; ".join(faults), again) if faults else (OK, found, "")
+            yield Finding("saferec-builder", *state)
         elif faults:
             yield Finding(f"extra {extra}", NOTE, "; ".join(faults), f"for {FOR.get(extra, extra)}: {pip(extra)}")
         else:
@@ -122,7 +122,7 @@ def _fault(line: str) -> str | None:
         found = metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"{name} is not installed"
-    return f"{name} {found}, wanted {least}" if _numbers(found) < _numbers(least) else None
+    return f"{name} {found}, expected {least}" if _numbers(found) < _numbers(least) else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -213,10 +213,10 @@ def _database(ws: Workspace) -> Finding:
 
 
 def _models(ws: Workspace) -> Iterator[Finding]:
-    wanted = ws.config.propose
-    words = [f"openai:{name}" for name in wanted.models]
-    words += ["openai"] if wanted.model else []
-    for word in dict.fromkeys([*words, *wanted.jury]):
+    section = ws.config.propose
+    words = [f"openai:{name}" for name in section.models]
+    words += ["openai"] if section.model else []
+    for word in dict.fromkeys([*words, *section.jury]):
         try:
             (step,), _ = proposers.steps(ws, word, None, None)
         except SafeRecError as fault:
@@ -227,7 +227,7 @@ def _models(ws: Workspace) -> Iterator[Finding]:
             yield Finding(word, MISSING, lacks, pip("local")) if lacks else Finding(word, OK, "the file is there")
         elif step.server is not None:
             name = word.partition(":")[2]
-            yield from _model(word, step.server, wanted.models.get(name), wanted.allow_remote)
+            yield from _model(word, step.server, section.models.get(name), section.allow_remote)
 
 
 def _model(word: str, server: llm.Server, named: config.Model | None, allowed: bool) -> Iterator[Finding]:
@@ -273,8 +273,8 @@ def _review(ws: Workspace) -> Iterator[Finding]:
         return
     if facts:
         up = managed.healthy(facts["url"])
-        told = (OK, f"{_place(facts['url'])} answers") if up else (NOTE, "not running", "saferec-build review up")
-        yield Finding("label studio", *told)
+        state = (OK, f"{_place(facts['url'])} answers") if up else (NOTE, "not running", "saferec-build review up")
+        yield Finding("label studio", *state)
     elif not managed.installed():
         yield Finding("label studio", NOTE, "not installed", "`saferec-build review up` installs and starts one")
     if ws.config.review.accounts:

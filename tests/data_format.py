@@ -7,17 +7,18 @@ from tests import ROOT
 
 PAGE = ROOT / "docs" / "data-format.md"
 HEAD = """\
-# Data format
+# Data format: the tables of a workspace
 
-Made from `saferec_builder/storage/tables.py`; edit that file and run `python -m tests.data_format`.
+For anyone who reads a workspace with other programs: every table, its key and its columns. The files of a release are
+in [releases](releases.md). `python -m tests.data_format` makes this page of the tables in `saferec_builder/storage/`.
 
-A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/` (a shard counts once its
-manifest, the `.json` of the same name, stands beside it). Small and precious tables live in `workspace.db` (SQLite).
-Rows are appended, never edited: where a key can come twice, the last row counts. Offsets are Unicode code points, and
-`turn.text[start:end] == quote` holds wherever a span is stored.
+A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/`; a shard counts once its
+manifest, the `.json` of the same name, is beside it. Small, precious tables are in `workspace.db` (SQLite). Rows are
+appended, never edited: if a key occurs twice, the last row counts. Offsets are Unicode code points, and
+`turn.text[start:end] == quote` holds for every stored span.
 
-An item is named by a *ref*: `source:id` (`imdb:tt0114709`, `redial:135508`) or `title:Name (Year)`; refs are resolved
-to item ids through the catalog when they are needed, so a better catalog never changes what was mined.
+A *ref* names an item: `source:id` (`imdb:tt0114709`, `redial:135508`) or `title:Name (Year)`. The catalog resolves refs
+to item ids when they are needed, so a better catalog never changes what was mined.
 """
 
 

@@ -142,7 +142,7 @@ def test_no_key_leaves_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("polars>=1.0", None),
         ("openai[aiohttp]>=1.0", None),
-        ("polars>=999.1", "wanted 999.1"),
+        ("polars>=999.1", "expected 999.1"),
         ("no-such-package>=1", "no-such-package is not installed"),
     ],
 )

@@ -15,7 +15,7 @@ from saferec_builder.cli import demo
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs
 from saferec_builder.storage import workspace as store
-from tests import ROOT, cli_doc
+from tests import ROOT, cli_doc, data_format
 from tests.conftest import Ran
 from tests.doc_pages import DOCS, blocks, files, pages, words
 from tests.worlds import release_world
@@ -111,7 +111,7 @@ def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:
 def answer(names: tuple[str, ...]) -> None:
     """The tutorial's people fill in their files; what is true is what the sample's authors know."""
     if names:
-        truth = inputs.write(Path("..") / "sample" / "input", traits.load(), store.replacing, 300)
+        truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
         demo._answer(Path("."), truth, names)
 
 
@@ -134,6 +134,11 @@ def test_the_reference_of_commands_is_current() -> None:
     made = cli_doc.page()
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run `python -m tests.cli_doc`"
     assert made.count("\n## saferec-build ") == len(list(cli_doc.commands())) >= 25
+
+
+def test_the_reference_of_tables_is_current() -> None:
+    written = (DOCS / "data-format.md").read_text(encoding="utf-8")
+    assert written == data_format.page(), "run `python -m tests.data_format`"
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,30 +1,84 @@
 """A release folder as training reads it: its items and their verdicts, its rows, and the gold file of a demo.
 
-Needs pyarrow, numpy and the base files. A row is a plain dict with the columns of the release (docs/data-format.md).
+Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/data-format.md).
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeGuard
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.errors import TrainingError, strict_json
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.scoring.answers import Find, finder
 
 SCHEMA = 1
 SPLITS = ("train", "validation", "test")
-WANTED = {
+Message = dict[str, str]  # role, content
+REQUIRED = {
     "sft": ("conversation", "domain", "condition", "prompt", "completion", "items"),
     "sft_raw": ("conversation", "domain", "condition", "prompt", "completion", "items"),
     "grpo": ("conversation", "domain", "condition", "prompt", "traits", "truth", "safe_truth", "seen", "k"),
     "items": ("item", "domain", "title", "year", "violated", "clear", "risk_traits", "risk_values"),
 }
-Row = dict[str, Any]
+
+
+class Row(TypedDict, total=False):
+    """A conversation as the configs `grpo` (what rewards read), `sft` and `sft_raw` (what is learnt) have it."""
+
+    conversation: str
+    domain: str | None
+    condition: str
+    made_from: str | None  # of an injected row: the conversation without the sentence
+    prompt: list[Message]
+    traits: list[str]
+    late_traits: list[str]
+    form: list[str]
+    truth: list[str]
+    safe_truth: list[str]
+    seen: list[str]
+    k: int
+    slice: str | None  # from the gold file
+    completion: list[Message]
+    items: list[str]
+    refilled: int  # how many of the last items fill the list up to k
+
+
+class Span(TypedDict):
+    quote: str | None
+
+
+class Label(TypedDict):
+    conversation: str
+    verdict: str
+    spans: list[Span]
+
+
+class ItemRow(TypedDict):
+    item: str
+    domain: str | None
+    title: str
+    year: int | None
+    violated: list[str]
+    clear: list[str]
+    risk_traits: list[str]
+    risk_values: list[float]
+
+
+class Manifest(TypedDict, total=False):
+    name: str
+    version: str
+    schema: int
+    k: int
+    traits: list[str]
+    silent: list[str]  # sources whose text is not in the release
 
 
 @dataclass(frozen=True)
@@ -44,7 +98,7 @@ class Item:
 @dataclass(frozen=True)
 class Release:
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     digest: str  # of manifest.json, which holds the sha256 of every file
     items: Mapping[str, Item]  # by id, in the file's order, which is also the order of the oracle's rows
     oracle: Oracle
@@ -53,7 +107,7 @@ class Release:
 
     @property
     def k(self) -> int:
-        return int(self.manifest["k"])
+        return self.manifest["k"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +124,7 @@ def open_release(folder: Path | str) -> Release:
     """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`."""
     folder = Path(folder)
     manifest, digest = _manifest(folder)
-    table = rows(folder, "items", "catalog")
+    table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
@@ -81,15 +135,24 @@ def open_release(folder: Path | str) -> Release:
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
-    """The rows of one config and split, in the file's order."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """The rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order."""
+    found: list[Row] = _table(folder, config, split).to_pylist()
+    return found
 
+
+def labels_of(folder: Path | str, split: str) -> list[Label]:
+    """The sensitivities of a split; a split in which nobody has a label has no file of them."""
+    there = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
+    found: list[Label] = _table(folder, "labels", split).to_pylist() if there else []
+    return found
+
+
+def _table(folder: Path | str, config: str, split: str) -> pa.Table:
     path = Path(folder) / "data" / config / f"{split}.parquet"
     if not path.is_file():
         there = sorted(p.stem for p in path.parent.glob("*.parquet")) or "nothing"
         raise TrainingError(
-            f"{path}: no such file; {path.parent} holds {there}: wanted a release with {config}/{split}"
+            f"{path}: no such file; {path.parent} holds {there}: expected a release with {config}/{split}"
         )
     try:
         table = pq.read_table(path)
@@ -97,20 +160,13 @@ def rows(folder: Path | str, config: str, split: str) -> list[Row]:
         raise TrainingError(
             f"{path}: not a parquet file ({' '.join(str(fault).split())}): run `saferec-build verify` on the release"
         ) from None
-    missing = [c for c in WANTED.get(config, ()) if c not in table.column_names]
+    missing = [c for c in REQUIRED.get(config, ()) if c not in table.column_names]
     if missing:
         raise TrainingError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
-    found: list[Row] = table.to_pylist()
-    return found
+    return table
 
 
-def labels_of(folder: Path | str, split: str) -> list[Row]:
-    """The sensitivities of a split; a split in which nobody has a label has no file of them."""
-    there = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
-    return rows(folder, "labels", split) if there else []
-
-
-def asked(table: Sequence[Row], release: Release) -> list[Row]:
+def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
     """The rows that have a prompt: where a source keeps its text, a release holds ids and labels only."""
     found = [row for row in table if row["prompt"]]
     if table and not found:
@@ -144,31 +200,31 @@ def read_gold(path: Path | str, release: Release) -> Gold:
     items: dict[str, tuple[str, ...]] = {}
     late: dict[str, tuple[str, ...]] = {}
     slices: dict[str, str] = {}
-    told: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    before: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     names = {item.name: item.id for item in release.items.values()}
     for where, row in jsonl(path):
         subject, slugs = ("conversation", "traits") if "conversation" in row else ("item", "violated")
-        said, later = row.get(slugs, ""), row.get("late_traits") or []
-        if not (isinstance(row.get(subject), str) and _are_words(said) and _are_words(later)):
-            wanted = '{"conversation": id, "traits": [slugs]} or {"item": "Title (Year)", "violated": [slugs]}'
-            raise TrainingError(f"{where}: found {list(row)}: wanted {wanted}")
-        if strange := [t for t in [*said, *later] if t not in release.oracle.traits]:
-            wanted = ", ".join(release.oracle.traits)
-            raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: wanted {wanted}")
-        stated = (sorted(said), sorted(later))
-        if told.setdefault((subject, row[subject]), stated) != stated:
-            raise TrainingError(f"{where}: a second line for {row[subject]} with other traits: wanted one")
+        name, traits, later = row.get(subject), row.get(slugs, ""), row.get("late_traits") or []
+        if not (isinstance(name, str) and _are_words(traits) and _are_words(later)):
+            form = '{"conversation": id, "traits": [slugs]} or {"item": "Title (Year)", "violated": [slugs]}'
+            raise TrainingError(f"{where}: found {list(row)}: expected {form}")
+        if strange := [t for t in [*traits, *later] if t not in release.oracle.traits]:
+            known = ", ".join(release.oracle.traits)
+            raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: expected {known}")
+        stated = (sorted(traits), sorted(later))
+        if before.setdefault((subject, name), stated) != stated:
+            raise TrainingError(f"{where}: a second line for {name} with other traits: expected one")
         if subject == "item":
-            if row["item"] in names:
-                items[names[row["item"]]] = tuple(said)
+            if name in names:
+                items[names[name]] = tuple(traits)
             continue
-        users[row["conversation"]], late[row["conversation"]] = tuple(said), tuple(later)
+        users[name], late[name] = tuple(traits), tuple(later)
         if row.get("slice"):
-            slices[row["conversation"]] = str(row["slice"])
+            slices[name] = str(row["slice"])
     return Gold(users, items, late, slices)
 
 
-def _are_words(found: Any) -> bool:
+def _are_words(found: JsonValue) -> TypeGuard[list[str]]:
     return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
@@ -179,7 +235,7 @@ def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold) -> list[Row]:
     gold does not name keeps the release's word.
     """
     if not any(row["conversation"] in gold.users for row in table):
-        raise TrainingError("the gold file names none of these conversations: wanted the gold of this release")
+        raise TrainingError("the gold file names none of these conversations: expected the gold of this release")
     return [_gold_row(row, oracle, gold) for row in table]
 
 
@@ -210,7 +266,7 @@ def truth_of(oracle: Oracle, gold: Gold) -> Oracle | None:
     return Oracle(oracle.items, oracle.traits, codes)
 
 
-def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
+def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     """(file:line, object) of each line; a fault names its line."""
     try:
         text = Path(path).read_text("utf-8")
@@ -224,33 +280,33 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
         except (ValueError, RecursionError) as fault:
             raise TrainingError(f"{path}:{number}: not JSON: {fault}") from None
         if not isinstance(row, dict):
-            raise TrainingError(f"{path}:{number}: wanted one JSON object a line, found {type(row).__name__}")
+            raise TrainingError(f"{path}:{number}: expected one JSON object a line, found {type(row).__name__}")
         yield f"{path}:{number}", row
 
 
-def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
+def _manifest(folder: Path) -> tuple[Manifest, str]:
     path = folder / "manifest.json"
     try:
         raw = path.read_bytes()
-        manifest = strict_json(raw)
+        manifest: Manifest = strict_json(raw)
     except FileNotFoundError:
-        raise TrainingError(f"{folder}: no manifest.json: wanted a folder that `saferec-build release` wrote") from None
+        raise TrainingError(f"{folder}: no manifest.json: expected what `saferec-build release` wrote") from None
     except (ValueError, RecursionError) as fault:
         raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
     if not isinstance(manifest, dict):
         raise TrainingError(
-            f"{path}: found {type(manifest).__name__}, wanted an object: run `saferec-build verify` on it"
+            f"{path}: found {type(manifest).__name__}, expected an object: run `saferec-build verify` on it"
         )
     missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
     if missing or manifest["schema"] != SCHEMA:
         found = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
-        raise TrainingError(f"{path}: {found}: wanted a release of schema {SCHEMA}; make it again with this version")
+        raise TrainingError(f"{path}: {found}: expected a release of schema {SCHEMA}; make it again with this version")
     if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
         raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
     return manifest, hashlib.sha256(raw).hexdigest()[:16]
 
 
-def _oracle(folder: Path, table: Sequence[Row], traits: Sequence[str]) -> Oracle:
+def _oracle(folder: Path, table: Sequence[ItemRow], traits: Sequence[str]) -> Oracle:
     column = {trait: n for n, trait in enumerate(traits)}
     codes = np.full((len(table), len(traits)), UNKNOWN, np.int8)
     for n, row in enumerate(table):

@@ -4,11 +4,17 @@ import hashlib
 import os
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from saferec_builder.core.errors import TrainingError, whole_object
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_Found = TypeVar("_Found")
 _NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
 WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn
 
@@ -34,14 +40,13 @@ def folder(release: str) -> Path:
     repo, version = release.rsplit("@", 1)
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
     _refuse_withdrawn(api, repo, version)
-    found = Path(
-        _asked(repo, version, lambda: api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
-    )
+    download = partial(api.snapshot_download, repo, repo_type="dataset", revision=f"v{version}")
+    found = Path(_from_hub(repo, version, download))
     _check(found, release)
     return found
 
 
-def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
+def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     def read() -> dict[str, str]:
@@ -56,12 +61,12 @@ def _refuse_withdrawn(api: Any, repo: str, version: str) -> None:
             raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
         return found
 
-    reasons = _asked(repo, version, read)
+    reasons = _from_hub(repo, version, read)
     if version in reasons:
         raise TrainingError(f"{repo}@{version} was withdrawn ({reasons[version]}): train on another version")
 
 
-def _asked(repo: str, version: str, ask: Any) -> Any:
+def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
     """The Hub's faults as one line that says what to do."""
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
 
@@ -76,17 +81,17 @@ def _asked(repo: str, version: str, ask: Any) -> Any:
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if status in (401, 403, 404):
             raise TrainingError(f"{repo} is not on the Hub, or HF_TOKEN may not read it ({status})") from None
-        said = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
-        raise TrainingError(f"{repo}: the Hub {said}: run it again later") from None
+        fate = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
+        raise TrainingError(f"{repo}: the Hub {fate}: run it again later") from None
 
 
 def _check(found: Path, release: str) -> None:
     try:
         files = (whole_object((found / "manifest.json").read_bytes()) or {})["files"]
-        wanted = {path: fact["sha256"] for path, fact in files.items()}
+        expected = {path: fact["sha256"] for path, fact in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise TrainingError(f"{release}: no manifest of a release: wanted what `saferec-build publish` made") from None
-    for path, digest in wanted.items():
+        raise TrainingError(f"{release}: no manifest: expected what `saferec-build publish` made") from None
+    for path, digest in expected.items():
         file = found / path
         if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
             raise TrainingError(f"{release}: {path} is not what the manifest says: delete {found} and run it again")

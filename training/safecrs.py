@@ -7,10 +7,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from saferec_builder.core.errors import SafeRecError, TrainingError
-from training.hub import folder, is_name
+from saferec_builder.core.errors import SafeRecError
+from training.hub import is_name
+from training.settings import ONE_OF
 
 ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"
 REFUSALS = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), ELSEWHERE)
@@ -64,14 +64,13 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
         )
     if verb in ("gdpo", "run"):
         modes = "normalise each reward, or their sum, or relevance only where the answer is safe (default gdpo)"
-        one.add_argument("--mode", choices=["gdpo", "grpo", "conditioned"], help=modes)
+        one.add_argument("--mode", choices=ONE_OF["mode"], help=modes)
         credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
-        one.add_argument("--credit", choices=["sequence", "rank"], help=credit)
-    if verb != "evaluate":
-        items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
-    else:
+        one.add_argument("--credit", choices=ONE_OF["credit"], help=credit)
+    items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
+    if verb == "evaluate":
         items = "whether the text of a model is held to the catalogue's names"
-    choices = ["text", "trie"] if verb == "evaluate" else ["text", "tokens", "trie"]
+    choices = ["text", "trie"] if verb == "evaluate" else ONE_OF["items"]
     one.add_argument("--items", choices=choices, help=f"{items} (default text)")
     one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=change)
 
@@ -80,7 +79,7 @@ def seed(word: str) -> int:
     """What numpy takes for one; argparse tells whoever gives another what was wrong with it."""
     number = int(word)
     if not 0 <= number < 2**32:
-        raise argparse.ArgumentTypeError(f"{word}: wanted a whole number from 0 to {2**32 - 1}")
+        raise argparse.ArgumentTypeError(f"{word}: expected a whole number from 0 to {2**32 - 1}")
     return number
 
 
@@ -89,7 +88,9 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser().parse_args(words)
     quiet(given.model, given.release)
     try:
-        VERBS[given.verb](given)
+        from training import commands  # loaded when one is called: --help needs none of it
+
+        commands.VERBS[given.verb](given)
     except SafeRecError as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 1
@@ -112,134 +113,6 @@ def quiet(model: str | None, release: str) -> None:
     if (model is None or model == "tiny" or Path(model).exists()) and not is_name(release):
         os.environ["HF_HUB_OFFLINE"] = "1"
 
-
-def _one(given: argparse.Namespace) -> None:
-    from training import pipeline as line, settings
-
-    run = _run(given)
-    found = settings.read(given.config, [*given.changes, *_said(given)])
-    train = line.train_sft if given.verb == "sft" else line.train_gdpo
-    train(run, given.output.resolve().name, line.start(run, _model(given), found), found)
-
-
-def _said(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:
-    """The flags that are settings, as --set would say them."""
-    return [f"saferec.{name}={value}" for name in names if (value := getattr(given, name, None))]
-
-
-def _whole(given: argparse.Namespace) -> None:
-    from training import pipeline as line, settings
-
-    files = {"sft_raw": given.sft_raw, "sft": given.sft, "gdpo": given.gdpo}
-    changes: dict[str, list[str]] = {name: [] for name in files}
-    for change in given.changes:
-        place, dot, rest = change.partition(".")
-        if not dot or place not in (*files, "both"):
-            raise TrainingError(
-                f"--set {change}: wanted it after {', '.join(files)} or both, as in sft.learning_rate=1e-3"
-            )
-        for name in ("sft_raw", "sft") if place == "both" else (place,):
-            changes[name].append(rest)
-    for name in files:
-        changes[name] += _said(given, ("items",))
-    changes["gdpo"] += _said(given)
-    found = [settings.read(files[name], changes[name]) for name in files]
-    for name, settled in zip(("sft_raw", "sft"), found, strict=False):
-        if (rows := settled["saferec"]["rows"]) != name:  # what our own configs say, and another may leave out
-            raise TrainingError(
-                f"{files[name]}: {name} would learn the rows {rows}: wanted `rows: {name}` under saferec"
-            )
-    for name in ("num_train_epochs", "max_steps"):
-        if found[0].get(name) != found[1].get(name):
-            raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
-    line.whole(_run(given), _model(given), *found)
-
-
-def _evaluate(given: argparse.Namespace) -> None:
-    from training import settings
-    from training.evaluation import evaluate
-
-    if (given.model is None) == (given.predictions is None):
-        raise TrainingError("evaluate: wanted either --model or --predictions")
-    if given.server and given.model is None:
-        raise TrainingError("evaluate: --server answers as --model NAME: wanted it instead of --predictions")
-    if given.predictions or given.server:
-        if given.changes or given.items or given.config != "sft":
-            raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
-        home, compat = folder(given.release), given.compat is not None
-        files = given.predictions or [_asked(given, home)]
-        evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat)
-        return
-    from training import pipeline as line
-
-    found = settings.read(given.config, [*given.changes, *_said(given)])
-    line.report(_run(given), {"model": given.model}, None, found, given.compat is not None)
-
-
-def _asked(given: argparse.Namespace, home: Path) -> Path:
-    """The predictions file of a model behind a server."""
-    from training import data, server, settings
-
-    release = data.open_release(home)
-    table = data.asked(data.rows(home, "grpo", "test"), release)
-    server.consented(given.server, len(table), given.allow_remote)
-    name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
-    # what the letters above no longer tell apart, and what was asked: another release may ask otherwise under one id
-    asked = [[row["conversation"], server.messages(row, release.k)] for row in table]
-    path: Path = given.output / f"{name}-{settings.key(given.server, given.model, asked)[:6]}.jsonl"
-    server.ask(given.server, given.model, table, release.k, path)
-    return path
-
-
-def _run(given: argparse.Namespace):  # type: ignore[no-untyped-def]
-    """What the stages share; the packages that training needs are looked for first."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("torch", "transformers", "trl", "datasets") if find_spec(name) is None]
-    if missing:
-        raise TrainingError(f"training needs {missing[0]}: pip install 'saferec-builder[train]'")
-    from training.data import open_release, read_gold
-    from training.stages import Run
-
-    _one_process_a_gpu(given.verb)
-    release = open_release(folder(given.release))
-    gold = read_gold(given.gold, release) if getattr(given, "gold", None) else None
-    _calm(given.model)
-    output = given.output if given.verb in ("run", "evaluate") else given.output.resolve().parent
-    return Run(release, output, given.seed, gold)
-
-
-def _one_process_a_gpu(verb: str) -> None:
-    """Else the trainer would split each batch over all GPUs in threads, which our losses do not bear."""
-    import torch
-
-    many = torch.cuda.device_count()
-    if verb != "evaluate" and many > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        raise TrainingError(
-            f"{many} GPUs and one process: start with `torchrun --nproc_per_node {many} -m training.safecrs ...`,"
-            " or take one with CUDA_VISIBLE_DEVICES=0"
-        )
-
-
-def _calm(model: str | None) -> None:
-    import torch
-    import transformers
-
-    from training.decoding.constrained import FILE
-
-    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    if model and (model == "tiny" or (Path(model) / FILE).is_file()) and not torch.cuda.is_available():
-        torch.set_num_threads(1)  # so small a model loses by a second one
-
-
-def _model(given: argparse.Namespace) -> str:
-    if given.model is None:
-        raise TrainingError(f"{given.verb}: --model is missing: wanted tiny, a folder or a name")
-    return str(given.model)
-
-
-VERBS = {"sft": _one, "gdpo": _one, "run": _whole, "evaluate": _evaluate}
 
 if __name__ == "__main__":
     sys.exit(main())

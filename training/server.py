@@ -8,21 +8,26 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.core.errors import TrainingError, strict_json
-from training.data import Row, jsonl
+from saferec_builder.core.json_value import JsonValue
+from training.data import Message, Row, jsonl
 
-Answer = dict[str, Any]
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
 AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
 MOST = 16 * 2**20  # bytes of a reply that are read
 # what newer models of OpenAI's refuse, and what they take for it
-INSTEAD: dict[str, dict[str, Any]] = {"temperature": {}, "max_tokens": {"max_completion_tokens": TOKENS}}
+INSTEAD: dict[str, dict[str, int]] = {"temperature": {}, "max_tokens": {"max_completion_tokens": TOKENS}}
 ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
+
+
+class Answer(TypedDict):
+    text: str
+    refused: NotRequired[int]  # the status, where the server will not answer this request
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
@@ -52,11 +57,11 @@ def _host(url: str) -> str:
     except ValueError:  # brackets that nobody closed, or a port that there is not
         pass
     raise TrainingError(
-        f"--server {url}: wanted an address that begins with http:// or https://, such as http://localhost:8000/v1"
+        f"--server {url}: expected an address that begins with http:// or https://, such as http://localhost:8000/v1"
     )
 
 
-def messages(row: Row, k: int) -> list[dict[str, str]]:
+def messages(row: Row, k: int) -> list[Message]:
     """What the server is asked for a row."""
     return [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
 
@@ -75,21 +80,22 @@ def ask(
     _drop_half_a_line(path)
     there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
     rows = [row for row in table if row["conversation"] not in there]
-    limits: dict[str, Any] = {"temperature": 0, "max_tokens": TOKENS}
+    limits = {"temperature": 0, "max_tokens": TOKENS}
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
         asked = {pool.submit(_one, url, model, row, k, limits, sleep): row["conversation"] for row in rows}
         kept: set[Future[Answer]] = set()
-        waiting: list[Answer] = []  # refusals are not written before the server has answered another request
+        waiting: list[tuple[str, Answer]] = []  # refusals wait until another request was answered
 
         def write() -> None:
-            file.writelines(json.dumps(answer, ensure_ascii=False) + "\n" for answer in waiting)
+            lines = ({"id": name, **answer} for name, answer in waiting)
+            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
             file.flush()
             waiting.clear()
 
         def keep(done: Future[Answer]) -> None:
             kept.add(done)
-            waiting.append({"id": asked[done], **done.result()})
-            if "refused" not in waiting[-1]:
+            waiting.append((asked[done], done.result()))
+            if "refused" not in done.result():
                 there.add(asked[done])
                 write()
 
@@ -97,9 +103,9 @@ def ask(
             for done in as_completed(asked):
                 keep(done)
                 if len(waiting) == AT_ONCE:
-                    raise _refusal(url, waiting[0]["refused"])
+                    raise _refusal(url, waiting[0][1]["refused"])
             if waiting and not there:
-                raise _refusal(url, waiting[0]["refused"])
+                raise _refusal(url, waiting[0][1]["refused"])
             write()
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -119,8 +125,8 @@ def _drop_half_a_line(path: Path) -> None:
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
 
 
-def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: Callable[[float], None]) -> Answer:
-    """{"text"} of the reply, and "refused" where the server will not answer this request.
+def _one(url: str, model: str, row: Row, k: int, limits: dict[str, int], sleep: Callable[[float], None]) -> Answer:
+    """The reply, or why there is none.
 
     limits = what all requests say beside model and messages; what the server refuses by name goes from there.
     """
@@ -128,20 +134,20 @@ def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: 
     for n in range(TRIES):
         if n:
             sleep(2.0 ** (n - 1))
-        told = limits.copy()
-        body = json.dumps({"model": model, "messages": messages(row, k), **told}).encode()
+        sent = limits.copy()
+        body = json.dumps({"model": model, "messages": messages(row, k), **sent}).encode()
         try:
             request = Request(f"{url.rstrip('/')}/chat/completions", body, {"Content-Type": "application/json"})
             if token := os.environ.get("OPENAI_API_KEY"):
-                request.add_unredirected_header("Authorization", f"Bearer {token}")  # no other address is told it
+                request.add_unredirected_header("Authorization", f"Bearer {token}")  # for this address alone
             with opener.open(request, timeout=WAIT) as reply:
                 raw = reply.read(MOST)
                 if reply.length:  # more than anybody reads, or broken off
                     raise IncompleteRead(raw, reply.length)
                 return {"text": _text(strict_json(raw), url)}
         except HTTPError as fault:
-            said = _said(fault)
-            refused = [name for name in INSTEAD if name in told and f"'{name}'" in said]
+            reason = _reason(fault)
+            refused = [name for name in INSTEAD if name in sent and f"'{name}'" in reason]
             if fault.code == 400 and refused:
                 for name in refused:
                     limits.pop(name, None)
@@ -158,7 +164,7 @@ def _one(url: str, model: str, row: Row, k: int, limits: dict[str, Any], sleep: 
     raise TrainingError(f"{url}: the server {why} {TRIES} times: {next_}")
 
 
-def _said(fault: HTTPError) -> str:
+def _reason(fault: HTTPError) -> str:
     with fault:
         try:
             return fault.read(4096).decode("utf-8", "replace")
@@ -166,9 +172,8 @@ def _said(fault: HTTPError) -> str:
             return ""
 
 
-def _text(reply: Any, url: str) -> str:
-    try:
-        content = reply["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        raise TrainingError(f"{url}: the reply is no chat completion: wanted an OpenAI-compatible server") from None
-    return content if isinstance(content, str) else ""  # a refusal may come as null
+def _text(reply: JsonValue, url: str) -> str:
+    match reply:
+        case {"choices": [{"message": {"content": content}}, *_]}:
+            return content if isinstance(content, str) else ""  # a refusal may come as null
+    raise TrainingError(f"{url}: the reply is no chat completion: expected an OpenAI-compatible server")

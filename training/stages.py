@@ -12,17 +12,44 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from platform import python_version
+from typing import TypedDict
 
 from saferec_builder.core.errors import TrainingError, whole_object
-from training.data import Gold, Release, asked, rows
-from training.settings import key
+from saferec_builder.core.json_value import JsonValue
+from training.data import Gold, Release, Row, rows, with_prompt
+from training.settings import Settings, key
 
 CARD = "run.json"
 BEGUN = ".begun.json"
+PACKAGES = "saferec-builder torch transformers trl datasets accelerate peft tokenizers numpy".split()
+
+Figures = dict[str, float]  # of one look at the validation split, by name
+Card = TypedDict(  # what run.json holds; `work` of a stage gives the last five
+    "Card",
+    {
+        "stage": str,
+        "release": dict[str, str],
+        "settings": Settings,
+        "seed": int,
+        "versions": dict[str, str],
+        "key": str,
+        "from": list[str],
+        "seconds": float,
+        "cpu_seconds": float,
+        "steps": int,
+        "validation": Figures | None,
+        "log": list[dict[str, float]] | None,
+        "cut": int,
+        "left_out": int,
+    },
+    total=False,
+)
+Work = Callable[[Path], Card]
 
 
 @dataclass
@@ -34,9 +61,9 @@ class Run:
     seed: int = 0
     gold: Gold | None = None
     say: Callable[[str], None] = print
-    cards: dict[str, dict[str, Any]] = field(default_factory=dict)
+    cards: dict[str, Card] = field(default_factory=dict)
 
-    def stage(self, name: str, settings: dict[str, Any], work: Callable[[Path], dict[str, Any]], *before: str) -> Path:
+    def stage(self, name: str, settings: Settings, work: Work, *before: str) -> Path:
         """The folder of a finished stage; `work` fills it, unless a card of the same key shows that it did before.
 
         before = the stages or models that this one starts from: when one of them changes, so does the key.
@@ -44,31 +71,33 @@ class Run:
         folder = self.output / name
         mark = key(self.release.digest, settings, self.seed, [self._origin(b) for b in before])
         if read_card(folder).get("key") == mark:
-            self.tell(f"{name}: finished before ({folder})")
+            self.say_once(f"{name}: finished before ({folder})")
         else:
-            self.tell(f"{name}:")
-            self.spare(folder, before)
-            alone(lambda: begin(folder, mark))
+            self.say_once(f"{name}:")
+            self.refuse_overwriting(folder, before)
+            on_first_process(lambda: begin(folder, mark))
             start, cpu = time.perf_counter(), time.process_time()
             done = work(folder)
-            _let_go()
-            took = {
+            _free_memory()
+            card = self.card(name, settings) | {
+                "key": mark,
+                "from": list(before),
                 "seconds": round(time.perf_counter() - start, 1),
                 "cpu_seconds": round(time.process_time() - cpu, 1),
             }
-            card = self.card(name, settings) | {"key": mark, "from": list(before)} | took | done
-            alone(lambda: end(folder, card))
+            card |= done
+            on_first_process(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
 
-    def spare(self, folder: Path, before: Sequence[str]) -> None:
+    def refuse_overwriting(self, folder: Path, before: Sequence[str]) -> None:
         """A stage is not done where the model that it starts from lies: its folder is cleared first."""
         for model in before:
             there = (self.output / model if model in self.cards else Path(model)).resolve()
             if there.exists() and folder.resolve() in (there, *there.parents):
                 raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
-    def _origin(self, model: str) -> Any:
+    def _origin(self, model: str) -> JsonValue:
         """What names the stage or model that another starts from: its key, where it was trained by us.
 
         A folder that somebody else filled may be filled anew: its files count, by size and time.
@@ -80,20 +109,25 @@ class Run:
         facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
         return [model, *((name, fact.st_size, fact.st_mtime_ns) for name, fact in facts)]
 
-    def tell(self, text: str) -> None:
-        if first():
+    def say_once(self, text: str) -> None:
+        if is_first_process():
             self.say(text)
 
-    def card(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
-        named = {k: self.release.manifest[k] for k in ("name", "version")} | {"digest": self.release.digest}
-        return {"stage": name, "release": named, "settings": settings, "seed": self.seed, "versions": versions()}
+    def card(self, name: str, settings: Settings) -> Card:
+        return {
+            "stage": name,
+            "release": identity(self.release),
+            "settings": settings,
+            "seed": self.seed,
+            "versions": versions(),
+        }
 
-    def rows(self, config: str, split: str, most: int | None = None) -> list[dict[str, Any]]:
-        """Rows of a split, one at least; those without a prompt are left out (see data.asked)."""
+    def rows(self, config: str, split: str, most: int | None = None) -> list[Row]:
+        """Rows of a split, one at least; those without a prompt are left out (see data.with_prompt)."""
         found = rows(self.release.folder, config, split)
         if not found:
-            raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: wanted a release with some")
-        return (asked(found, self.release) if "prompt" in found[0] else found)[:most]
+            raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
+        return (with_prompt(found, self.release) if "prompt" in found[0] else found)[:most]
 
 
 def begin(folder: Path, mark: str) -> None:
@@ -125,27 +159,27 @@ def _is_ours(folder: Path) -> bool:
     return any("key" in card for card in cards) or all(path.suffix == ".half" for path in folder.iterdir())
 
 
-def end(folder: Path, card: dict[str, Any]) -> None:
+def end(folder: Path, card: Card) -> None:
     shutil.rmtree(folder / "trainer", ignore_errors=True)
     write(folder / CARD, card)
     (folder / BEGUN).unlink(missing_ok=True)
 
 
-def _let_go() -> None:
+def _free_memory() -> None:
     """The memory of a trained model, which only cycles hold: the next stage may need all of the GPU."""
     gc.collect()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()
 
 
-def first() -> bool:
+def is_first_process() -> bool:
     """Whether this is the only or the first of the processes that train together."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def alone(work: Callable[[], None]) -> None:
+def on_first_process(work: Callable[[], None]) -> None:
     """Done by the first process while the others wait."""
-    if first():
+    if is_first_process():
         work()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         import torch
@@ -154,37 +188,30 @@ def alone(work: Callable[[], None]) -> None:
         PartialState(cpu=not torch.cuda.is_available()).wait_for_everyone()
 
 
-def read_card(folder: Path, name: str = CARD) -> dict[str, Any]:
+def read_card(folder: Path, name: str = CARD) -> Card:
     """The card of a finished stage; nothing where there is none, or where it is not whole."""
     try:
-        return whole_object((folder / name).read_bytes()) or {}
+        card = whole_object((folder / name).read_bytes())
     except OSError:
         return {}
+    return Card(**card) if card else {}  # type: ignore[typeddict-item]
 
 
-def write(path: Path, found: Any) -> None:
-    """A JSON file, whole or not at all."""
+def write(path: Path, found: Mapping[str, object], nan: bool = True) -> None:
+    """A JSON file, whole or not at all; nan: whether it may hold what is no number."""
     half = path.with_name(f".{path.name}.half")
-    half.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    half.write_text(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=nan) + "\n", "utf-8")
     os.replace(half, path)
 
 
-def versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-    from platform import python_version
+def identity(release: Release) -> dict[str, str]:
+    """The release as a card or a report names it."""
+    return {"name": release.manifest["name"], "version": release.manifest["version"], "digest": release.digest}
 
+
+def versions() -> dict[str, str]:
     found = {"python": python_version()}
-    for name in (
-        "saferec-builder",
-        "torch",
-        "transformers",
-        "trl",
-        "datasets",
-        "accelerate",
-        "peft",
-        "tokenizers",
-        "numpy",
-    ):
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

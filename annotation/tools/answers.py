@@ -51,7 +51,7 @@ def unit_id(task: str, trait: str) -> str:
 
 
 class Refused(ReviewError):
-    """A row that cannot be taken as it stands: a short countable reason, and what was found and wanted."""
+    """A row that cannot be taken as it stands: a short countable reason, and what was found and expected."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -1,8 +1,8 @@
 """Argilla: a workspace and a data set per reviewer, a record per sheet; the dialogue is one text, spans count UTF-16.
 
-record_of   sheet -> record with suggestions
-said_of     record with responses -> what each person said of it
-questions   what a data set asks
+record_of      sheet -> record with suggestions
+responses_of   record with responses -> each person's response to it
+questions      what a data set asks
 """
 
 import html
@@ -13,7 +13,7 @@ from typing import Any
 
 from annotation.tools import task_sheet as sheets
 from annotation.tools.answers import Span, Turns
-from annotation.tools.task_sheet import Ours, Said, Sheet, list_of, points, text_of, theirs, units16
+from annotation.tools.task_sheet import Ours, Response, Sheet, list_of, points, text_of, theirs, units16
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -86,7 +86,7 @@ def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) ->
 # ---- in
 
 
-def said_of(record: dict[str, Any], people: Mapping[str, str], where: str, ours: Ours) -> Iterator[Said]:
+def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, ours: Ours) -> Iterator[Response]:
     """One per response that was submitted or discarded; a draft is nobody's word yet.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there.
@@ -105,7 +105,7 @@ def said_of(record: dict[str, Any], people: Mapping[str, str], where: str, ours:
         if row["status"] == "draft":
             continue
         values = {name: v["value"] for name, v in (row.get("values") or {}).items()}  # null where it was discarded
-        said = Said(
+        response = Response(
             key=str(record.get("external_id")),
             who=people.get(row["user_id"], f"user-{row['user_id'][:8]}"),
             place=f"argilla data set {where} record {record['id']}",
@@ -120,13 +120,13 @@ def said_of(record: dict[str, Any], people: Mapping[str, str], where: str, ours:
             shown={trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)},
         )
         openly = set(values.get("openly") or [])
-        said.forms = {t: "explicit" if t in openly else "implicit" for t in said.present}
+        response.forms = {t: "explicit" if t in openly else "implicit" for t in response.present}
         for span in values.get("evidence") or []:
-            _inward(span, turns, there, said)
-        yield said
+            _inward(span, turns, there, response)
+        yield response
 
 
-def _inward(span: dict[str, Any], turns: Turns, there: str, said: Said) -> None:
+def _inward(span: dict[str, Any], turns: Turns, there: str, response: Response) -> None:
     """A span may run over several turns: one in each of the seeker's. Words that are no turn's (a role's name) are left
     out; it is lost where the server showed other words (`there`) at its place."""
     text, places = dialogue(turns)
@@ -139,8 +139,8 @@ def _inward(span: dict[str, Any], turns: Turns, there: str, said: Said) -> None:
         if a < b:
             found.append({"turn": turn, "start": a - begin, "end": b - begin, "quote": text[a:b]})
     if not found or there[start:end] != text[start:end]:
-        said.lost[trait] = there[points(there, span["start"]) : points(there, span["end"])]
-    said.spans.setdefault(trait, []).extend(theirs(found, turns))
+        response.lost[trait] = there[points(there, span["start"]) : points(there, span["end"])]
+    response.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 
 def questions(taxonomy: Taxonomy) -> list[dict[str, Any]]:

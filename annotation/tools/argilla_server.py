@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from annotation.tools import server_errors as failures, sync
-from annotation.tools.argilla import questions, record_of, said_of
+from annotation.tools.argilla import questions, record_of, responses_of
 from annotation.tools.guidelines import on_a_server
-from annotation.tools.task_sheet import Ours, Said, Sheet
+from annotation.tools.task_sheet import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -97,12 +97,12 @@ class Server:
         is published. What stands beside an option it lets one change: that is put right here."""
         from argilla._models import QuestionModel
 
-        wanted = {question["name"]: QuestionModel(**question) for question in questions(taxonomy)}
+        expected = {question["name"]: QuestionModel(**question) for question in questions(taxonomy)}
         with self._asked(f"list the questions of data set {project}") as api:
             there = {question.name: question for question in api.questions.list(UUID(project))}
-        if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in wanted.items()):
+        if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in expected.items()):
             return False
-        for name, question in wanted.items():
+        for name, question in expected.items():
             if _options(there[name]) != _options(question):
                 there[name].settings.options = question.settings.options
                 with self._asked(f"put the options of data set {project} right") as api:
@@ -178,10 +178,10 @@ class Server:
         with self._asked("list the users") as api:
             return names_of({str(user.id): user.username for user in api.users.list()}, accounts, names)
 
-    def said(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Said]:
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
         try:
             for record in self.records(project.id):
-                yield from said_of(record, people, project.name, ours)
+                yield from responses_of(record, people, project.name, ours)
         except failures.Missing:
             return  # deleted between the list and now
 
@@ -189,9 +189,9 @@ class Server:
 def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
     """user id -> reviewer; a stranger whose user name is a reviewer's, who has another account, is not them."""
     names = list(names)
-    wanted = {accounts.get(name, name): name for name in names}
+    by_account = {accounts.get(name, name): name for name in names}
     return {
-        user: wanted[known] if known in wanted else f"user-{user[:8]}" if known in names else known
+        user: by_account[known] if known in by_account else f"user-{user[:8]}" if known in names else known
         for user, known in people.items()
     }
 

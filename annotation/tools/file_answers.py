@@ -102,7 +102,7 @@ def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: se
     if line.cell("unit") not in ("", unit_id(line.cell("task"), trait)):
         raise Refused("row mixed up", f"trait {trait!r} is not the one of this row: were columns sorted apart?")
     if trait not in (*taxonomy.slugs, "*"):
-        raise Refused("unknown trait", f"{trait!r}: wanted one of {', '.join(taxonomy.slugs)}")
+        raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(taxonomy.slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
     if line.is_rest and line.cell("task") in unfinished:
@@ -119,10 +119,10 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
     slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
     if strange := [slug for slug in slugs if slug not in taxonomy.slugs]:
-        raise Refused("unknown trait", f"{strange[0]!r}: wanted `none` or some of {', '.join(taxonomy.slugs)}")
+        raise Refused("unknown trait", f"{strange[0]!r}: expected `none` or some of {', '.join(taxonomy.slugs)}")
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
-        raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: wanted one each")
+        raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")
     found = [
         fixed
         | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
@@ -156,9 +156,9 @@ def _left_out(
     earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
     left = [
         trait
-        for trait, told in earlier.items()
+        for trait, lists_then in earlier.items()
         if trait in taxonomy.slugs and trait not in named and (line.cell("task"), trait) not in own
-        if lists in (*told, taxonomy.digest)
+        if lists in (*lists_then, taxonomy.digest)
     ]
     return [answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)]
 
@@ -166,7 +166,7 @@ def _left_out(
 def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
     verdict, quote, turn = line.cell("verdict").lower(), line.cell("quote"), line.cell("turn")
     if verdict not in ("present", "absent", "unsure"):
-        raise Refused("unknown verdict", f"{verdict!r}: wanted present, absent or unsure")
+        raise Refused("unknown verdict", f"{verdict!r}: expected present, absent or unsure")
     if verdict == "absent":
         return {"verdict": verdict}
     if verdict == "unsure":
@@ -181,7 +181,7 @@ def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
 
 def _form(cell: str) -> str | None:
     if cell.lower() not in ("", "explicit", "implicit"):
-        raise Refused("unknown form", f"{cell!r}: wanted explicit, implicit or nothing")
+        raise Refused("unknown form", f"{cell!r}: expected explicit, implicit or nothing")
     return cell.lower() or None
 
 

@@ -1,7 +1,7 @@
 """Label Studio: a project per reviewer, a task per sheet; spans there count UTF-16 units of one paragraph.
 
-task_of     sheet -> task with its prediction, as the import takes it
-said_of     exported task -> what each person said of it
+task_of        sheet -> task with its prediction, as the import takes it
+responses_of   exported task -> each person's response to it
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation.tools.answers import Span, Turns
-from annotation.tools.task_sheet import Ours, Said, Sheet, list_of, points, text_of, theirs, units16, whole
+from annotation.tools.task_sheet import Ours, Response, Sheet, list_of, points, text_of, theirs, units16, whole
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -65,7 +65,7 @@ def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:
             if form:
                 yield _control("form", region, place | {"choices": [form]})
     for verdict in ("present", "unsure"):
-        if traits := [t for t, (said, _, _) in shown.items() if said == verdict]:
+        if traits := [t for t, (suggested, _, _) in shown.items() if suggested == verdict]:
             yield _control(verdict, verdict, {"choices": traits})
 
 
@@ -101,8 +101,8 @@ def _schema(config: str) -> "LabelInterface":
 # ---- in
 
 
-def said_of(task: dict[str, Any], people: Mapping[int, str], project: str, ours: Ours) -> Iterator[Said]:
-    """One per annotation, oldest first; what is no annotation of ours at all comes back with nothing said.
+def responses_of(task: dict[str, Any], people: Mapping[int, str], project: str, ours: Ours) -> Iterator[Response]:
+    """One per annotation, oldest first; what is no annotation of ours at all comes back empty.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
     whatever its users send, as an answer and as a task's data: what has another shape is not there.
@@ -112,7 +112,7 @@ def said_of(task: dict[str, Any], people: Mapping[int, str], project: str, ours:
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
         who = row.get("completed_by")
         who = who.get("id") if isinstance(who, dict) else who
-        said = Said(
+        response = Response(
             key=str(data.get("key")),
             who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
             place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
@@ -123,12 +123,12 @@ def said_of(task: dict[str, Any], people: Mapping[int, str], project: str, ours:
             taxonomy=text_of(data.get("taxonomy")),
         )
         shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-        _read(list_of(row.get("result")), ours(said.key), shown, said)
+        _read(list_of(row.get("result")), ours(response.key), shown, response)
         before = data.get("shown") if isinstance(data.get("shown"), dict) else {}
-        said.shown = {trait: spans for trait, spans in (before or {}).items() if isinstance(spans, list)}
+        response.shown = {trait: spans for trait, spans in (before or {}).items() if isinstance(spans, list)}
         if row.get("was_cancelled"):
-            said.outcome = "skipped"
-        yield said
+            response.outcome = "skipped"
+        yield response
 
 
 def _time(text: str | None) -> datetime | None:
@@ -139,31 +139,31 @@ def _seconds(value: Any) -> float | None:
     return round(float(value), 1) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-def _read(result: list[Any], turns: Turns, shown: list[str], said: Said) -> None:
+def _read(result: list[Any], turns: Turns, shown: list[str], response: Response) -> None:
     result = [row for row in result if isinstance(row, dict) and isinstance(row.get("value"), dict)]
-    told = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
-    forms = {region: form for region, form in told.items() if form in ("explicit", "implicit")}
+    chosen = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
+    forms = {region: form for region, form in chosen.items() if form in ("explicit", "implicit")}
     for row in result:
         name, names = row.get("from_name"), _names(row)
         if name == "outcome" and names:
-            said.outcome = names[0]
+            response.outcome = names[0]
         elif name in ("present", "unsure"):
-            getattr(said, name).extend(names)
+            getattr(response, name).extend(names)
         elif name == "note":
             lines = row["value"].get("text")
-            said.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
+            response.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
-                _spans(row["value"], turns, shown, trait, said)
+                _spans(row["value"], turns, shown, trait, response)
                 if str(row.get("id")) in forms:
-                    said.forms.setdefault(trait, forms[str(row.get("id"))])
+                    response.forms.setdefault(trait, forms[str(row.get("id"))])
 
 
 def _names(row: dict[str, Any]) -> list[str]:
     return [name for name in list_of(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
-def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, said: Said) -> None:
+def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
     """A region may run over several turns: one span in each of the seeker's.
 
     It is lost, with a reason, where it is not in our text, or where the server showed other words at its place.
@@ -175,7 +175,7 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, sa
             raise ValueError("before the beginning")
         texts = [turn["text"] for turn in turns[first : last + 1]]
     except (KeyError, TypeError, ValueError, OverflowError):
-        said.lost[trait] = str(value.get("text", ""))
+        response.lost[trait] = str(value.get("text", ""))
         return
     found: list[Span] = []
     for n, text in enumerate(texts, first):
@@ -188,8 +188,8 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, sa
     quote = str(value.get("text") or "")
     others = [other for span in found if (other := _words(shown, span)) != span["quote"]]
     if not found or others or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
-        said.lost[trait] = quote or " ".join(others)
-    said.spans.setdefault(trait, []).extend(theirs(found, turns))
+        response.lost[trait] = quote or " ".join(others)
+    response.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 
 def _words(shown: list[str], span: Span) -> str:

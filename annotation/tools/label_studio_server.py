@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.guidelines import on_a_server
-from annotation.tools.label_studio import interface, said_of, task_of
-from annotation.tools.task_sheet import Ours, Said, Sheet
+from annotation.tools.label_studio import interface, responses_of, task_of
+from annotation.tools.task_sheet import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -99,10 +99,10 @@ class Server:
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}
 
-    def said(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Said]:
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
         known = {int(user): name for user, name in people.items()}
         for task in self.answered(project.id):
-            yield from said_of(task, known, project.id, ours)
+            yield from responses_of(task, known, project.id, ours)
 
     def invite(self) -> str:
         """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every
@@ -181,9 +181,11 @@ def _project(found: Any) -> sync.Project:
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
     """user id -> reviewer, by the account given in saferec.toml, else by a name that fits; no stranger gets theirs."""
     names = list(names)
-    wanted = {accounts.get(name, name).casefold(): name for name in names}
+    by_account = {accounts.get(name, name).casefold(): name for name in names}
     taken = {name.casefold() for name in names}
-    fits = {user: [wanted[k.casefold()] for k in known if k.casefold() in wanted] for user, known in people.items()}
+    fits = {
+        user: [by_account[k.casefold()] for k in known if k.casefold() in by_account] for user, known in people.items()
+    }
     found = {}
     for user, known in people.items():
         other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
@@ -195,7 +197,7 @@ def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names
                     f' [review] accounts = {{ {name} = "..." }} in saferec.toml'
                 )
     for name in names:
-        if len(same := [people[user][0] for user, told in found.items() if told == name]) > 1:
+        if len(same := [people[user][0] for user, known in found.items() if known == name]) > 1:
             raise ReviewError(
                 f"{' and '.join(same)} could both be {name}: say who is: "
                 f'[review] accounts = {{ {name} = "{same[0]}" }} in saferec.toml'

@@ -99,9 +99,9 @@ def _install(home: Path, say: Say) -> None:
     ):
         ran = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
         if ran.returncode:
-            told = (ran.stderr.strip() or ran.stdout.strip()).splitlines()[-1:]
+            last = (ran.stderr.strip() or ran.stdout.strip()).splitlines()[-1:]
             raise ReviewError(
-                f"Label Studio could not be installed: {' '.join(told)}: give a server with --url and --token"
+                f"Label Studio could not be installed: {' '.join(last)}: give a server with --url and --token"
             )
     (home / "ready").write_text(VERSION)
 
@@ -202,9 +202,9 @@ def _settings() -> str:
     return hashlib.blake2b(json.dumps([_ENV, _KEPT]).encode(), digest_size=8).hexdigest()
 
 
-def _free_port(wanted: int | None) -> int:
+def _free_port(before: int | None) -> int:
     """The port that it had before, so that bookmarks stay good, else any free one."""
-    for port in (wanted, 0):
+    for port in (before, 0):
         if port is None:
             continue
         with socket.socket() as trial:

@@ -18,9 +18,9 @@ def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
     the span holds the text's own characters.
     """
     theirs = [n for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
-    wanted = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
+    forms = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
     for order in ([n for n in hints if 0 <= n < len(turns)], theirs, range(len(turns))):
-        for words, find, n in product(filter(None, wanted), (_exact, _alike), order):
+        for words, find, n in product(filter(None, forms), (_exact, _alike), order):
             if place := find(turns[n]["text"], words):
                 start, end = place
                 return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
@@ -33,14 +33,14 @@ def _exact(text: str, quote: str) -> tuple[int, int] | None:
 
 
 def _alike(text: str, quote: str) -> tuple[int, int] | None:
-    (plain, at), (wanted, _) = _plain(text), _plain(quote)
-    start = plain.find(wanted) if wanted else -1
+    (plain, at), (words, _) = _plain(text), _plain(quote)
+    start = plain.find(words) if words else -1
     while start >= 0:
-        end = start + len(wanted)
+        end = start + len(words)
         whole = (start == 0 or at[start - 1] != at[start]) and (end == len(at) or at[end] != at[end - 1])
         if whole:  # never half of a composed letter
             return at[start], at[end - 1] + 1
-        start = plain.find(wanted, start + 1)
+        start = plain.find(words, start + 1)
     return None
 
 

@@ -72,8 +72,8 @@ def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") 
     except httpx.HTTPError as fault:
         raise Unsure(f"{where}: {type(fault).__name__}: run the command again") from None
     except refusals as fault:
-        said = _without(hide, str(getattr(fault, "body", fault)))
-        raise _of_status(getattr(fault, "status_code", None), said, where) from None
+        body = _without(hide, str(getattr(fault, "body", fault)))
+        raise _of_status(getattr(fault, "status_code", None), body, where) from None
     except KeyTwice as fault:
         raise ReviewError(f"{where}: {fault}: is this address really the review server?") from None
     except JSONDecodeError:
@@ -88,7 +88,7 @@ def _without(hide: str, text: str) -> str:
     return text.replace(hide, "***") if hide else text
 
 
-def _of_status(status: int | None, said: str, where: str) -> ReviewError:
+def _of_status(status: int | None, body: str, where: str) -> ReviewError:
     if status is None or 200 <= status < 300:
         return ReviewError(f"{where}: the answer was not understood: is this address really the review server?")
     if status >= 500 or status in (408, 429):
@@ -97,4 +97,4 @@ def _of_status(status: int | None, said: str, where: str) -> ReviewError:
         return Missing(f"{where}: 404: it is not there (any more)")
     if status in (401, 403):
         return ReviewError(f"{where}: {status}: the token was refused: give a valid one with --token")
-    return ReviewError(f"{where}: {status}: {said[:300]}")
+    return ReviewError(f"{where}: {status}: {body[:300]}")

@@ -154,11 +154,11 @@ def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
 
 def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
     """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`."""
-    wanted = keys & ledger.there.keys()
-    if not wanted:
+    chosen = keys & ledger.there.keys()
+    if not chosen:
         return 0
     there = server.keys(project)
-    gone = [(key, remote) for key, remote, answered in there if key in wanted and (not answered or key in erased)]
+    gone = [(key, remote) for key, remote, answered in there if key in chosen and (not answered or key in erased)]
     for key, remote in gone:
         server.delete(remote)
         ledger.write([(key, remote, "gone")])

@@ -1,7 +1,7 @@
 """A task as a server shows it, and a person's answer to it as reviews; shared by the tools that are servers.
 
 push   open units (routing.units) -> sheets, one per task
-pull   what a person said of a sheet (Said) -> one answer per trait and `*`, and what could not be taken
+pull   a person's response to a sheet -> one answer per trait and `*`, and what could not be taken
 """
 
 import json
@@ -43,7 +43,7 @@ class Sheet:
 
     @property
     def suggested(self) -> dict[str, tuple[str, str | None, list[Span]]]:
-        """trait -> (verdict, form, spans) to show: what this person said before, else the proposal."""
+        """trait -> (verdict, form, spans) to show: what this person answered before, else the proposal."""
         found = {}
         for u in self.units:
             part = "own_" if u["own_verdict"] else ""
@@ -53,8 +53,8 @@ class Sheet:
 
 
 @dataclass
-class Said:
-    """What one person said of one sheet, in our words: code points, slugs, seconds."""
+class Response:
+    """One person's response to one sheet, in our words: code points, slugs, seconds."""
 
     key: str
     who: str
@@ -110,9 +110,9 @@ def sheets(
         task = Task(**{name: rows[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")})
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
-        told = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
+        known = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
-        ask = _ask(task, asked, taxonomy, told)
+        ask = _ask(task, asked, taxonomy, known)
         made.append(Sheet(_key(task, asked, taxonomy), task, rows[0]["why"], head or "", ask, shown, asked))
     return made
 
@@ -129,8 +129,8 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
     lines = [f"May be hard to read ({'; '.join(severe)}). You may leave it."] * bool(severe)
     if task.role == "adjudicator":
         for u in asked:
-            said = "; ".join(u["said"] or [])
-            lines.append(f"Please rule on {u['trait']} ({taxonomy[u['trait']].definition}) Reviewers said: {said}")
+            opinions = "; ".join(u["said"] or [])
+            lines.append(f"Please rule on {u['trait']} ({taxonomy[u['trait']].definition}) Reviewers said: {opinions}")
     elif task.kind == "item_flag":
         lines.append("Would this item break one of these sensitivities? Tick what it holds.")
         lines += [f"Known: {line}" for line in sources]
@@ -144,69 +144,72 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
 
 def take(
     pulled: Pulled,
-    said: Said,
+    response: Response,
     task: Task,
     turns: Turns,
     before: set[str],
     stamp: dict[str, Any],
     taxonomy: Taxonomy,
 ) -> None:
-    """Adds what counts of `said` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
+    """Adds what counts of `response` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
 
     `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
     text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
     """
-    other = said.who != task.reviewer
-    if said.outcome != READ and (other or said.outcome != RATHER_NOT):
-        reason = "skipped" if said.outcome == "skipped" else "not finished"
-        pulled.drop(said.place, reason, f"task {said.key}: no verdicts were taken")
+    other = response.who != task.reviewer
+    if response.outcome != READ and (other or response.outcome != RATHER_NOT):
+        reason = "skipped" if response.outcome == "skipped" else "not finished"
+        pulled.drop(response.place, reason, f"task {response.key}: no verdicts were taken")
         return
     if other:
-        pulled.drop(said.place, NOT_ASSIGNED, f"by {said.who}, the task was given to somebody else: kept, not counted")
-    who = asdict(task) | {"reviewer": said.who, "role": "other" if other else task.role}
-    shown = {"guideline": said.guideline, "taxonomy": said.taxonomy}
-    fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": said.note, "seconds": None}
-    fixed |= {"time": said.time}
-    if said.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
-        pulled.add(said.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
+        detail = f"by {response.who}, the task was given to somebody else: kept, not counted"
+        pulled.drop(response.place, NOT_ASSIGNED, detail)
+    who = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
+    shown = {"guideline": response.guideline, "taxonomy": response.taxonomy}
+    fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": response.note, "seconds": None}
+    fixed |= {"time": response.time}
+    if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
+        pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
         return
     ruling = task.role == "adjudicator"
-    asked = {t for t in said.asked if t in taxonomy.slugs}
-    faults = _faults(said, task, turns, asked, taxonomy)
+    asked = {t for t in response.asked if t in taxonomy.slugs}
+    faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
-        pulled.drop(said.place, reason, f"{trait}: {detail}")
-    own = {t: pulled.answers.get((task.kind, task.subject, t, said.who, fixed["role"])) for t in taxonomy.slugs}
+        pulled.drop(response.place, reason, f"{trait}: {detail}")
+    own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     before = before | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
-    named = {*said.present, *said.unsure, *asked, *(() if ruling else before)} - faults.keys()
+    named = {*response.present, *response.unsure, *asked, *(() if ruling else before)} - faults.keys()
     for trait in sorted(named):
-        verdict = "present" if trait in said.present else "unsure" if trait in said.unsure else "absent"
-        form = said.forms.get(trait) if verdict == "present" else None
-        spans = said.spans.get(trait, []) if verdict != "absent" else []
-        pulled.add(said.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
+        verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
+        form = response.forms.get(trait) if verdict == "present" else None
+        spans = response.spans.get(trait, []) if verdict != "absent" else []
+        pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
     if not faults and not ruling:
-        pulled.add(said.place, fixed | NOTHING | {"verdict": "absent", "seconds": said.seconds})
+        pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
 
 
-def _faults(said: Said, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy) -> dict[str, tuple[str, str]]:
-    """trait -> (countable reason, found and wanted)."""
-    ticked = {*said.present, *said.unsure}
+def _faults(
+    response: Response, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy
+) -> dict[str, tuple[str, str]]:
+    """trait -> (countable reason, found and expected)."""
+    ticked = {*response.present, *response.unsure}
     faults = {}
-    for trait in sorted({*ticked, *said.spans, *said.lost}):
+    for trait in sorted({*ticked, *response.spans, *response.lost}):
         if trait not in taxonomy.slugs:
-            edited = said.taxonomy in (None, taxonomy.digest)
+            edited = response.taxonomy in (None, taxonomy.digest)
             why = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
             faults[trait] = ("unknown trait", why)
-        elif trait in said.present and trait in said.unsure:
-            faults[trait] = ("two verdicts", "present and unsure: wanted one of them")
-        elif trait in said.lost:
-            faults[trait] = (evidence.NOT_FOUND, f"{said.lost[trait][:80]!r} does not stand there in our text")
-        elif trait in ticked and (none := evidence.first_fault(said.spans.get(trait, []), turns, task.kind)):
+        elif trait in response.present and trait in response.unsure:
+            faults[trait] = ("two verdicts", "present and unsure: expected one of them")
+        elif trait in response.lost:
+            faults[trait] = (evidence.NOT_FOUND, f"{response.lost[trait][:80]!r} does not stand there in our text")
+        elif trait in ticked and (none := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
             faults[trait] = (none[0], f"{none[1][:80]!r} is no evidence")
         elif task.role == "adjudicator" and trait in ticked and trait not in asked:
             faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
-        elif trait in said.present and not said.spans.get(trait) and task.kind == "sensitivity":
+        elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
             faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
-        elif trait not in ticked and any(s not in said.shown.get(trait, []) for s in said.spans.get(trait, [])):
+        elif trait not in ticked and any(s not in response.shown.get(trait, []) for s in response.spans.get(trait, [])):
             faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
     return faults
 

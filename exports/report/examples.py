@@ -61,10 +61,10 @@ def _draw(labels: Sequence[Row], lengths: Mapping[str, int], slugs: Sequence[str
 
 def _example(conversation: str, turns: Iterable[Row], labels: Sequence[Row], names: Mapping[str, str]) -> Row:
     spans = [(s["turn"], s["start"], s["end"], s["quote"], names[row["trait"]]) for row in labels for s in row["spans"]]
-    told = [{"name": names[r["trait"]], "form": r["form"]} for r in labels]
+    traits = [{"name": names[r["trait"]], "form": r["form"]} for r in labels]
     return {
         "conversation": conversation,
-        "traits": sorted(told, key=lambda t: t["name"]),
+        "traits": sorted(traits, key=lambda t: t["name"]),
         "turns": [
             {"role": turn["role"], "parts": parts(turn["text"], [s[1:] for s in spans if s[0] == n])}
             for n, turn in enumerate(turns)

@@ -195,7 +195,7 @@ def finding(reports: Sequence[Report]) -> plots.Row | None:
                 for word, r in pair.items()
             }
             if None not in [*values["before"].values(), *values["after"].values()]:
-                told = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
+                difference = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
                 facts = {"label": pair["after"]["label"], "k": report["k"], "gold": report["gold"]}
-                return facts | {"people": pair["after"]["n_sensitive"], "difference": told} | values
+                return facts | {"people": pair["after"]["n_sensitive"], "difference": difference} | values
     return None

@@ -1,7 +1,7 @@
 """What reviewing cost and what it found: who carried how much, how fast labels came, what they still miss at most.
 
 reads  assignments, standing reviews (column `out`), proposals, labels, the bounds of the blind audit
-gives  plain rows for the report; reviewers are told under the names that the caller gives them
+gives  plain rows for the report; reviewers stand under the names that the caller gives them
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def load(
 ) -> list[Row]:
     """{name, given, answered, open, severe, seconds, hours} per person, who carried most first.
 
-    `severe`: answered tasks in which they met a severe trait; `seconds` is the median task's, null where no tool told.
+    `severe`: answered tasks in which they met a severe trait; `seconds` is the median task's, null where no tool says.
     """
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     met = severe & pl.col("verdict").is_in(["present", "unsure"])
@@ -47,7 +47,7 @@ def load(
 
 
 def _sum(column: str) -> pl.Expr:
-    """Null where every value is null: no tool told, which is not no time."""
+    """Null where every value is null: no tool says, which is not no time."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
@@ -69,24 +69,24 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
 
 
 def missed(
-    told: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
+    bounds: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
 ) -> Row:
     """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
     `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
     """
     names = {t.slug: t.name for t in taxonomy.traits}
-    false = {slug: false_words(share) for slug, share in told.false.items()}
+    false = {slug: false_words(share) for slug, share in bounds.false.items()}
     rows = [
         _bound(names[slug], bound, words) | {"false": false.get(slug)}
-        for slug, bound in told.traits.items()
+        for slug, bound in bounds.traits.items()
         if slug in names
     ]
     return {
-        "false": None if told.false_pooled is None else false_words(told.false_pooled),
-        "pooled": _bound("Any sensitivity", told.pooled, words),
-        "together": [names[slug] for slug in told.together],
-        "gold": told.gold,
+        "false": None if bounds.false_pooled is None else false_words(bounds.false_pooled),
+        "pooled": _bound("Any sensitivity", bounds.pooled, words),
+        "together": [names[slug] for slug in bounds.together],
+        "gold": bounds.gold,
         "traits": sorted(rows, key=lambda r: (r["share"] is None, r["share"] or 0.0, -r["found"], r["name"])),
     }
 

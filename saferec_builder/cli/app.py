@@ -7,7 +7,7 @@ import logging
 import sys
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -18,6 +18,9 @@ from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN
 from saferec_builder.core import refusals
 from saferec_builder.core.errors import SafeRecError, plain
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
 
 
 class Where(NamedTuple):
@@ -52,19 +55,19 @@ COMMANDS = {  # in the order of the data
 class _Commands(TyperGroup):
     """COMMANDS, each imported when it is asked for."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: "Context") -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         return _loaded(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, where.help) for name, where in COMMANDS.items()])
 
 
 @cache
-def _loaded(name: str) -> Any:
+def _loaded(name: str) -> "Command":
     where = COMMANDS[name]
     module = import_module(f"saferec_builder.cli.{where.module}")
     if where.function is None:
@@ -101,10 +104,10 @@ def main() -> None:
         except Exception as fault:
             if pressed():  # what Ctrl-C made of a library is nobody's fault
                 sys.exit(interrupts.INTERRUPTED)
-            told = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
-            if told is None:
+            message = str(fault) if isinstance(fault, SafeRecError) else refusals.line(fault)
+            if message is None:
                 raise
-            typer.echo(f"error: {plain(' '.join(told.split()))}", err=True)
+            typer.echo(f"error: {plain(' '.join(message.split()))}", err=True)
             sys.exit(1)
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -21,7 +21,7 @@ def listening() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed since: libraries turn its exception into one of their own, or swallow it."""
     presses: list[int] = []
 
-    def press(number: int, frame: Any) -> None:
+    def press(number: int, frame: FrameType | None) -> None:
         presses.append(number)
         logging.disable()  # libraries log what it broke off, with a traceback
         if _panics(frame):
@@ -32,20 +32,20 @@ def listening() -> Iterator[Callable[[], bool]]:
     def again() -> None:  # where no exception can be raised: a little later
         threading.Timer(0.01, _thread.interrupt_main).start()
 
-    def swallowed(told: Any) -> None:  # it fell into a destructor
-        if told.exc_type is KeyboardInterrupt:
+    def swallowed(caught: "sys.UnraisableHookArgs") -> None:  # it fell into a destructor
+        if caught.exc_type is KeyboardInterrupt:
             again()
         else:
-            hook(told)
+            hook(caught)
 
     asked = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # else who started it wants it to go on (nohup, &)
     if not asked or threading.current_thread() is not threading.main_thread():  # only the main one hears of it
         yield lambda: False
         return
 
-    def in_thread(told: Any) -> None:  # of a library whose loop it closed
+    def in_thread(caught: threading.ExceptHookArgs) -> None:  # of a library whose loop it closed
         if not presses:
-            thread_hook(told)
+            thread_hook(caught)
 
     before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
     thread_hook, threading.excepthook = threading.excepthook, in_thread
@@ -62,7 +62,7 @@ def listening() -> Iterator[Callable[[], bool]]:
         threading.excepthook = thread_hook
 
 
-def _panics(frame: Any) -> bool:
+def _panics(frame: FrameType | None) -> bool:
     """Whether polars is telling its types: its Rust makes them in Python, and of an exception there a panic."""
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("polars.datatypes"):

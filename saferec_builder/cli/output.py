@@ -8,6 +8,7 @@ import typer
 
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import plain
+from saferec_builder.core.json_value import JsonValue
 
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
@@ -38,7 +39,7 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: JsonValue) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, dict):

@@ -1,13 +1,12 @@
 """propose: what was not read yet is read by the rules, by a model, by a cascade of both, or by a jury."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from tqdm import tqdm
 
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.progress import bar
 from saferec_builder.proposing import run
 from saferec_builder.storage.workspace import Workspace
 
@@ -36,7 +35,6 @@ def propose(
     as_json: Json = False,
 ) -> None:
     """Propose seekers' sensitivities with evidence from their words, or flags of items from their plots."""
-    quiet = as_json or not sys.stderr.isatty()
     made = run.propose(
         Workspace.open(folder),
         proposer,
@@ -51,6 +49,6 @@ def propose(
         workers=workers,
         engine=engine,
         ray_address=ray_address,
-        progress=lambda total: tqdm(total=total, unit="read", file=sys.stderr, disable=quiet, leave=False),
+        progress=None if as_json else bar("propose", "read"),
     )
     say(made.counts, as_json, made.unit)

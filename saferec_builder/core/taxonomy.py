@@ -9,13 +9,13 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from saferec_builder.core.errors import UsageError
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")
 FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
+Table = dict[str, object]  # of a TOML file, as somebody wrote it
 EMBEDDED = Path(__file__).with_name("traits.toml")
 
 
@@ -54,7 +54,7 @@ class Taxonomy:
         for trait in self.traits:
             if trait.slug == slug:
                 return trait
-        raise UsageError(f"unknown trait {slug!r}: wanted one of {', '.join(self.slugs)}")
+        raise UsageError(f"unknown trait {slug!r}: expected one of {', '.join(self.slugs)}")
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _parsed(path: Path, content: bytes) -> Taxonomy:
     return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(wordings, digest_size=8).hexdigest(), traits)
 
 
-def _trait(path: Path, number: int, row: dict[str, Any]) -> Trait:
+def _trait(path: Path, number: int, row: Table) -> Trait:
     where = f"{path}: trait {row.get('slug', f'number {number}')}"
     missing = [k for k in ("slug", "name", "definition", "topics") if not row.get(k)]
     if missing:
@@ -131,34 +131,34 @@ def descriptor(name: str) -> str:
     return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _table(where: str, row: dict[str, Any], field: str) -> dict[str, Any]:
+def _table(where: str, row: Table, field: str) -> Table:
     value = row.get(field, {})
     if not isinstance(value, dict):
-        raise UsageError(f'{where}: {field} = {value!r}: wanted a table such as {{ applies = "weak" }}')
+        raise UsageError(f'{where}: {field} = {value!r}: expected a table such as {{ applies = "weak" }}')
     return value
 
 
-def _texts(where: str, row: dict[str, Any], field: str) -> tuple[str, ...]:
+def _texts(where: str, row: Table, field: str) -> tuple[str, ...]:
     value = row[field]
     if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
-        raise UsageError(f"{where}: {field} = {value!r}: wanted a list of texts")
+        raise UsageError(f"{where}: {field} = {value!r}: expected a list of texts")
     return tuple(value)
 
 
-def _known(where: str, row: dict[str, Any], fields: tuple[str, ...]) -> None:
+def _known(where: str, row: Table, fields: tuple[str, ...]) -> None:
     """A field that nobody reads is a slip of the pen, and would change verdicts in silence."""
     strange = [name for name in row if name not in fields]
     if strange:
-        raise UsageError(f"{where}: unknown field {strange[0]!r}: wanted some of {', '.join(fields)}")
+        raise UsageError(f"{where}: unknown field {strange[0]!r}: expected some of {', '.join(fields)}")
 
 
-def _applies(where: str, value: Any) -> str:
+def _applies(where: str, value: object) -> str:
     if value not in APPLIES:
-        raise UsageError(f"{where}: applies = {value!r}: wanted one of {', '.join(APPLIES)}")
+        raise UsageError(f"{where}: applies = {value!r}: expected one of {', '.join(APPLIES)}")
     return str(value)
 
 
-def _weight(where: str, value: Any) -> float:
+def _weight(where: str, value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise UsageError(f"{where}: weight {value!r}: wanted a number from 0 to 1")
+        raise UsageError(f"{where}: weight {value!r}: expected a number from 0 to 1")
     return float(value)

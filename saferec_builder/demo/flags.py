@@ -4,7 +4,8 @@ The loop of `saferec-build demo`: propose --items, two reviewers and an adjudica
 """
 
 from functools import lru_cache
-from typing import Any
+
+import polars as pl
 
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import world
@@ -21,12 +22,12 @@ def hidden() -> frozenset[tuple[str, int]]:
     return frozenset((item.title, item.year) for item in drawn[:HIDDEN_ITEMS])
 
 
-def told(warnings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def left(warnings: list[world.Votes]) -> list[world.Votes]:
     """The rows of the warnings CSV that are not held back."""
     return [row for row in warnings if (row["title"], row["year"]) not in hidden()]
 
 
-def truth(items: Any, taxonomy: Taxonomy) -> dict[str, Gold]:
+def truth(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
     """Item id -> what a reviewer of its plot should find, from the frame of catalog.merge."""
     known = {(item.title, item.year): item for item in world.items()}
     return {

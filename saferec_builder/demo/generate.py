@@ -9,7 +9,7 @@ import random
 import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import world
@@ -31,12 +31,35 @@ ACCEPTED = 4  # of which the seeker takes up
 Broken = dict[world.Item, frozenset[str]]  # the traits that each item truly breaks
 
 
+class Message(TypedDict):
+    role: str
+    content: str
+
+
+class Talk(TypedDict):
+    """A conversation as `mine messages` reads it."""
+
+    id: str
+    user: str
+    time: str
+    messages: list[Message]
+    domain: NotRequired[str]
+    accepted: NotRequired[list[str]]
+    seen: NotRequired[list[str]]
+
+
+class Known(TypedDict):
+    """What is true of it; slice: how it is reported apart."""
+
+    id: str
+    slice: str | None
+    gold: list[world.Mark]
+
+
 @dataclass(frozen=True)
 class Made:
-    """One conversation as `mine messages` reads it, and what is true of it."""
-
-    row: dict[str, Any]
-    gold: dict[str, Any]
+    row: Talk
+    gold: Known
 
 
 def conversations(taxonomy: Taxonomy, seed: int = 7, counts: dict[str, int] | None = None) -> list[Made]:
@@ -79,11 +102,11 @@ def _conversation(
     if late:
         turns[-1]["content"] += " " + " ".join(said)
         place = len(turns) - 1
-    gold = [
+    gold: list[world.Mark] = [
         {"trait": slug, "form": e["form"], "turn": place, "quote": quote}
         for (slug, e), quote in zip(evidence, said, strict=True)
     ]
-    row = {
+    row: Talk = {
         "id": name,
         "user": f"seeker-{name}",
         "time": time.isoformat(),
@@ -98,15 +121,15 @@ def _conversation(
 def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     """A person with a taste (the items that share a genre with a first favourite) and perhaps a sensitivity."""
     domain = "game" if rng.random() < GAMES else "film"
-    shelf = [i for i in world.items() if i.domain == domain]
-    favourite = rng.choice(shelf)
-    taste = sorted(shelf, key=lambda i: (-len(set(i.genres) & set(favourite.genres)), abs(i.year - favourite.year)))
+    pool = [i for i in world.items() if i.domain == domain]
+    favourite = rng.choice(pool)
+    taste = sorted(pool, key=lambda i: (-len(set(i.genres) & set(favourite.genres)), abs(i.year - favourite.year)))
     near = [i for i in taste[1:60] if i.title != favourite.title]
     liked = (favourite, *rng.sample(near[:20], 1))
     traits = _traits(near[:20], breaks, rng) if rng.random() < SENSITIVE else ()
-    pool = [i for i in near if i not in liked]
-    broken = [i for i in pool if breaks[i] & set(traits)]
-    whole = [i for i in pool if i not in broken]
+    unseen = [i for i in near if i not in liked]
+    broken = [i for i in unseen if breaks[i] & set(traits)]
+    whole = [i for i in unseen if i not in broken]
     offered: list[world.Item] = []
     while len(offered) < ANSWERS:
         source = broken if broken and rng.random() < BROKEN else whole
@@ -127,7 +150,7 @@ def _traits(near: list[world.Item], breaks: Broken, rng: random.Random) -> tuple
 
 def _turns(
     seeker: _Seeker, bank: str, banks: dict[str, Any], said: list[str], rng: random.Random
-) -> tuple[list[dict[str, str]], int]:
+) -> tuple[list[Message], int]:
     """The turns, and the index of the turn that holds what was `said`."""
 
     def phrase(kind: str, **slots: str) -> str:
@@ -144,7 +167,7 @@ def _turns(
         texts += [phrase("question"), f"{phrase('answer')} {own}".strip()]
     texts.append(phrase("recommend", list=_list(seeker.offered)))
     texts.append(phrase("accept", list=_list(seeker.accepted)))
-    turns = [{"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(texts)]
+    turns: list[Message] = [{"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate(texts)]
     return turns, 2 if asked else 0
 
 

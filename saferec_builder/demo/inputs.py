@@ -8,18 +8,16 @@ gold.jsonl                          for scoring only: who is sensitive to what, 
 import csv
 import json
 import re
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import flags, generate, people, world
 from saferec_builder.storage.tables import digest
+from saferec_builder.storage.workspace import replacing
 
 NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
-Replacing = Any  # workspace.replacing: a path that appears whole or not at all
 
 
 def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
@@ -37,24 +35,24 @@ def written() -> list[generate.Made]:
     found = []
     for n, row in enumerate(rows):
         roles = {"seeker": "user", "recommender": "assistant"}
-        turns = [{"role": roles[t["role"]], "content": t["text"]} for t in row["turns"]]
+        turns: list[generate.Message] = [{"role": roles[t["role"]], "content": t["text"]} for t in row["turns"]]
         time = generate.START + timedelta(days=days * n / len(rows), hours=1)
-        message = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
+        message: generate.Talk = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
         found.append(generate.Made(message, {"id": row["id"], "slice": "written", "gold": row["gold"]}))
     return found
 
 
-def write(folder: Path, taxonomy: Taxonomy, replacing: Replacing, generated: int) -> dict[str, people.Gold]:
+def write(folder: Path, taxonomy: Taxonomy, generated: int) -> dict[str, people.Gold]:
     """Writes the files and gives the truth by conversation, for the simulated reviewers."""
     folder.mkdir(parents=True, exist_ok=True)
     conversations = made(taxonomy, generated)
-    _lines(folder / "conversations.jsonl", (c.row for c in conversations), replacing)
-    _lines(folder / "gold.jsonl", _gold(conversations, taxonomy), replacing)
-    _table(folder / "warnings.csv", flags.told(world.warnings(taxonomy)), replacing)
+    _lines(folder / "conversations.jsonl", (c.row for c in conversations))
+    _lines(folder / "gold.jsonl", _gold(conversations, taxonomy))
+    _table(folder / "warnings.csv", flags.left(world.warnings(taxonomy)))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]
     columns = ("domain", "title", "year", "plot")
-    told = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]
-    _table(folder / "items.csv", told, replacing)
+    rows = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]
+    _table(folder / "items.csv", rows)
     return {name_of(c): c.gold["gold"] for c in conversations}
 
 
@@ -63,7 +61,7 @@ def name_of(made: generate.Made) -> str:
     return digest("messages", made.row["id"])
 
 
-def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[dict[str, Any]]:
+def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[Mapping[str, object]]:
     for c in conversations:
         turns = c.row["messages"]
         end = max(n for n, t in enumerate(turns) if t["role"] == "assistant" and NAMED.search(t["content"]))
@@ -74,14 +72,13 @@ def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[di
         yield {"item": item.name, "violated": item.breaks(taxonomy)}
 
 
-def _table(path: Path, rows: list[dict[str, Any]], replacing: Replacing) -> None:
+def _table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with replacing(path) as tmp, open(tmp, "w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, list(rows[0]))
         out.writeheader()
         out.writerows(rows)
 
 
-def _lines(path: Path, rows: Iterable[dict[str, Any]], replacing: Replacing) -> None:
-    tmp: AbstractContextManager[Path] = replacing(path)
-    with tmp as at, open(at, "w", encoding="utf-8") as file:
+def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    with replacing(path) as tmp, open(tmp, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -8,7 +8,6 @@ import csv
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from saferec_builder.demo import world
 from saferec_builder.storage.workspace import replacing
@@ -18,7 +17,7 @@ SEEN = 0.02  # chance that a reviewer sees one that is not, where it was suggest
 ADDED = 0.004  # chance per conversation of adding one that is not there and nobody suggested
 RULED_WRONG = 0.01  # chance that the adjudicator rules against the truth
 
-Gold = list[dict[str, Any]]  # trait, form, turn, quote
+Gold = list[world.Mark]
 Row = dict[str, str]
 
 

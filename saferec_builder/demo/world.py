@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.taxonomy import Taxonomy
@@ -30,6 +30,26 @@ TRAITS = (
     "horror_scares",
 )
 HIDDEN = 0.12  # share of (item, trait) pairs on which the warnings are silent
+
+
+class Mark(TypedDict):
+    """What is true of a text: the trait, how it is put, and the words that carry it."""
+
+    trait: str
+    form: str
+    turn: int
+    quote: str
+
+
+class Votes(TypedDict):
+    """A row of a warnings CSV."""
+
+    title: str
+    year: int
+    domain: str
+    topic: str
+    yes: int
+    no: int
 
 
 @dataclass(frozen=True)
@@ -67,11 +87,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield strict_json(line)
 
 
-def warnings(taxonomy: Taxonomy) -> list[dict[str, Any]]:
+def warnings(taxonomy: Taxonomy) -> list[Votes]:
     """Rows of a warnings CSV: clear votes on the demo traits' topics, and none where an (item, trait) is hidden."""
     rng = random.Random(7)
     asked = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
-    rows = []
+    rows: list[Votes] = []
     for item in items():
         hidden = {t for slug in TRAITS if rng.random() < HIDDEN for t in taxonomy[slug].topics}
         for topic in asked:
@@ -80,6 +100,5 @@ def warnings(taxonomy: Taxonomy) -> list[dict[str, Any]]:
                 continue
             minor = votes // 30 if strays else 0  # a stray vote or two among many leaves P(yes) beyond .9
             yes, no = (votes - minor, minor) if topic in item.topics else (minor, votes - minor)
-            row = {"title": item.title, "year": item.year, "domain": item.domain, "topic": topic, "yes": yes, "no": no}
-            rows.append(row)
+            rows.append(Votes(title=item.title, year=item.year, domain=item.domain, topic=topic, yes=yes, no=no))
     return rows

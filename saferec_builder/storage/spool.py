@@ -16,7 +16,7 @@ BLOCK = 10_000  # rows that are read back at once
 SAID = ("turns", "recommended", "accepted", "seen")
 
 
-class Spilled:
+class Spool:
     """Rows by their place, in a file without a name: nothing is left of it, also where the process is killed."""
 
     def __init__(self, folder: Path) -> None:
@@ -74,16 +74,6 @@ def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
     found = [tables.CONVERSATIONS.empty] if subjects.is_empty() else store.parts(ws, tables.CONVERSATIONS, "turns")
     here = pl.col("conversation").is_in(subjects.implode())
     return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in found])
-
-
-def spill(ws: Workspace, kept: pl.DataFrame) -> tuple[Spilled, list[str]]:
-    """(what was said in these revisions, by their `place`; every ref in it, once, sorted)."""
-    spilled, refs = Spilled(ws.root), set[str]()
-    for part in store.parts(ws, tables.CONVERSATIONS, *SAID):
-        chosen = part.join(kept.select("conversation", "digest", "place"), on=["conversation", "digest"])
-        spilled.add(chosen.select("place", *SAID))
-        refs.update(refs_in(chosen))
-    return spilled, sorted(refs)
 
 
 def refs_in(conversations: pl.DataFrame) -> list[str]:

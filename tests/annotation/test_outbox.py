@@ -178,13 +178,13 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {name: name for name in names}
 
-    def said(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Said]:
+    def responses(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Response]:
         for remote, (place, task) in self.held.items():
             if place == project.id and (said := self.answers.get(remote)):
                 spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
                 who = people.get(self.made[place], "user-unknown")
                 told = {"asked": task["asked"], "taxonomy": task["taxonomy"], "present": list(said.present)}
-                yield sheets.Said(task["key"], who, f"memory {remote}", said.outcome, spans=spans, **told)
+                yield sheets.Response(task["key"], who, f"memory {remote}", said.outcome, spans=spans, **told)
 
     def tasks(self) -> Counter[tuple[str, str]]:
         return Counter((self.made[place], task["subject"]) for place, task in self.held.values())

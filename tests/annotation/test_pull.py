@@ -1,60 +1,77 @@
-"""Answers come in: each once, in its turn, by its last word."""
+"""A round of review from Python: tasks to CSVs, answers back, labels with their bounds."""
 
-from annotation import pull as incoming
-from saferec_builder.storage import tables, workspace as store
-from tests.worlds import calm
-from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TWO, no, yes
+from pathlib import Path
 
+import pytest
 
-def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
-    """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
-    review("push", *TWO, "--audit", 0)
-    file = ws.root / "review" / "bo.csv"
-    edit(file, yes)
-    review("pull", file)
-    edit(file, no)  # a changed mind: rows that the workspace does not have yet
-    began, words = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
-
-    def slow(desk, paths):
-        found = of_files(desk, paths)
-        began.append(calm.start(words))
-        began[0].stderr.readline()  # it waits, and says so; or it is done
-        return found
-
-    of_files = incoming.of_files
-    monkeypatch.setattr(incoming, "of_files", slow)
-    assert review("pull", file)["added"] > 0
-    ended = calm.end(began[0])
-    assert ended.code == 0, ended
-    last = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
-    assert last["verdict"].null_count() == last.height > 0
+from annotation.adjudication import adjudicate
+from annotation.opt_outs import hand_back, opt_out, set_aside
+from annotation.places import Argilla, Files, LabelStudio
+from annotation.progress import review_status
+from annotation.pull import pull
+from annotation.push import push
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import workspace as store
+from tests.worlds import review_world
 
 
-def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
-    review("push", *TWO, "--audit", 0)
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+def absent(subject: str, asked: list[str]) -> review_world.Verdict:
+    return review_world.Verdict()
+
+
+def test_a_round_of_review(ws: store.Workspace) -> None:
+    """Two people find nothing in the two proposed conversations: every trait of these is agreed absent."""
+    pushed = push(ws, ["ann", "bo"], to=Files(), audit=0)
+    assert pushed.counts.added == pushed.assignments.height == 4 and ws.table("assignments").equals(pushed.assignments)
+    assert pushed.counts.figures["new"] == {"proposed": 4}
+    review_world.Files(ws).answer("ann", absent)
+    pulled = pull(ws, Files())  # bo has answered nothing
+    assert (pulled.counts.added, pulled.rejected.height, pulled.not_answered_yet) == (4, 0, 4)
+    review_world.Files(ws).answer("bo", absent)
+    assert pull(ws, Files(paths=(ws.root / "review" / "bo.csv",))).counts.added == 4
+
+    made, status = adjudicate(ws), review_status(ws)
+    slugs = len(ws.taxonomy.slugs)
+    assert made.counts.added == made.labels.height == status.units == 2 * slugs
+    assert {*made.labels["method"]} == {"agreed"} and made.counts.figures["agreed"] == 2 * slugs
+    assert made.bounds == status.bounds and made.bounds.pooled.zone == 2  # c3 and c4, which nobody reads
+    assert {name: facts["open"] for name, facts in status.reviewers.items()} == {"ann": 0, "bo": 0}
+    assert (ws.root / "certificates.json").exists()
+    assert adjudicate(ws).counts.added == push(ws, ["ann", "bo"], to=Files(), audit=0).counts.added == 0
+
+
+def test_what_cannot_be_taken_comes_back_as_a_table(ws: store.Workspace) -> None:
+    push(ws, ["ann", "bo"], to=Files(), audit=0)
+    review_world.Files(ws).answer("ann", absent)
     file = ws.root / "review" / "ann.csv"
-    edit(file, yes)
-    review("pull", file)
-    edit(file, no)
-    changed = review("pull", file)
-    assert (changed["added"], changed["skipped"]) == (2, 2)  # two units changed, two `*` did not
-    edit(file, yes)
-    assert review("pull", file)["added"] == 2
-    assert store.read(ws, tables.REVIEWS).height == 8
+    file.write_text(file.read_text("utf-8-sig").replace('"absent"', '"maybe"', 1), "utf-8-sig")
+    pulled = pull(ws, Files(ws.root / "review"))
+    assert pulled.counts.dropped == {"unknown verdict": 1, "`*` before the rest": 1} and pulled.counts.added == 2
+    assert pulled.rejected["detail"][0] == "'maybe': expected present, absent or unsure"
+    assert ws.table("drops").equals(pulled.rejected)
 
 
-def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
-    review("push", *TWO, "--audit", 0)
-    file = ws.root / "review" / "ann.csv"
-    edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
-    number = [row["trait"] for row in rows_of(file)].index("gore") + 2
-    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
-    assert f"{file}:{number}: quote not found: 'blod'" in ran.err
-    assert ran.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
-    assert ran.json["added"] == 2
-    drops = store.read(ws, tables.DROPS)
-    assert f"{file}:{number}" in drops["place"].to_list()
-    edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
-    assert review("pull", file)["added"] == 2
-    assert store.read(ws, tables.REVIEWS).height == 4
+def test_what_reviewers_asked_for(ws: store.Workspace) -> None:
+    push(ws, ["ann", "bo"], to=Files(), audit=0)
+    assert opt_out(ws, "ann", ["gore"]).added == 1 and opt_out(ws, "ann", ["gore"]).skipped == 1
+    assert opt_out(ws, "ann", ["gore"], remove=True).added == 1
+    assert hand_back(ws, "ann").added == 2 and hand_back(ws, "ann").added == 0
+    review_world.Files(ws).answer("bo", absent)
+    pull(ws, Files())
+    assert set_aside(ws, "bo", reason="a test").added == 4 and set_aside(ws, "bo", undo=True).added == 4
+    with pytest.raises(UsageError, match="cy has no reviews here: expected one of ann, bo"):
+        set_aside(ws, "cy", reason="a test")
+
+
+def test_what_a_push_is_not_given(ws: store.Workspace, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="decoys: found 2, expected a share from 0 to 1"):
+        push(ws, ["ann", "bo"], to=Files(), decoys=2)
+    with pytest.raises(UsageError, match="no .csv file in this folder"):
+        pull(ws, Files(tmp_path))
+    assert "secret" not in f"{LabelStudio('https://a', 'secret')}{Argilla('https://a', 'secret')}"

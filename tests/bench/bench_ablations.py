@@ -69,7 +69,7 @@ def ablations(
     folder: Path, output: Path, seed: int, gold: Path | None = None, changes: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
     """The report of one seed; changes = {"sft" | "gdpo": what to change in every run of the kind}."""
-    from training import pipeline as line, settings
+    from training import comparison, pipeline as line, settings
     from training.data import open_release, read_gold
     from training.stages import Run
 
@@ -86,9 +86,9 @@ def ablations(
         models[name] = str(line.train_gdpo(run, name, models[origin], found))
     masked, free = settings.read("sft"), settings.read("sft", FREE)
     loose = {name: model for name, model in models.items() if FREE[0] in GDPO.get(name, ("", ()))[1]}
-    kept = line.report(run, {n: m for n, m in models.items() if n not in loose}, None, masked)
+    kept = comparison.report(run, {n: m for n, m in models.items() if n not in loose}, None, masked)
     loose |= {f"{name}_drawn_free": models[name] for name in ("unsafe", "refilled")}  # trained as above
-    freely = line.report(Run(release, output / "free", seed, run.gold), loose, None, free)
+    freely = comparison.report(Run(release, output / "free", seed, run.gold), loose, None, free)
     return {**kept, "runs": kept["runs"] + [one for one in freely["runs"] if one["name"] in loose]}
 
 

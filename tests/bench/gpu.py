@@ -128,7 +128,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
     from training.decoding import rollouts
-    from training.decoding.generate import Speaker
+    from training.decoding.generate import PolicyModel
 
     clock = Clock()
     args = _config(
@@ -144,9 +144,9 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     )
     passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
     rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
-    speaker = Speaker(weights(given.shape, given.lora), tokenizer(), None)
+    policy = PolicyModel(weights(given.shape, given.lora), tokenizer(), None)
 
-    class Timed(rollouts.trainer(speaker, rows, args)):  # type: ignore[misc]
+    class Timed(rollouts.trainer(policy, rows, args)):  # type: ignore[misc]
         def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
             with clock("default"):  # TRL's own, with the default cache
                 GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
@@ -158,10 +158,10 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
                 return super()._calculate_rewards(*asked)
 
     trainer = Timed(
-        model=speaker.model,
+        model=policy.model,
         args=args,
         train_dataset=Dataset.from_list(rows),
-        processing_class=speaker.tokenizer,
+        processing_class=policy.tokenizer,
         peft_config=_lora(given.lora),
         reward_funcs=_rewards(),
         callbacks=[_steps(clock)],
@@ -309,12 +309,12 @@ def tokenizer() -> Any:
 
 def _row(n: int, length: int) -> dict[str, Any]:
     said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
-    wanted = [f"i{(n + m) % ITEMS}" for m in range(5)]
+    expected = [f"i{(n + m) % ITEMS}" for m in range(5)]
     return {
         "prompt": [{"role": "user", "content": said}],
         "traits": ["gore"],
-        "truth": wanted,
-        "safe_truth": wanted[1:],
+        "truth": expected,
+        "safe_truth": expected[1:],
         "seen": [],
         "domain": "film",
     }
@@ -363,9 +363,9 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
     for change in given.set:
         name = change.partition("=")[0].strip()
         if name in OPTIONS:
-            raise TrainingError(f"--set {change}: wanted {OPTIONS[name]}: the figures are counted by it")
+            raise TrainingError(f"--set {change}: expected {OPTIONS[name]}: the figures are counted by it")
         settings.change(changed, change)
-    return settings.trl(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
+    return settings.trl_arguments(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import migrations, tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.bench.figures import figure
 
@@ -43,7 +43,7 @@ def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{number:09d}-x.parquet"
     frame.write_parquet(path, compression="zstd")
-    facts = {"rows": frame.height, "bytes": path.stat().st_size, "schema": tables.SCHEMA_VERSION}
+    facts = {"rows": frame.height, "bytes": path.stat().st_size, "schema": migrations.newest()}
     path.with_suffix(".json").write_text(json.dumps(facts))
 
 

@@ -76,7 +76,7 @@ def test_a_step_has_all_of_its_passes_and_what_the_optimizer_does(monkeypatch: p
     from training.decoding import rollouts
 
     takes(1, torch.optim.AdamW, "step")
-    takes(10, rollouts, "written")
+    takes(10, rollouts, "draw_padded")
     takes(100, transformers_trainer(), "training_step")
     four = ["--set", "gradient_accumulation_steps=4"]
     found = gpu.main(["--shape", "tiny", "--lora", "2", *SMALL, *four])
@@ -144,5 +144,5 @@ def test_an_argument_of_trl_can_be_set_and_a_wrong_one_is_said() -> None:
 
     with pytest.raises(TrainingError, match="no_such"):
         gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "no_such=1", *SMALL])
-    with pytest.raises(TrainingError, match="wanted --steps: the figures are counted by it"):
+    with pytest.raises(TrainingError, match="expected --steps: the figures are counted by it"):
         gpu.main(["--shape", "tiny", "--parts", "sft", "--set", "max_steps=3", *SMALL])

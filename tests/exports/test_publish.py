@@ -113,7 +113,7 @@ def test_nothing_goes_into_a_file(released, cli, tmp_path, monkeypatch, words):
     monkeypatch.chdir(released.root)
     (tmp_path / "a file").write_text("x")
     ran = cli(*words, "--to", tmp_path / "a file" / "out", "-C", released.root)
-    assert ran.code == 1 and "a file is a file, wanted a folder" in ran.err and ran.err.count("\n") == 1
+    assert ran.code == 1 and "a file is a file, expected a folder" in ran.err and ran.err.count("\n") == 1
 
 
 def test_where_to_must_be_said(released, cli):

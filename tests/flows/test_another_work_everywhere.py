@@ -18,7 +18,7 @@ from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables
 from tests.worlds import small_release
 from training import data
-from training.decoding.generate import Speaker
+from training.decoding.generate import PolicyModel
 from training.evaluation import baselines, rewards
 from training.evaluation.rewards import Weights
 from training.trainers import gdpo
@@ -158,7 +158,7 @@ def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path):
     release = data.open_release(folder)
     risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
     release = data.Release(**{**vars(release), "risks": risks})
-    functions = gdpo.functions(Speaker(None, None, None), release, "paper", Weights())
+    functions = gdpo.functions(PolicyModel(None, None, None), release, "paper", Weights())
     safety = next(f for f in functions if f.__name__ == "safety")
     row = data.rows(folder, "grpo", "test")[0]
     texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]

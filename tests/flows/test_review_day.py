@@ -11,7 +11,7 @@ import pytest
 from annotation import push as handing, servers
 from annotation.desk import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
-from annotation.tools.task_sheet import READ, Said
+from annotation.tools.task_sheet import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save
@@ -69,8 +69,8 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     task = next(task for task in tasks(server, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     words = {"needles": [review_world.span("c1", "blood")]}
-    both = [Said(place="1", present=["needles"], spans=words, **fixed), Said(place="2", **fixed)]
-    monkeypatch.setattr(server, "said", lambda project, people, ours: both if project.name == "ann" else [])
+    both = [Response(place="1", present=["needles"], spans=words, **fixed), Response(place="2", **fixed)]
+    monkeypatch.setattr(server, "responses", lambda project, people, ours: both if project.name == "ann" else [])
     review("pull")
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]

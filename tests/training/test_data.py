@@ -95,7 +95,7 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
         ('{"conversation": "u7", "traits": [["gore"]]}', "gold.jsonl:1: found"),
         ('{"conversation": "u7", "traits": [], "late_traits": "gore"}', "gold.jsonl:1: found"),
         ('{"conversation": ', "gold.jsonl:1: not JSON"),
-        ("[1]", "gold.jsonl:1: wanted one JSON object a line, found list"),
+        ("[1]", "gold.jsonl:1: expected one JSON object a line, found list"),
     ],
 )
 def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
@@ -127,9 +127,9 @@ def test_the_gold_of_another_release_is_refused(folder):
 
 
 def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
-    with pytest.raises(TrainingError, match=r"no manifest\.json: wanted a folder that `saferec-build release` wrote"):
+    with pytest.raises(TrainingError, match=r"no manifest\.json: expected what `saferec-build release` wrote"):
         data.open_release(tmp_path)
-    with pytest.raises(TrainingError, match=r"holds .*'test'.*: wanted a release with grpo/dev"):
+    with pytest.raises(TrainingError, match=r"holds .*'test'.*: expected a release with grpo/dev"):
         data.rows(folder, "grpo", "dev")
     (folder / "data/grpo/test.parquet").write_bytes(b"half a shard")
     with pytest.raises(TrainingError, match="not a parquet file"):
@@ -157,7 +157,7 @@ def test_a_manifest_of_another_schema_is_refused(folder, key, value):
     manifest = json.loads(path.read_text())
     manifest = {k: v for k, v in manifest.items() if k != key} | ({key: value} if value else {})
     path.write_text(json.dumps(manifest))
-    with pytest.raises(TrainingError, match=f"manifest.json: .*{key}.*: wanted a release of schema 1"):
+    with pytest.raises(TrainingError, match=f"manifest.json: .*{key}.*: expected a release of schema 1"):
         data.open_release(folder)
 
 

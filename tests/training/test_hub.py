@@ -73,7 +73,7 @@ def test_other_bytes_than_the_manifest_says_are_refused(hub: Hub) -> None:
         folder(f"{REPO}@1.0.1")
     tree = {**repo.commits[-1].tree, "manifest.json": Blob(b"[" * 200_000, False)}
     repo.tags["v1.0.2"] = repo.add("by hand", "", tree).oid
-    with pytest.raises(TrainingError, match="no manifest of a release"):
+    with pytest.raises(TrainingError, match="no manifest: expected what"):
         folder(f"{REPO}@1.0.2")
 
 
@@ -95,6 +95,6 @@ def test_a_release_whose_text_stays_with_its_source_is_refused(tmp_path: Path) -
     release = data.open_release(small_release.write(tmp_path / "release"))
     rows = data.rows(release.folder, "grpo", "train")
     silent = [row | {"prompt": []} for row in rows]
-    assert data.asked([*rows[:1], *silent[1:]], release) == rows[:1]
+    assert data.with_prompt([*rows[:1], *silent[1:]], release) == rows[:1]
     with pytest.raises(TrainingError, match="no row has a prompt"):
-        data.asked(silent, release)
+        data.with_prompt(silent, release)

@@ -176,7 +176,7 @@ def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://[::1", "http://localhost:99999/v1", "http:///v1"])
 def test_no_address_is_said_before_anything_else(url: str) -> None:
     for remote in (True, False):
-        with pytest.raises(TrainingError, match="wanted an address that begins with http"):
+        with pytest.raises(TrainingError, match="expected an address that begins with http"):
             server.consented(url, 12, remote)
     with pytest.raises(TrainingError, match="put the key into") as told:
         server.consented("htp://me:secret@[here/v1", 12, remote=True)

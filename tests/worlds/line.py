@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from saferec_builder.cli.demo import ADJUDICATOR, REVIEWERS, _answer
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs, people, world
+from saferec_builder.demo import inputs, people, reviewing, world
+from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
 from saferec_builder.storage import tables, workspace as store
 
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
@@ -22,7 +22,7 @@ def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
     from saferec_builder.storage.workspace import make
 
     make(folder, demo=True)
-    return inputs.write(folder / "input", traits.load(), store.replacing, generated)
+    return inputs.write(folder / "input", traits.load(), generated)
 
 
 def steps(folder: Path) -> Iterator[Step]:
@@ -46,7 +46,7 @@ def steps(folder: Path) -> Iterator[Step]:
 
 
 def fill(folder: Path, names: tuple[str, ...], truth: dict[str, people.Gold]) -> None:
-    _answer(folder, truth, names)
+    reviewing.answer(store.Workspace.open(folder), truth, names)
 
 
 def run(folder: Path, words: list[str]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation.tools import sync, task_sheet as sheets
-from annotation.tools.task_sheet import READ, Said
+from annotation.tools.task_sheet import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import yes
@@ -50,11 +50,11 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {}
 
-    def said(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
         for n, (room, task, name) in self.held.items():
             if room == project.id and n in self.answered:
                 fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
-                yield Said(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
+                yield Response(**fixed | {"taxonomy": task["taxonomy"]} | self.words.get(n, {}))
 
 
 ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))

@@ -4,7 +4,7 @@ from typing import Any
 
 from annotation.tools import argilla, label_studio
 from annotation.tools.answers import Pulled, Task
-from annotation.tools.task_sheet import READ, Said, Sheet, take
+from annotation.tools.task_sheet import READ, Response, Sheet, take
 from saferec_builder.core import taxonomy as traits
 
 TAXONOMY = traits.load()
@@ -36,10 +36,10 @@ def sheet(**more: Any) -> Sheet:
     return Sheet("task-1", TASK, "proposed", "", "?", TURNS, [unit])
 
 
-def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Said:
+def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Response:
     task = label_studio.task_of(made or sheet(), "g", TAXONOMY)
     row = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
-    (said,) = label_studio.said_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
+    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
     return said
 
 
@@ -47,7 +47,7 @@ def control(name: str, **value: Any) -> dict[str, Any]:
     return {"id": "r", "from_name": name, "to_name": "dialogue", "type": label_studio.CONTROLS[name], "value": value}
 
 
-def verdicts(said: Said, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
+def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
     pulled = Pulled()
     take(pulled, said, task, TURNS, before or set(), STAMP, TAXONOMY)
     told = {a["trait"]: a["verdict"] for a in pulled.answers.values()}

@@ -1,17 +1,20 @@
 """Which token may come next when an answer is a list of catalogue items, one token each.
 
-First, where the model was taught so, `said` tokens that name the traits it heard, or nothing heard; then only items,
-none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the catalogue has
-no more to give. `permitted` is the one place that says so: sampling, greedy answers and the log-probabilities of GDPO
-all call it, because training on probabilities of tokens that could not be drawn drifts away.
+First, where the model was taught so, `opening` tokens that name predicted traits, or that there are none; then only
+items, none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the
+catalogue has no more to give. `permitted` is the one place that says so: sampling, greedy answers and the
+log-probabilities of GDPO all call it, because training on probabilities of tokens that could not be drawn drifts away.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from saferec_builder.core.errors import TrainingError, strict_json
 
@@ -22,7 +25,7 @@ FILE = "items.json"
 class Catalogue:
     """The item tokens of a model: {item id: token}, the length of a list, the token that ends it.
 
-    traits = {trait: token}, nothing = the token for "no trait heard", said = how many of these an answer begins with.
+    traits = {trait: token}, nothing = the token for "no trait", opening = how many of these an answer begins with.
     """
 
     tokens: Mapping[str, int]
@@ -30,12 +33,12 @@ class Catalogue:
     end: int
     traits: Mapping[str, int] = field(default_factory=dict)
     nothing: int = -1
-    said: int = 0
+    opening: int = 0
 
     @property
     def length(self) -> int:
         """Tokens of an answer, without its end."""
-        return self.said + self.k
+        return self.opening + self.k
 
     def items(self, ids: Sequence[int]) -> list[str]:
         """The items that a completion names, in order; where two share one written name, the first."""
@@ -45,21 +48,21 @@ class Catalogue:
     def _named(self) -> dict[int, str]:
         return {token: item for item, token in reversed(list(self.tokens.items()))}
 
-    def heard(self, ids: Sequence[int]) -> list[str]:
+    def predicted_traits(self, ids: Sequence[int]) -> list[str]:
         """The traits that a completion names."""
         named = {token: trait for trait, token in self.traits.items()}
         return [named[i] for i in ids if i in named]
 
     def answer(self, items: Iterable[str], traits: Iterable[str]) -> list[int]:
-        """The tokens to learn for this list and these traits: the first `said` of them, and nothing for the rest."""
-        opening = [token for trait, token in self.traits.items() if trait in set(traits)][: self.said]
-        opening += [self.nothing] * (self.said - len(opening))
-        return [*opening, *(self.tokens[item] for item in items), self.end]
+        """The tokens to learn for this list and these traits: the first `opening` of them, and nothing for the rest."""
+        first = [token for trait, token in self.traits.items() if trait in set(traits)][: self.opening]
+        first += [self.nothing] * (self.opening - len(first))
+        return [*first, *(self.tokens[item] for item in items), self.end]
 
 
 def save(folder: Path, catalogue: Catalogue) -> None:
-    facts = {one.name: getattr(catalogue, one.name) for one in fields(catalogue)}
-    facts |= {"tokens": dict(catalogue.tokens), "traits": dict(catalogue.traits)}
+    facts = {"tokens": dict(catalogue.tokens), "k": catalogue.k, "end": catalogue.end, "traits": dict(catalogue.traits)}
+    facts |= {"nothing": catalogue.nothing, "said": catalogue.opening}
     (folder / FILE).write_text(json.dumps(facts, indent=0))
 
 
@@ -71,34 +74,27 @@ def load(folder: str | Path) -> Catalogue | None:
     try:
         facts = strict_json(path.read_text())
         tokens, traits = ({str(i): int(t) for i, t in facts[name].items()} for name in ("tokens", "traits"))
-        k, end, nothing, said = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
-        return Catalogue(tokens, k, end, traits, nothing, said)
+        k, end, nothing, opening = (int(facts[name]) for name in ("k", "end", "nothing", "said"))
+        return Catalogue(tokens, k, end, traits, nothing, opening)
     except (ValueError, KeyError, AttributeError, TypeError) as fault:
         raise TrainingError(f"{path}: not a table of item tokens ({fault!r}): train the model again") from None
 
 
-def closed(catalogue: Catalogue, seen: Sequence[Sequence[str]], vocabulary: int) -> Any:
-    """(rows, vocabulary) bool: tokens that are out from the start: words, and each row's seen items."""
-    rows = _words(catalogue, vocabulary).repeat(len(seen), 1)
-    for row, items in zip(rows, seen, strict=True):
+def blocked(catalogue: Catalogue, excluded: Sequence[Sequence[str]], vocabulary: int) -> Tensor:
+    """(rows, vocabulary) bool: tokens that are out from the start: words, and the items that are excluded for a row."""
+    words = torch.ones(vocabulary, dtype=torch.bool)
+    words[[*catalogue.tokens.values(), *catalogue.traits.values()]] = False
+    rows = words.repeat(len(excluded), 1)
+    for row, items in zip(rows, excluded, strict=True):
         row[[catalogue.tokens[item] for item in items if item in catalogue.tokens]] = True
     return rows
 
 
-def _words(catalogue: Catalogue, vocabulary: int) -> Any:
-    """(vocabulary,) bool: what is neither an item nor a trait."""
-    import torch
-
-    words = torch.ones(vocabulary, dtype=torch.bool)
-    words[[*catalogue.tokens.values(), *catalogue.traits.values()]] = False
-    return words
-
-
-def permitted(catalogue: Catalogue, taken: Any, position: int) -> Any:
-    """(rows, vocabulary) bool: what may stand at `position` of the answer; taken = closed plus what was named."""
+def permitted(catalogue: Catalogue, taken: Tensor, position: int) -> Tensor:
+    """(rows, vocabulary) bool: what may stand at `position` of the answer; taken = blocked plus what was named."""
     free = ~taken
     naming = list(catalogue.traits.values())
-    if position < catalogue.said:
+    if position < catalogue.opening:
         traits = free[:, naming]
         free = free.zero_()
         free[:, naming], free[:, catalogue.nothing] = traits, True
@@ -111,33 +107,36 @@ def permitted(catalogue: Catalogue, taken: Any, position: int) -> Any:
     return free
 
 
-def permitted_along(catalogue: Catalogue, closed: Any, completions: Any) -> Any:
+def permitted_along(catalogue: Catalogue, blocked: Tensor, completions: Tensor) -> Tensor:
     """(rows, length, vocabulary) bool: `permitted` at each position of finished completions (rows, length)."""
-    import torch
-
-    taken, steps = closed.clone(), []
+    taken, steps = blocked.clone(), []
     for position in range(completions.size(1)):
         steps.append(permitted(catalogue, taken, position))
         taken.scatter_(1, completions[:, position : position + 1], True)
     return torch.stack(steps, dim=1)
 
 
-def log_probabilities(catalogue: Catalogue, closed: Any, completions: Any, logits: Any) -> tuple[Any, Any]:
+def log_probabilities(
+    catalogue: Catalogue, blocked: Tensor, completions: Tensor, logits: Tensor
+) -> tuple[Tensor, Tensor]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    ok = permitted_along(catalogue, closed, completions)
+    ok = permitted_along(catalogue, blocked, completions)
     logs = logits.float().masked_fill(~ok, float("-inf")).log_softmax(dim=-1)
     chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
     entropy = -(logs.exp() * logs.masked_fill(~ok, 0.0)).sum(dim=-1)
     return chosen.masked_fill(chosen.isinf(), 0.0), entropy
 
 
-def mask(catalogue: Catalogue, closed: Any, prompt_length: int) -> Any:
-    """A transformers LogitsProcessor for `generate` over prompts that are padded on the left to one length."""
+def mask(catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> LogitsProcessorList:
+    """The masks as `generate` takes them, over prompts that are padded on the left to one length."""
+    return LogitsProcessorList([_Mask(catalogue, blocked, prompt_length)])
 
-    def process(ids: Any, scores: Any) -> Any:
-        taken = closed.scatter(1, ids[:, prompt_length:], True)
-        return scores.masked_fill(~permitted(catalogue, taken, ids.size(1) - prompt_length), float("-inf"))
 
-    from transformers import LogitsProcessor, LogitsProcessorList
+class _Mask(LogitsProcessor):
+    def __init__(self, catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> None:
+        self.catalogue, self.blocked, self.prompt_length = catalogue, blocked, prompt_length
 
-    return LogitsProcessorList([type("Mask", (LogitsProcessor,), {"__call__": lambda self, *a: process(*a)})()])
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        taken = self.blocked.scatter(1, input_ids[:, self.prompt_length :], True)
+        free = permitted(self.catalogue, taken, input_ids.size(1) - self.prompt_length)
+        return scores.masked_fill(~free, float("-inf"))

@@ -8,108 +8,116 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+from transformers import PreTrainedModel
+from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+
 from training.data import Row
-from training.decoding import constrained as decoding, trie
-from training.decoding.generate import Speaker, draw, prompt_tokens, written
+from training.decoding import constrained, trie
+from training.decoding.generate import PolicyModel, draw, draw_padded, prompt_tokens
 from training.decoding.shared_prefix import Room
 
 CACHES = (None, "static")  # values of cache_implementation that rollouts here know
 # generation_kwargs that want another cache, or more rows in it than there are prompts
 THEIRS = {"cache_implementation", "use_cache", "num_beams", "num_return_sequences"}
 
+Excluded = Callable[[Sequence[int]], Sequence[str]]  # the tokens of a prompt -> the items that its answer may not name
+Drawn = tuple[list[list[int]], None]  # answers, and no log-probabilities of them
 
-def trainer(speaker: Speaker, table: Sequence[Row], args: Any) -> type:
+
+def trainer(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> type[GRPOTrainer]:
     """The trainer for the rows of `table` (trainers/gdpo.py's COLUMNS) and these arguments of trl.GRPOConfig.
 
     With cache_implementation `static` its cache keeps size and place, and transformers compiles the step that draws a
     token where there is a GPU. Who draws with vLLM, continuous batching, beams or another cache is left to TRL.
     """
-    from trl import GRPOTrainer  # type: ignore[attr-defined]
-
-    room = _room(speaker, table, args)
-    if speaker.held:
-        return _held(GRPOTrainer, speaker, _shut(speaker, table), room)
+    room = _room(policy, table, args)
+    if policy.held:
+        return _held(policy, _excluded(policy, table), room)
     elsewhere = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation not in CACHES
-    return GRPOTrainer if elsewhere or THEIRS & set(args.generation_kwargs or {}) else _free(GRPOTrainer, speaker, room)
+    return GRPOTrainer if elsewhere or THEIRS & set(args.generation_kwargs or {}) else _free(policy, room)
 
 
-def _room(speaker: Speaker, table: Sequence[Row], args: Any) -> Room | None:
+def _room(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> Room | None:
     if args.cache_implementation != "static":
         return None
-    kept = speaker.trie or speaker.catalogue if speaker.held else None
-    return Room(
-        max(map(len, prompt_tokens(speaker.tokenizer, table))) + (kept.length if kept else args.max_completion_length)
-    )
+    kept = policy.trie or policy.catalogue if policy.held else None
+    longest = max(map(len, prompt_tokens(policy.tokenizer, table)))
+    return Room(longest + (kept.length if kept else args.max_completion_length or 0))
 
 
-def _free(kind: Any, speaker: Speaker, room: Room | None) -> type:
+def _free(policy: PolicyModel, room: Room | None) -> type[GRPOTrainer]:
     """Drawn as TRL draws, token for token, where a process has all the weights."""
 
-    class Free(kind):  # type: ignore[misc]
+    class Free(GRPOTrainer):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            head = self.model.get_output_embeddings()
+            model: Any = self.model
+            head = model.get_output_embeddings()
             if not hasattr(head, "bias"):  # peft's wrapper of a head whose rows are trained does not hand it on
                 head.bias = head.original_module.bias if hasattr(head.original_module, "bias") else None
 
-        def _generate_single_turn(self, prompt_ids: Any, *given: Any, **named: Any) -> Any:
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *given: Any, **named: Any) -> Drawn:
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-                return super()._generate_single_turn(prompt_ids, *given, **named)
-            voice = replace(speaker, model=self.accelerator.unwrap_model(self.model))
+                drawn: Drawn = super()._generate_single_turn(prompt_ids, *given, **named)  # type: ignore[no-untyped-call]
+                return drawn
+            current = replace(policy, model=self.accelerator.unwrap_model(self.model))
             how = {name: value for name, value in self.generation_kwargs.items() if name != "cache_implementation"}
-            answers, ends = written(voice, prompt_ids, None, room, **how), set(self.eos_token_ids)
+            answers, ends = draw_padded(current, prompt_ids, None, room, **how), set(self.eos_token_ids)
             last = [next((n for n, token in enumerate(ids, 1) if token in ends), len(ids)) for ids in answers]
             return [ids[:n] for ids, n in zip(answers, last, strict=True)], None
 
     return Free
 
 
-def _held(kind: Any, speaker: Speaker, shut: Callable[[Sequence[int]], Sequence[str]], room: Room | None) -> type:
+def _held(policy: PolicyModel, excluded: Excluded, room: Room | None) -> type[GRPOTrainer]:
     """With the masks in the two places where tokens meet probabilities."""
 
-    class Held(kind):  # type: ignore[misc]
-        def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> tuple[list[list[int]], None]:
-            voice = replace(speaker, model=self.accelerator.unwrap_model(self.model))
-            closed = [shut(ids) for ids in prompt_ids]
-            return draw(voice, prompt_ids, closed, room, do_sample=True, temperature=self.temperature, top_k=0), None
+    class Held(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *_: object, **__: object) -> Drawn:
+            current = replace(policy, model=self.accelerator.unwrap_model(self.model))
+            out = [excluded(ids) for ids in prompt_ids]
+            return draw(current, prompt_ids, out, room, do_sample=True, temperature=self.temperature, top_k=0), None
 
         def _get_per_token_logps_and_entropies(
             self,
-            model: Any,
-            input_ids: Any,
-            attention_mask: Any,
+            model: PreTrainedModel,
+            input_ids: Tensor,
+            attention_mask: Tensor,
             logits_to_keep: int,
-            *_: Any,
+            *_: object,
             compute_entropy: bool = False,
             compute_aux_loss: bool = False,  # of a mixture of experts: TRL adds how evenly they are used to the loss
-            **__: Any,
-        ) -> tuple[Any, Any, Any]:
+            **__: object,
+        ) -> tuple[Tensor, Tensor | None, Tensor | None]:
             kept = logits_to_keep + 1  # the token before the answer foretells its first
             asked = {"output_router_logits": True} if compute_aux_loss else {}
-            out = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept, **asked)
-            logits = out.logits[:, :-1] / self.temperature
+            found = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=kept, **asked)
+            logits = found.logits[:, :-1] / self.temperature
             prompts, there = input_ids[:, :-logits_to_keep], attention_mask[:, :-logits_to_keep].bool()
-            closed = [shut(ids[own].tolist()) for ids, own in zip(prompts, there, strict=True)]
-            chosen, entropy = _logs(speaker, closed, input_ids[:, -logits_to_keep:], logits)
-            return chosen, entropy if compute_entropy else None, out.aux_loss if compute_aux_loss else None
+            out = [excluded(ids[own].tolist()) for ids, own in zip(prompts, there, strict=True)]
+            chosen, entropy = _logs(policy, out, input_ids[:, -logits_to_keep:], logits)
+            return chosen, entropy if compute_entropy else None, found.aux_loss if compute_aux_loss else None
 
     return Held
 
 
-def _shut(speaker: Speaker, table: Sequence[Row]) -> Callable[[Sequence[int]], Sequence[str]]:
+def _excluded(policy: PolicyModel, table: Sequence[Row]) -> Excluded:
     """The tokens of a prompt -> the items that its answer may not name: those that its seeker has seen."""
-    if speaker.catalogue:
-        return speaker.catalogue.items  # an item that the prompt names is a token of it
+    if policy.catalogue:
+        return policy.catalogue.items  # an item that the prompt names is a token of it
     seen: dict[tuple[int, ...], set[str]] = {}  # two seekers who ask alike: what either has seen is out for both
-    for ids, row in zip(prompt_tokens(speaker.tokenizer, table), table, strict=True):
+    for ids, row in zip(prompt_tokens(policy.tokenizer, table), table, strict=True):
         seen.setdefault(tuple(ids), set()).update(row["seen"])
     return lambda ids: sorted(seen[tuple(ids)])
 
 
-def _logs(speaker: Speaker, shut: Sequence[Sequence[str]], completions: Any, logits: Any) -> tuple[Any, Any]:
-    """(log p of each token, entropy), both (rows, length), of answers that could name none of `shut`."""
-    if speaker.trie:
-        return trie.log_probabilities(speaker.trie, shut, completions, logits)
-    assert speaker.catalogue is not None
-    closed = decoding.closed(speaker.catalogue, shut, logits.size(-1)).to(logits.device)
-    return decoding.log_probabilities(speaker.catalogue, closed, completions, logits)
+def _logs(
+    policy: PolicyModel, excluded: Sequence[Sequence[str]], completions: Tensor, logits: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(log p of each token, entropy), both (rows, length), of answers that could name none of `excluded`."""
+    if policy.trie:
+        return trie.log_probabilities(policy.trie, excluded, completions, logits)
+    assert policy.catalogue is not None
+    blocked = constrained.blocked(policy.catalogue, excluded, logits.size(-1)).to(logits.device)
+    return constrained.log_probabilities(policy.catalogue, blocked, completions, logits)

@@ -7,9 +7,18 @@ it compiles the step that draws a token (on a GPU; on a CPU it does not).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-OWN = {"cache_implementation": None}  # a cache that is given goes before one that the model's settings ask for
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedConfig, StaticCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, StaticLayer
+
+if TYPE_CHECKING:
+    from training.decoding.generate import CausalLM
+
+# a cache that is given goes before one that the model's settings ask for
+OWN: dict[str, None] = {"cache_implementation": None}
 
 
 @dataclass
@@ -17,20 +26,23 @@ class Room:
     """A cache of fixed size; `tokens` = the longest prompt and answer together. It grows where that was too little."""
 
     tokens: int
-    cache: Any = None
+    cache: StaticCache | None = None
+    size: tuple[int, int] = (0, 0)  # of the cache: rows and tokens
 
 
 def arguments(
-    model: Any, prompts: Sequence[Sequence[int]], padded: Any, attention: Any, new: int, room: Room | None
+    model: "CausalLM",
+    prompts: Sequence[Sequence[int]],
+    padded: Tensor,
+    attention: Tensor,
+    new: int,
+    room: Room | None,
 ) -> dict[str, Any]:
     """What `generate` is given besides `padded` and `attention` (rows, width), the prompts padded on the left.
 
     new = the most tokens of an answer. Nothing where no prompt stands twice and there is no room to fill, or where the
     model keeps something else than the keys and values of each token, which `generate` alone knows how to share.
     """
-    from transformers import DynamicCache
-    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-
     if room:
         room.tokens = max(room.tokens, padded.size(1) + new)
     number: dict[tuple[int, ...], int] = {}
@@ -44,40 +56,45 @@ def arguments(
     return {"cache_implementation": "static", "max_cache_len": room.tokens} if room else {}
 
 
-def _read(model: Any, cache: Any, place: Sequence[int], padded: Any, attention: Any, room: Room | None) -> Any:
+def _read(
+    model: "CausalLM",
+    cache: DynamicCache,
+    place: Sequence[int],
+    padded: Tensor,
+    attention: Tensor,
+    room: Room | None,
+) -> DynamicCache | StaticCache:
     """All but the last token of each row; place = which of the distinct prompts a row has."""
-    import torch
-
     rows = torch.tensor([place.index(n) for n in range(max(place) + 1)], device=padded.device)
     # one token is drawn and forgotten: `generate` knows what a model wants beside its tokens
-    settings = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, "num_beams": 1}
-    settings |= {"max_new_tokens": 1, "min_new_tokens": None, "pad_token_id": 0, "disable_compile": True}
+    settings: dict[str, int | None] = dict.fromkeys(("temperature", "top_p", "top_k", "min_new_tokens"))
+    settings |= {"do_sample": False, "num_beams": 1, "max_new_tokens": 1, "pad_token_id": 0, "disable_compile": True}
     model.generate(padded[rows, :-1], attention_mask=attention[rows, :-1], past_key_values=cache, **settings, **OWN)
     cache.batch_select_indices(torch.tensor(place, device=padded.device))
     return _moved(cache, room, model.config) if room else cache
 
 
-def _moved(cache: Any, room: Room, config: Any) -> Any:
+def _moved(cache: DynamicCache, room: Room, config: PreTrainedConfig) -> StaticCache:
     """The same in the cache of fixed size, which is made anew only for another number of rows or more tokens."""
-    size = (cache.layers[0].keys.size(0), room.tokens)
-    if room.cache is None or room.cache.layers[0].keys.shape[::2] != size:
-        room.cache = _fixed(len(cache.layers), config, room.tokens)
-    room.cache.reset()
-    for n, layer in enumerate(cache.layers):
-        room.cache.update(layer.keys, layer.values, n)
+    layers = [layer for layer in cache.layers if isinstance(layer, DynamicLayer)]
+    filled = [(one.keys, one.values) for one in layers if one.keys is not None and one.values is not None]
+    size = (len(filled[0][0]), room.tokens)
+    if room.cache is None or room.size != size:
+        room.cache, room.size = _fixed(len(filled), config, room.tokens), size
+    room.cache.reset()  # type: ignore[no-untyped-call]
+    for n, (keys, values) in enumerate(filled):
+        room.cache.update(keys, values, n)
     return room.cache
 
 
-def _fixed(layers: int, config: Any, tokens: int) -> Any:
-    from transformers import StaticCache
-    from transformers.cache_utils import StaticLayer
-
-    class Layer(StaticLayer):  # type: ignore[no-untyped-call]
-        """Under autocast values have fewer bits than keys, which the layer as it is refuses."""
-
-        def update(self, key_states: Any, value_states: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
-            return super().update(key_states, value_states.to(key_states.dtype), *given, **named)
-
+def _fixed(layers: int, config: PreTrainedConfig, tokens: int) -> StaticCache:
     made = StaticCache(config=config, max_cache_len=tokens)
-    made.layers = [Layer(tokens) for _ in range(layers)]
+    made.layers = [_Layer(tokens) for _ in range(layers)]
     return made
+
+
+class _Layer(StaticLayer):  # type: ignore[no-untyped-call]
+    """Under autocast values have fewer bits than keys, which the layer as it is refuses."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        return super().update(key_states, value_states.to(key_states.dtype), *rest, **named)

@@ -10,7 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerBase
 
 from training.data import Release
 
@@ -39,25 +42,25 @@ class Trie:
         return self.known[depth, run]
 
 
-def over(release: Release, tokenizer: Any) -> Trie:
+def over(release: Release, tokenizer: PreTrainedTokenizerBase) -> Trie:
     """The trie of a release's items, as its lists write them; a name that would not be read as its item is left out."""
-    told = [i for i in release.items.values() if release.find(i.title, i.year, i.domain) == i.id]
-    spelt = {i.id: _tokens(tokenizer, f" {i.name}\n") for i in told}
+    named = [i for i in release.items.values() if release.find(i.title, i.year, i.domain) == i.id]
+    spelt = {i.id: _tokens(tokenizer, f" {i.name}\n") for i in named}
     names = sorted(set(spelt.values()))
     places = {item: bisect_left(names, spelling) for item, spelling in spelt.items()}
     numbers = [_tokens(tokenizer, f"{n}.") for n in range(1, release.k + 1)]
     return Trie(names, places, numbers, tokenizer.eos_token_id)
 
 
-def _tokens(tokenizer: Any, text: str) -> tuple[int, ...]:
+def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
     return tuple(tokenizer.encode(text, add_special_tokens=False))
 
 
 class Walk:
-    """One answer on its way through the trie; shut = items that it may not name."""
+    """One answer on its way through the trie; excluded = items that it may not name."""
 
-    def __init__(self, trie: Trie, shut: Iterable[str]) -> None:
-        self.trie, self.taken = trie, sorted({trie.places[item] for item in shut if item in trie.places})
+    def __init__(self, trie: Trie, excluded: Iterable[str]) -> None:
+        self.trie, self.taken = trie, sorted({trie.places[item] for item in excluded if item in trie.places})
         self.line, self.at, self.run, self.ended = 0, 0, (0, len(trie.names)), False
 
     def open(self) -> list[int]:
@@ -90,34 +93,33 @@ class Walk:
             self.line, self.at, self.run = self.line + 1, 0, (0, len(self.trie.names))
 
 
-def mask(trie: Trie, shut: Sequence[Iterable[str]], prompt_length: int) -> Any:
-    """A transformers LogitsProcessor for `generate` over prompts that are padded on the left to one length."""
-    from transformers import LogitsProcessor, LogitsProcessorList
-
-    walks = [Walk(trie, items) for items in shut]
-
-    def process(ids: Any, scores: Any) -> Any:
-        import torch
-
-        shut = torch.ones_like(scores, dtype=torch.bool)
-        for row, walk in enumerate(walks):
-            if ids.size(1) > prompt_length:
-                walk.take(int(ids[row, -1]))
-            shut[row, walk.open() or [trie.end]] = False
-        return scores.masked_fill(shut, float("-inf"))
-
-    return LogitsProcessorList([type("Mask", (LogitsProcessor,), {"__call__": lambda self, *a: process(*a)})()])
+def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessorList:
+    """The masks as `generate` takes them, over prompts that are padded on the left to one length."""
+    return LogitsProcessorList([_Mask(trie, excluded, prompt_length)])
 
 
-def log_probabilities(trie: Trie, shut: Sequence[Iterable[str]], completions: Any, logits: Any) -> tuple[Any, Any]:
+class _Mask(LogitsProcessor):
+    def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
+        self.trie, self.walks, self.prompt_length = trie, [Walk(trie, items) for items in excluded], prompt_length
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        blocked = torch.ones_like(scores, dtype=torch.bool)
+        for row, walk in enumerate(self.walks):
+            if input_ids.size(1) > self.prompt_length:
+                walk.take(int(input_ids[row, -1]))
+            blocked[row, walk.open() or [self.trie.end]] = False
+        return scores.masked_fill(blocked, float("-inf"))
+
+
+def log_probabilities(
+    trie: Trie, excluded: Sequence[Iterable[str]], completions: Tensor, logits: Tensor
+) -> tuple[Tensor, Tensor]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    import torch
-
     where: list[int] = []  # the place of every open token
     tokens: list[int] = []
     drawn: list[int] = []  # which of them were drawn
     width = completions.size(1)
-    for row, (items, answer) in enumerate(zip(shut, completions.tolist(), strict=True)):
+    for row, (items, answer) in enumerate(zip(excluded, completions.tolist(), strict=True)):
         walk = Walk(trie, items)
         for place, token in enumerate(answer):
             possible = walk.open()

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from saferec_builder.core.oracle import CLEAR, worst
-from saferec_builder.scoring.metrics import columns, judge, per_user
+from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from training.data import Release, Row
 from training.decoding import generate
-from training.decoding.generate import Speaker
+from training.decoding.generate import CausalLM, PolicyModel
 from training.evaluation.evaluate import ranked
-from training.trainers.best_checkpoint import Score
+from training.stages import Figures
 
-Answers = dict[str, str | Sequence[str | None]]
+Answers = dict[str, str | Ranked]
+Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; `score` is what is compared
 
 PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
     "raw": lambda found, k, caution: found[f"recall_raw@{k}"],
@@ -22,20 +22,22 @@ PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
 }
 
 
-def answers(speaker: Speaker, table: Sequence[Row], shut: Sequence[Sequence[str]] | None = None) -> Answers:
-    """By conversation: items of a model with item tokens, texts of others; none of `shut` (or of what was seen) where
-    decoding is held to the catalogue."""
-    shut = shut or [row["seen"] for row in table]
-    found: Sequence[Any] = (generate.items if speaker.catalogue else generate.texts)(speaker, table, shut)
+def answers(policy: PolicyModel, table: Sequence[Row], excluded: Sequence[Sequence[str]] | None = None) -> Answers:
+    """By conversation: items of a model with item tokens, texts of others.
+
+    Where decoding is held to the catalogue, none of `excluded` (or of what was seen).
+    """
+    excluded = excluded or [row["seen"] for row in table]
+    found: Sequence[str | Ranked] = (generate.items if policy.catalogue else generate.texts)(policy, table, excluded)
     return {row["conversation"]: answer for row, answer in zip(table, found, strict=True)}
 
 
-def scorer(speaker: Speaker, table: Sequence[Row], release: Release, prefer: str, caution: float) -> Score:
+def scorer(policy: PolicyModel, table: Sequence[Row], release: Release, prefer: str, caution: float) -> Score:
     """A model -> its figures on these rows of the validation split, by the release's own labels."""
     k, users = release.k, columns(table)
 
-    def score(model: Any) -> dict[str, float]:
-        given = answers(replace(speaker, model=model), table)
+    def score(model: CausalLM) -> Figures:
+        given = answers(replace(policy, model=model), table)
         values = per_user(judge(ranked(given, table, release.find), users, release.oracle, k))
         names = (f"recall@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         found = {name: _mean(values[name]) for name in names}
@@ -44,7 +46,7 @@ def scorer(speaker: Speaker, table: Sequence[Row], release: Release, prefer: str
     return score
 
 
-def _mean(values: Any) -> float:
+def _mean(values: Floats) -> float:
     there = values[~np.isnan(values)]
     return float(there.mean()) if len(there) else 0.0
 

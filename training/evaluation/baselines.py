@@ -9,7 +9,6 @@ All rank more items than k, so that a filter behind them (`oracle_filter`) has s
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.scoring.metrics import Floats, Ranked
-from training.data import Item, Row
+from training.data import Item, Label, Message, Row
 
 SPARE = 30  # times k: how many items a baseline ranks for the filter behind it
 NEAREST = 100  # training requests that retrieval listens to
@@ -49,23 +48,26 @@ def retrieval(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[R
     return found
 
 
-def blind(table: Sequence[Row], labels: Sequence[Row]) -> list[Row]:
+def blind(table: Sequence[Row], labels: Sequence[Label]) -> list[Row]:
     """The rows without the words that the labels point at as evidence of a sensitivity, nor a sentence of ours."""
     quotes: dict[str, list[str]] = {}
-    told = {row["conversation"]: row["prompt"] for row in table}
+    prompts = {row["conversation"]: row["prompt"] for row in table}
     for label in labels:
         if label["verdict"] == "present":
             quotes.setdefault(label["conversation"], []).extend(s["quote"] for s in label["spans"] if s["quote"])
 
-    def cut(message: Mapping[str, str], gone: Sequence[str]) -> dict[str, str]:
+    def cut(message: Message, gone: Sequence[str]) -> Message:
         text = message["content"]
         for quote in sorted(gone, key=len, reverse=True):
             text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" is no part of "award"
-        return dict(message) | {"content": " ".join(text.split())}
+        return message | {"content": " ".join(text.split())}
 
     # an injected row has no label: the request that it was made from is the one without the sentence
-    before = [row | {"prompt": told.get(row.get("made_from"), row["prompt"])} for row in table]
-    return [row | {"prompt": [cut(m, quotes.get(row["conversation"], ())) for m in row["prompt"]]} for row in before]
+    found: list[Row] = []
+    for row in table:
+        prompt, gone = prompts.get(row.get("made_from") or "", row["prompt"]), quotes.get(row["conversation"], ())
+        found.append({**row, "prompt": [cut(message, gone) for message in prompt]})
+    return found
 
 
 def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, list[str | None]]:
@@ -95,7 +97,7 @@ def _first(order: Sequence[str], items: Mapping[str, Item], row: Row, k: int) ->
 # --- likeness of requests -------------------------------------------------------------------------------------------
 
 
-def request(row: Mapping[str, Any]) -> str:
+def request(row: Row) -> str:
     """What the person said, without the answers between."""
     return "\n".join(message["content"] for message in row["prompt"] if message["role"] == "user")
 
@@ -144,7 +146,12 @@ NAMES = ("retrieval", "retrieval_filter", "retrieval_blind", "popularity", "popu
 
 
 def answers(
-    train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], labels: Sequence[Row], oracle: Oracle, k: int
+    train: Sequence[Row],
+    items: Mapping[str, Item],
+    table: Sequence[Row],
+    labels: Sequence[Label],
+    oracle: Oracle,
+    k: int,
 ) -> dict[str, Mapping[str, Ranked]]:
     """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests."""
     # an injected row is the same person, and what they took up, once more

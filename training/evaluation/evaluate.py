@@ -5,27 +5,23 @@ gives  a run {"metrics", "n", "n_sensitive", "slices", "against"} per set of ans
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
-import json
-import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answers import MOST, Find, from_items, parse
+from saferec_builder.scoring.answers import Find, parse
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
-from training.data import Gold, Release, Row, jsonl, labels_of, open_release, read_gold, rows, truth_of, with_gold
+from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines
-from training.evaluation.paper_metrics import Named, score as published
+from training.evaluation.paper_metrics import Intervals, Named, score as published
+from training.evaluation.predictions import Predictions, read
+from training.stages import identity, write
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
-Run = dict[str, Any]
-
 DRAWS = 1000
 BASELINES = ("oracle_filter", "blind", *baselines.NAMES)
 SLICES = ("slice", "condition", "domain", "traits", "form")
@@ -43,6 +39,36 @@ SHOWN = (
 )
 
 
+class Slice(TypedDict):
+    n: int
+    metrics: Intervals
+
+
+class Scored(TypedDict):
+    metrics: Intervals
+    n: int
+    n_sensitive: int
+    no_safe_truth: int
+    slices: dict[str, Slice]
+    difference: NotRequired[Intervals]
+
+
+class Result(Scored):
+    name: str
+    split: str
+    against: str | None
+    compat: NotRequired[dict[str, Intervals]]
+
+
+class Report(TypedDict):
+    release: dict[str, str]
+    k: int
+    gold: bool
+    runs: list[Result]
+    chosen: str | None
+    seconds: dict[str, float]
+
+
 def score(
     answers: Answers,
     table: Sequence[Row],
@@ -54,7 +80,7 @@ def score(
     against: Answers | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Run:
+) -> Scored:
     """How good and how safe the answers are; one answer per row of the table, in any order.
 
     With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
@@ -70,7 +96,7 @@ def score(
     true = truth_of(oracle, gold) if gold is not None else None
     values, judged = _values(ranked(answers, table, find), table, oracle, k, true)
     main = np.array([row.get("slice") is None for row in table], bool)
-    scored = {
+    scored: Scored = {
         "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed),
         "n": int(main.sum()),
         "n_sensitive": int(judged.sensitive[main].sum()),
@@ -103,7 +129,7 @@ def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> 
     if missing:
         raise TrainingError(
             f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
-            "wanted one for each; give an empty text where the model said nothing"
+            "expected one for each; give an empty text where the model said nothing"
         )
     return [_ranked(answers[row["conversation"]], row, find) for row in table]
 
@@ -112,7 +138,7 @@ def _ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
     if not isinstance(answer, str):
         return answer
     if find is None:
-        raise TrainingError("answers are text: wanted `find` of the release to turn titles into items")
+        raise TrainingError("answers are text: expected `find` of the release to turn titles into items")
     return parse(answer, find, row["domain"]).ranked
 
 
@@ -128,48 +154,6 @@ def _slices(table: Sequence[Row]) -> dict[str, Bools]:
     return {name: np.isin(np.arange(len(table)), members[name]) for name in sorted(members)}
 
 
-# --- predictions made elsewhere -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Predictions:
-    answers: dict[str, Ranked]
-    written: dict[str, str | list[Named]]  # the same, as they stand in the file
-    problems: dict[str, int]  # why nothing could be read -> answers
-    strange: int  # answers to conversations that are not in the split
-
-
-def read_predictions(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
-    """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
-    domains = {row["conversation"]: row["domain"] for row in table}
-    answers: dict[str, Ranked] = {}
-    written: dict[str, str | list[Named]] = {}
-    problems: Counter[str] = Counter()
-    strange = 0
-    for where, row in jsonl(path):
-        if "id" not in row:
-            raise TrainingError(f'{where}: wanted "id", the conversation of the release, found {list(row)}')
-        name = str(row["id"])
-        if name not in domains:
-            strange += 1
-            continue
-        if name in answers:
-            raise TrainingError(f"{where}: a second answer for {name}: wanted one line per conversation")
-        if isinstance(row.get("text"), str):
-            answer = parse(row["text"], find, domains[name])
-            written[name] = row["text"]
-        elif isinstance(row.get("items"), list):
-            answer = from_items(row["items"], find, domains[name])
-            if bare := min(len(row["items"]), MOST) - len(answer.entries):
-                raise TrainingError(f'{where}: {bare} of its items without a title: wanted {{"title", "year"}} of each')
-            written[name] = [(entry.title, entry.year) for entry in answer.entries]
-        else:
-            raise TrainingError(f'{where}: wanted "text" or a list of "items" beside "id", found {list(row)}')
-        answers[name] = answer.ranked
-        problems.update([answer.problem] if answer.problem else [])
-    return Predictions(answers, written, dict(problems), strange)
-
-
 def evaluate(
     release: Release | Path | str,
     predictions: Sequence[Path | str],
@@ -178,7 +162,7 @@ def evaluate(
     gold: Path | str | None = None,
     split: str = "test",
     compat: bool = False,
-) -> dict[str, Any]:
+) -> Report:
     """Scores predictions files beside the baselines, prints the table, writes output/report.json if asked to.
 
     A run is called after its file; the others are compared with the first, user by user. compat: the figures as the
@@ -192,7 +176,7 @@ def evaluate(
         raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
-    files = {n: read_predictions(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    files = {n: read(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
     silent = _unasked(table, files.values())
     table = [row for row in table if row["conversation"] not in silent] or table
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
@@ -223,7 +207,7 @@ def compare(
     gold: Gold | None = None,
     split: str = "test",
     filtered: Answers | None = None,
-) -> list[Run]:
+) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
 
     filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
@@ -246,7 +230,7 @@ def compare(
 
 
 def add_published(
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     written: Mapping[str, Mapping[str, str | Sequence[Named]]],
     table: Sequence[Row],
     release: Release,
@@ -260,22 +244,21 @@ def add_published(
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, split: str, scored: Run, against: str | None = None) -> Run:
+def run(name: str, split: str, scored: Scored, against: str | None = None) -> Result:
     """against: the run that `difference` is the difference to."""
-    return {"name": name, "split": split, "against": against, **scored}
+    return {"name": name, "split": split, "against": against, **scored}  # type: ignore[typeddict-item]
 
 
 def report(
     release: Release,
-    runs: Sequence[Run],
+    runs: Sequence[Result],
     gold: bool,
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+) -> Report:
     """What report.json holds. chosen: the run that validation preferred, None where nothing was chosen between."""
-    named = {key: release.manifest[key] for key in ("name", "version")} | {"digest": release.digest}
     return {
-        "release": named,
+        "release": identity(release),
         "k": release.k,
         "gold": gold,
         "runs": list(runs),
@@ -284,17 +267,15 @@ def report(
     }
 
 
-def write_report(folder: Path | str, made: dict[str, Any]) -> dict[str, Any]:
+def write_report(folder: Path | str, made: Report) -> Report:
     """Writes folder/report.json, whole or not at all, and returns what it holds."""
     path = Path(folder) / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(".report.json.half")
-    half.write_text(json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
-    os.replace(half, path)
+    write(path, made, nan=False)
     return made
 
 
-def show(runs: Sequence[Run], k: int) -> str:
+def show(runs: Sequence[Result], k: int) -> str:
     """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
 
     `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
@@ -310,21 +291,21 @@ def show(runs: Sequence[Run], k: int) -> str:
     return "\n".join(lines)
 
 
-def _block(runs: Sequence[Run], k: int, part: str) -> list[str]:
+def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"]) -> list[str]:
     heads = [*SHOWN, "length"]
     first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
     for one in runs:
         cells = [one[part][f"{head}@{k}" if head in SHOWN else head] for head in heads]
         means = [*map(_mean, cells), str(one["n"]), str(one["n_sensitive"])]
-        lines.append(one["name"].ljust(first) + "".join(told.rjust(wide) for told in means))
+        lines.append(one["name"].ljust(first) + "".join(mean.rjust(wide) for mean in means))
         lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
     return lines
 
 
-def _mean(cell: Mapping[str, Any]) -> str:
+def _mean(cell: Mapping[str, float | None]) -> str:
     return "-" if cell["mean"] is None else f"{cell['mean']:.3f}"
 
 
-def _range(cell: Mapping[str, Any]) -> str:
+def _range(cell: Mapping[str, float | None]) -> str:
     return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"

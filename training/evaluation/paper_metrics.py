@@ -11,7 +11,6 @@ that nothing is known of is safe. metrics.py says what is wrong with each of the
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from training.data import Item, Release, Row
 from training.evaluation.rewards import Weights
 
 Named = tuple[str, int | None]  # a title as written, and its year
+Intervals = dict[str, dict[str, float | None]]  # metric -> mean, low, high, n
 Risks = Mapping[str, Mapping[str, float]]  # item -> trait -> risk
 UNSAFE = 0.66  # the risk that the paper's figures count as a violation
 
@@ -85,7 +85,7 @@ def _near(one: int | None, other: int | None) -> bool:
 
 def score(
     answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], release: Release, draws: int = 1000
-) -> dict[str, Any]:
+) -> Intervals:
     """{metric: {mean, low, high, n}} over all users; the ground truth is the release's safe one, as in the paper."""
     catalogue = Catalogue(release.items, release.risks)
     values: list[dict[str, float]] = []

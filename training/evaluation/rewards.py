@@ -20,6 +20,7 @@ import numpy as np
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.scoring.answers import Find, parse
 from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
+from training.data import Message
 
 RewardFunction = Callable[..., list[float]]
 Read = Callable[..., Sequence[Ranked]]  # a trainer's keywords (completions, completion_ids, columns) -> answers
@@ -76,7 +77,8 @@ def count(judged: Judged, weights: Weights = Weights()) -> Floats:
 Reward = Callable[[Judged, Weights], Floats]
 OURS: Mapping[str, Reward] = {"relevance": relevance, "safety": safety, "count": count}
 RANKS: Mapping[str, Reward] = {"relevance": relevance_ranks, "safety": safety_ranks, "count": count_ranks}
-Batch = list[tuple[Sequence[Any], Judged]]  # the completions that were read last, and what was read
+Completion = str | list[Message]
+Batch = list[tuple[Sequence[Completion], Judged]]  # the completions that were read last, and what was read
 
 
 def functions(
@@ -94,13 +96,13 @@ def functions(
     """
     batch: Batch = [] if last is None else last
 
-    def judged(completions: Sequence[Any], keywords: dict[str, Any]) -> Judged:
+    def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
         if not batch or batch[0][0] is not completions:
             batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
         return batch[0][1]
 
     def named(name: str, reward: Reward) -> RewardFunction:
-        def call(completions: Sequence[Any], **keywords: Any) -> list[float]:
+        def call(completions: Sequence[Completion], **keywords: Any) -> list[float]:
             return [float(value) for value in reward(judged(completions, keywords), weights)]
 
         call.__name__ = name  # what the trainer logs it under
@@ -112,7 +114,9 @@ def functions(
 def reader(find: Find) -> Read:
     """Reads completions that are text, or chat messages of which the last one is the answer."""
 
-    def read(completions: Sequence[Any], domain: Sequence[str | None] | None = None, **_: Any) -> list[list[str]]:
+    def read(
+        completions: Sequence[Completion], domain: Sequence[str | None] | None = None, **_: object
+    ) -> list[list[str]]:
         texts = [done if isinstance(done, str) else done[-1]["content"] or "" for done in completions]
         domains = domain or [None] * len(texts)
         return [parse(text, find, where).ranked for text, where in zip(texts, domains, strict=True)]

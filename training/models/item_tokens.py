@@ -6,11 +6,13 @@ knows of a title is where its token begins.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+import torch
+from tokenizers import AddedToken
 
 from training.data import Release
 from training.decoding.constrained import Catalogue, save
-from training.decoding.generate import load
+from training.decoding.generate import CausalLM, embeddings, load
 
 NOTHING = "<|nothing|>"
 
@@ -23,38 +25,31 @@ def mark(trait: str) -> str:
 def add(name: str, folder: Path, release: Release) -> None:
     """Writes to `folder` the model of that name with a token for every item and trait of the release.
 
-    Two items of one written name share a token. The tokens of traits let an answer begin with what was heard
+    Two items of one written name share a token. The tokens of traits let an answer begin with predicted traits
     (saferec.says).
     """
-    from tokenizers import AddedToken
-
-    speaker = load(name)
-    model, words = speaker.model, speaker.tokenizer
+    policy = load(name)
+    model, tokenizer = policy.model, policy.tokenizer
     names = {item.id: item.name for item in release.items.values()}
     spelt = {name: name for name in names.values()}
     spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
-    spellings = {new: words.encode(text, add_special_tokens=False) for new, text in spelt.items()}
-    words.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
-    token = {new: words.convert_tokens_to_ids(new) for new in spellings}
+    spellings = {new: tokenizer.encode(text, add_special_tokens=False) for new, text in spelt.items()}
+    tokenizer.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
+    token = tokenizer.get_vocab()
     # some models have more rows than words: those are kept
-    model.resize_token_embeddings(max(len(words), model.config.vocab_size), mean_resizing=False)
+    model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size), mean_resizing=False)
     _average(model, {token[new]: spelling for new, spelling in spellings.items()})
     model.save_pretrained(folder)
-    words.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
     items = {item: token[name] for item, name in names.items()}
-    save(folder, Catalogue(items, release.k, words.eos_token_id, traits, token[NOTHING]))
+    save(folder, Catalogue(items, release.k, tokenizer.eos_token_id, traits, token[NOTHING]))
 
 
-def _average(model: Any, spellings: Mapping[int, list[int]]) -> None:
+def _average(model: CausalLM, spellings: Mapping[int, list[int]]) -> None:
     """Sets each token's row, coming in and going out, to the mean of the rows of its spelling."""
-    import torch
-
-    tables = [model.get_input_embeddings().weight]
-    if not model.config.tie_word_embeddings:
-        tables.append(model.get_output_embeddings().weight)
     with torch.no_grad():
-        for table in tables:
+        for table in embeddings(model):
             for token, spelling in spellings.items():
                 if token not in spelling:  # a name that is one word of the model already keeps what it knows
                     table[token] = table[spelling].mean(dim=0)

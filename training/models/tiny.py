@@ -1,7 +1,7 @@
 """The embedded model: a small Llama made from scratch over one release, with one token per catalogue item.
 
 Every "Title (Year)" of the catalogue is one token of the tokenizer, in prompts and in answers alike, so a list of ten
-items costs ten tokens and a laptop's CPU is enough; so is every trait, for answers that begin with what was heard.
+items costs ten tokens and a laptop's CPU is enough; so is every trait, for answers that begin with predicted ones.
 What is saved reloads with AutoModelForCausalLM and AutoTokenizer; `items.json` beside it says which token is which item
 and which trait (decoding/constrained.py reads it).
 """
@@ -10,10 +10,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+
 from training.data import Release, Row
 from training.decoding.constrained import Catalogue, save
-from training.decoding.generate import prompt_tokens
-from training.models import tiny_init as hearing
+from training.decoding.generate import embeddings, prompt_tokens
+from training.models import tiny_init
 from training.models.item_tokens import NOTHING, mark
 
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
@@ -35,36 +39,33 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
 
     Its embeddings start from what words and items have to do with traits (models/tiny_init.py).
     """
-    from transformers import set_seed
-
     set_seed(seed)
     names = {item.id: item.name for item in release.items.values()}
     words = tokenizer(names.values(), release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))
-    token = words.convert_tokens_to_ids
-    items = {item: token(name) for item, name in names.items()}
-    traits = {trait: token(mark(trait)) for trait in release.oracle.traits}
+    token = words.get_vocab()
+    items = {item: token[name] for item, name in names.items()}
+    traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
     blank = model(len(words), words.pad_token_id, words.eos_token_id)
-    found = _heard(words, table, set(items.values()), list(traits))
-    catalogue = Catalogue(items, release.k, words.eos_token_id, traits, token(NOTHING))
-    hearing.start(blank.get_input_embeddings().weight, found, release, catalogue, token(BEGIN))
-    hearing.average(blank.model.layers)
+    found = _word_weights(words, table, set(items.values()), list(traits))
+    catalogue = Catalogue(items, release.k, words.eos_token_id, traits, token[NOTHING])
+    tiny_init.start(embeddings(blank)[0], found, release, catalogue, token[BEGIN])
+    tiny_init.average(list(blank.model.layers))
     blank.save_pretrained(folder)
     words.save_pretrained(folder)
     save(folder, catalogue)
 
 
-def _heard(words: Any, table: Sequence[Row], items: set[int], traits: list[str]) -> Any:
+def _word_weights(words: PreTrainedTokenizerFast, table: Sequence[Row], items: set[int], traits: list[str]) -> Tensor:
     """tiny_init.weights of the prompts' words; the items that they name tell a taste and not a trait."""
-    apart = items | set(words.convert_tokens_to_ids(MARKS))
+    apart = items | {words.get_vocab()[name] for name in MARKS}
     texts = [[token for token in text if token not in apart] for text in prompt_tokens(words, table)]
-    return hearing.weights(texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits))
+    return tiny_init.weights(
+        texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits)
+    )
 
 
-def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str]) -> Any:
+def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Words of `texts`, lower-cased and without their commonest endings, and one token per name and per trait."""
-    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     words = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     words.normalizer = normalizers.Sequence(
         [
@@ -93,10 +94,8 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
     )
 
 
-def model(vocabulary: int, pad: int, end: int) -> Any:
+def model(vocabulary: int, pad: int, end: int) -> LlamaForCausalLM:
     """Two layers of width 128 in fp32, input and output embeddings tied."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocabulary,

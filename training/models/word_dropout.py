@@ -6,66 +6,64 @@ Both concern models with item tokens, and never items, marks or traits.
 import random
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from training.data import Row
-from training.decoding.generate import Speaker
+import torch
+from torch import Tensor
 
+from training.data import Message, Row
+from training.decoding.generate import PolicyModel, embeddings
+
+Collate = Callable[[list[dict[str, list[int]]]], dict[str, Tensor]]
 HIDDEN = "_"  # joins what the tokenizer left of the word, an ending: together they read as the unknown word
 
 
-def possible(speaker: Speaker) -> bool:
+def possible(policy: PolicyModel) -> bool:
     """Whether the model has item tokens, and a word that stands for those it does not know."""
-    return speaker.catalogue is not None and speaker.tokenizer.unk_token_id is not None
+    return policy.catalogue is not None and policy.tokenizer.unk_token_id is not None
 
 
-def words_of(speaker: Speaker) -> Any:
+def words_of(policy: PolicyModel) -> Tensor:
     """(vocabulary,) bool: the tokens that are words, neither items nor marks nor traits."""
-    import torch
-
-    words = torch.ones(speaker.model.config.vocab_size, dtype=torch.bool)
-    words[[*speaker.tokenizer.all_special_ids, *speaker.tokenizer.get_added_vocab().values()]] = False
+    words = torch.ones(policy.model.config.vocab_size, dtype=torch.bool)
+    words[[*policy.tokenizer.all_special_ids, *policy.tokenizer.get_added_vocab().values()]] = False
     return words
 
 
-def hold(speaker: Speaker) -> None:
+def hold(policy: PolicyModel) -> None:
     """Keeps the embeddings of words as they are while the rest learns (an optimiser's weight decay would move them)."""
-    if speaker.catalogue is None:
+    if policy.catalogue is None:
         return
-    table = speaker.model.get_input_embeddings().weight
-    moves = (~words_of(speaker)).unsqueeze(1)
-    table.register_hook(lambda slope: slope * moves.to(slope.device))  # a trainer may move the model after this
+    table = embeddings(policy.model)[0]
+    moves = (~words_of(policy)).unsqueeze(1)
+    # a trainer may move the model after this
+    table.register_hook(lambda slope: slope * moves.to(slope.device))  # type: ignore[no-untyped-call]
 
 
-def batches(collate: Callable[..., Any], speaker: Speaker, share: float) -> Callable[..., Any]:
+def batches(collate: Collate, policy: PolicyModel, share: float) -> Collate:
     """`collate` with a `share` of the prompts' words replaced by the unknown word, drawn anew at each sight."""
-    import torch
+    words = words_of(policy)
 
-    words = words_of(speaker)
-
-    def hide(examples: Any) -> Any:
+    def hide(examples: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         batch = collate(examples)
         ids = batch["input_ids"]
         hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape, generator=seeded(ids)) < share)
-        batch["input_ids"] = ids.masked_fill(hidden, speaker.tokenizer.unk_token_id)
+        batch["input_ids"] = ids.masked_fill(hidden, policy.tokenizer.unk_token_id)
         return batch
 
     return hide
 
 
-def seeded(ids: Any) -> Any:
+def seeded(ids: Tensor) -> torch.Generator:
     """A generator that the batch itself decides, so that a run that was broken off goes on as it would have."""
-    import torch
-
     return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
 
 
-def prompts(speaker: Speaker, rows: Sequence[Row], share: float, seed: int) -> list[list[dict[str, str]]]:
+def prompts(policy: PolicyModel, rows: Sequence[Row], share: float, seed: int) -> list[list[Message]]:
     """The rows' prompts with a `share` of their words hidden, once and for all."""
-    words, chance = words_of(speaker).tolist(), random.Random(seed)
+    words, chance = words_of(policy).tolist(), random.Random(seed)
 
     def hide(text: str) -> str:
-        found = speaker.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        found = policy.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         for token, (start, end) in reversed(list(zip(found["input_ids"], found["offset_mapping"], strict=True))):
             if words[token] and chance.random() < share:
                 text = text[:start] + HIDDEN + text[end:]

@@ -13,32 +13,25 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from saferec_builder.core.errors import TrainingError
+import numpy as np
+import torch
+from accelerate.utils import gather
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+from trl import GRPOTrainer  # type: ignore[attr-defined]
+
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 
+# mode -> TRL's name of it
 MODES = {"gdpo": "normalize_then_sum", "grpo": "sum_then_normalize", "conditioned": "normalize_then_sum"}
-CREDITS = ("sequence", "rank")
 EPSILON = 1e-4  # TRL's
 NOWHERE = -1  # the rank of a token that belongs to none
 
-Places = Callable[[Any], Any]  # completion ids (rows, length) -> the rank of each token, or NOWHERE
+Places = Callable[[Tensor], Tensor]  # completion ids (rows, length) -> the rank of each token, or NOWHERE
 
 
-def checked(mode: str, credit: str, kind: str) -> str:
-    """TRL's name of the mode."""
-    if mode not in MODES:
-        raise TrainingError(f"mode {mode!r} is not known: wanted one of {', '.join(MODES)}")
-    if credit not in CREDITS:
-        raise TrainingError(f"credit {credit!r} is not known: wanted one of {', '.join(CREDITS)}")
-    if kind not in ("ours", "paper"):
-        raise TrainingError(f"saferec.rewards = {kind!r}: wanted ours or paper")
-    if (credit, kind) == ("rank", "paper"):
-        raise TrainingError("the paper's rewards know no ranks: wanted --credit sequence, or saferec.rewards=ours")
-    return MODES[mode]
-
-
-def advantages(values: Any, weights: Any, group: int, how: str) -> Any:
+def advantages(values: Tensor, weights: Tensor, group: int, how: str) -> Tensor:
     """(n, ...) from values (n, ..., rewards), n = groups of `group` neighbours; every rank between is on its own.
 
     The same numbers as TRL's for (n, rewards); how = TRL's name of the mode.
@@ -49,41 +42,35 @@ def advantages(values: Any, weights: Any, group: int, how: str) -> Any:
     return (total - total.mean(0)) / (total.std(0) + EPSILON)
 
 
-def _within(values: Any, group: int) -> Any:
+def _within(values: Tensor, group: int) -> Tensor:
     """Each column normalised within its group of rows."""
-    grouped = values.unflatten(0, (-1, group))
+    grouped: Tensor = values.unflatten(0, (-1, group))  # type: ignore[no-untyped-call]
     return ((grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + EPSILON)).flatten(0, 1)
 
 
-def spread(whole: Any, ranks: Any, places: Any) -> Any:
+def spread(whole: Tensor, ranks: Tensor, places: Tensor) -> Tensor:
     """(rows, length): each token's advantage: its rank's, from ranks (rows, k), or the whole answer's."""
-    import torch
-
     own = ranks.gather(1, places.clamp(0, ranks.size(1) - 1))
     return torch.where((places >= 0) & (places < ranks.size(1)), own, whole.unsqueeze(1))
 
 
 def places_of_items(catalogue: Catalogue) -> Places:
-    """Where items are tokens: the first after what was heard is rank 0."""
+    """Where items are tokens: the first after the predicted traits is rank 0."""
 
-    def places(ids: Any) -> Any:
-        import torch
-
-        rank = torch.arange(ids.size(1), device=ids.device) - catalogue.said
+    def places(ids: Tensor) -> Tensor:
+        rank = torch.arange(ids.size(1), device=ids.device) - catalogue.opening
         rank = torch.where((rank < 0) | (rank >= catalogue.k), NOWHERE, rank)
         return rank.repeat(len(ids), 1)
 
     return places
 
 
-def places_of_lines(tokenizer: Any, last: rewards.Batch) -> Places:
+def places_of_lines(tokenizer: PreTrainedTokenizerBase, last: rewards.Batch) -> Places:
     """Where answers are text: the line a token stands on, for answers that hold one item on every line."""
 
-    def places(ids: Any) -> Any:
-        import torch
-
+    def places(ids: Tensor) -> Tensor:
         entries, marks = last[0][1].entries, set(tokenizer.all_special_ids)
-        written = [["" if i in marks else tokenizer.decode([i]) for i in row] for row in ids.tolist()]
+        written = [["" if i in marks else str(tokenizer.decode([i])) for i in row] for row in ids.tolist()]
         rows = [_lines(pieces, n) for pieces, n in zip(written, entries, strict=True)]
         return torch.tensor(rows, device=ids.device)
 
@@ -91,7 +78,7 @@ def places_of_lines(tokenizer: Any, last: rewards.Batch) -> Places:
 
 
 def _lines(pieces: Sequence[str], entries: int) -> list[int]:
-    """The end of an answer and what pads it (empty) stand on no line: whether to stop is the whole answer's matter."""
+    """The end of an answer and what pads it (empty) stand on no line: to stop concerns the whole answer."""
     before = accumulate((piece.count("\n") for piece in pieces), initial=0)
     found = [line if piece else NOWHERE for line, piece in zip(before, pieces, strict=False)]
     written = "".join(pieces).strip("\n").split("\n")
@@ -99,22 +86,20 @@ def _lines(pieces: Sequence[str], entries: int) -> list[int]:
     return found if whole else [NOWHERE] * len(found)
 
 
-def ranked(trainer: type, places: Places, last: rewards.Batch, weights: rewards.Weights) -> type:
+def ranked(
+    trainer: type[GRPOTrainer], places: Places, last: rewards.Batch, weights: rewards.Weights
+) -> type[GRPOTrainer]:
     """A GRPOTrainer with one advantage per rank: the loss takes (rows, length) as well as (rows,)."""
 
-    class Ranked(trainer):  # type: ignore[misc]
-        def _calculate_rewards(self, *given: Any) -> Any:
-            import numpy as np
-            import torch
-            from accelerate.utils import gather
-
-            found = super()._calculate_rewards(*given)
+    class Ranked(trainer):  # type: ignore[misc, valid-type]
+        def _calculate_rewards(self, *given: Any) -> Tensor:
+            found: Tensor = super()._calculate_rewards(*given)
             shares = np.stack([reward(last[0][1], weights) for reward in rewards.RANKS.values()], axis=-1)
             self.shares = gather(torch.tensor(shares, dtype=torch.float32, device=self.accelerator.device))
             return found
 
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            output = super()._generate_and_score_completions(inputs)
+        def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
+            output: dict[str, Tensor] = super()._generate_and_score_completions(inputs)
             group = self.num_generations if self.model.training else self.num_generations_eval
             scale = self.reward_weights.to(self.shares.device)
             every = advantages(self.shares, scale, group, self.multi_objective_aggregation)

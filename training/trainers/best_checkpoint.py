@@ -1,62 +1,66 @@
 """The checkpoint that is best on the validation split, kept while a trainer runs. The test split is never asked."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.core.errors import strict_json
-from training.stages import first
+from torch import Tensor
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-Score = Callable[[Any], Mapping[str, float]]  # a model -> its validation figures; `score` is what is compared
+from saferec_builder.core.errors import strict_json
+from training.decoding.generate import CausalLM
+from training.decoding.validation import Score
+from training.stages import Figures, is_first_process
+
 CHECKS = "validation.jsonl"
 ADAPTER = "adapter"
 
 
-def keeper(folder: Path, score: Score, every: int, say: Callable[[str], None] = print, start: int = 0) -> Any:
-    """A trainer callback: asks `score` each `every` steps and at the end; the best model so far lies in `folder`.
+class Keeper(TrainerCallback):
+    """Asks `score` each `every` steps and at the end; the best model so far lies in `folder`.
 
-    validation.jsonl in the folder has one line per check; `best` on the callback is the line that was kept. A trainer
-    that goes on from step `start` has the checks up to there behind it. Of an adapter (LoRA) only the adapter is kept,
-    in folder/adapter.
+    validation.jsonl in the folder has one line per check; `best` is the line that was kept. A trainer that goes on from
+    step `start` has the checks up to there behind it. Of an adapter (LoRA) only the adapter is kept, in folder/adapter.
     """
-    from transformers import TrainerCallback
 
-    class Keeper(TrainerCallback):
-        lines = _before(folder, start)
-        best: dict[str, float] | None = max(lines, key=lambda line: line["score"], default=None)
+    def __init__(
+        self, folder: Path, score: Score, every: int, say: Callable[[str], None] = print, start: int = 0
+    ) -> None:
+        self.folder, self.score, self.every, self.say = folder, score, every, say
+        self.lines = _before(folder, start)
+        self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
 
-        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            if state.global_step % every == 0:
-                self.check(state.global_step, model)
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        if state.global_step % self.every == 0:
+            self.check(state.global_step, given["model"])
 
-        def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            self.check(state.global_step, model)
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        self.check(state.global_step, given["model"])
 
-        def check(self, step: int, model: Any) -> None:
-            if any(line["step"] == step for line in self.lines):
-                return
-            line = {"step": step, **score(model)}
-            better = self.best is None or line["score"] > self.best["score"]
-            self.lines.append(line)
-            if better:
-                self.best = line
-            weights = gathered(model) if better else None
-            if first():
-                self.write(model if better else None, weights)
-                said = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
-                say(f"  step {step}: {said}" + " *" * better)
+    def check(self, step: int, model: CausalLM) -> None:
+        if any(line["step"] == step for line in self.lines):
+            return
+        line = {"step": step, **self.score(model)}
+        better = self.best is None or line["score"] > self.best["score"]
+        self.lines.append(line)
+        if better:
+            self.best = line
+        weights = gathered(model) if better else None
+        if is_first_process():
+            self.write(model if better else None, weights)
+            figures = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
+            self.say(f"  step {step}: {figures}" + " *" * better)
 
-        def write(self, model: Any, weights: Any) -> None:
-            folder.mkdir(parents=True, exist_ok=True)
-            if model is not None:
-                model.save_pretrained(folder / ADAPTER if hasattr(model, "peft_config") else folder, state_dict=weights)
-            (folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+    def write(self, model: PreTrainedModel | None, weights: dict[str, Tensor] | None) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if model is not None:
+            place = self.folder / ADAPTER if hasattr(model, "peft_config") else self.folder
+            model.save_pretrained(place, state_dict=weights)
+        (self.folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
 
-    return Keeper()
 
-
-def gathered(model: Any) -> Any:
+def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:
     """Weights that FSDP2 has spread over the processes, whole on the first; None where each holds them all.
 
     Every process has to ask.
@@ -67,10 +71,11 @@ def gathered(model: Any) -> Any:
         return None
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
-    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return get_model_state_dict(model, options=whole)  # type: ignore[return-value]
 
 
-def _before(folder: Path, start: int) -> list[dict[str, float]]:
+def _before(folder: Path, start: int) -> list[Figures]:
     """The checks of a run that was broken off, up to the step from which it goes on."""
     try:
         lines = [strict_json(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []

@@ -1,8 +1,10 @@
 """Learning curves of one stage as curves.png: what the trainer logged and what validation said, step by step."""
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+from training.stages import Figures
 
 # panel -> what it shows of the log, by the trainer's names; "validation/" before what the keeper asked
 PANELS: Mapping[str, Sequence[str]] = {
@@ -18,7 +20,7 @@ PANELS: Mapping[str, Sequence[str]] = {
 Points = list[tuple[float, float]]
 
 
-def series(log: Sequence[Mapping[str, Any]], checks: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Points]]:
+def series(log: Sequence[Figures], checks: Sequence[Figures]) -> dict[str, dict[str, Points]]:
     """panel -> name -> (step, value) points; what has none is left out. A metric's "@k" is cut off."""
     found: dict[str, Points] = {}
     for line in log:
@@ -32,10 +34,8 @@ def series(log: Sequence[Mapping[str, Any]], checks: Sequence[Mapping[str, float
     return {panel: lines for panel, lines in panels.items() if lines}
 
 
-def draw(folder: Path, log: Sequence[Mapping[str, Any]], checks: Sequence[Mapping[str, float]]) -> Path | None:
+def draw(folder: Path, log: Sequence[Figures], checks: Sequence[Figures]) -> Path | None:
     """Writes folder/curves.png; None where nothing was logged or matplotlib is missing."""
-    from importlib.util import find_spec
-
     panels = series(log, checks)
     if not panels or find_spec("matplotlib") is None:
         return None

@@ -1,14 +1,15 @@
 """Packing puts several documents into one row; it is refused where the model would read across their bounds."""
 
-from typing import Any
+import torch
 
 from saferec_builder.core.errors import TrainingError
+from training.decoding.generate import CausalLM
 
 
-def refuse_leaks(model: Any, strategy: str) -> None:
+def refuse_leaks(model: CausalLM, strategy: str) -> None:
     """Asks the model itself: what it says of a document must not depend on the one that is packed before it."""
     if strategy == "wrapped":
-        raise TrainingError("packing_strategy=wrapped cuts documents and joins them without a bound: wanted bfd")
+        raise TrainingError("packing_strategy=wrapped cuts documents and joins them without a bound: expected bfd")
     if leak(model) > 0.02:
         kind = model.config._attn_implementation
         raise TrainingError(
@@ -17,10 +18,8 @@ def refuse_leaks(model: Any, strategy: str) -> None:
         )
 
 
-def leak(model: Any) -> float:
+def leak(model: CausalLM) -> float:
     """How far logits of a packed document move with its neighbour, as a share of their spread."""
-    import torch
-
     size = model.config.get_text_config().vocab_size
     one, other, same = (torch.arange(n, n + 6) % size for n in (3, 11, 23))
     places = torch.arange(6).repeat(2).unsqueeze(0).to(model.device)

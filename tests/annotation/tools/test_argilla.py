@@ -41,7 +41,7 @@ def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
     facts.pop("escaped")
     before = sent | {"fields": {"dialogue": f"seeker: {text}"}, "metadata": {"saferec": json.dumps(facts)}}
     for one in (sent, before):
-        (said,) = argilla.said_of(one, {}, "x", lambda key: [{"role": "seeker", "text": text}])
+        (said,) = argilla.responses_of(one, {}, "x", lambda key: [{"role": "seeker", "text": text}])
         assert said.spans == {"gore": [span]}
 
 
@@ -49,14 +49,14 @@ def test_argilla_speaks_of_the_same_words():
     made = argilla.record_of(sheet(), "g", TAXONOMY)
     (span,) = made["suggestions"]["evidence"]
     values = {"evidence": {"value": [span]}, "present": {"value": ["gore"]}, "outcome": {"value": READ}}
-    (said,) = argilla.said_of(record("submitted", values), {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
     assert said.spans == {"gore": sheet().units[0]["spans"]}
     assert verdicts(said) == ({"gore": "present", "*": "absent"}, [])
-    (gone,) = argilla.said_of(record("discarded", None), {"u1": "ann"}, "x", ours)
+    (gone,) = argilla.responses_of(record("discarded", None), {"u1": "ann"}, "x", ours)
     assert verdicts(gone) == ({}, ["skipped"])
-    assert not list(argilla.said_of(record("draft", values), {"u1": "ann"}, "x", ours))
+    assert not list(argilla.responses_of(record("draft", values), {"u1": "ann"}, "x", ours))
     edited = record("submitted", values) | {"metadata": {"saferec": "no json"}}
-    (odd,) = argilla.said_of(edited, {"u1": "ann"}, "x", ours)
+    (odd,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
     assert odd.spans == said.spans  # our own text says where the words stand
     assert json.loads(made["metadata"]["saferec"])["asked"] == ["gore"]
 
@@ -74,7 +74,7 @@ def test_argilla_speaks_of_the_same_words():
 def test_what_an_administrator_made_of_a_record_of_argilla_stops_no_pull(facts):
     values = {"present": {"value": ["gore"]}, "outcome": {"value": READ}, "note": {"value": "half \ud83d"}}
     edited = record("submitted", values) | {"metadata": {"saferec": facts}}
-    (said,) = argilla.said_of(edited, {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
     assert (said.who, said.present, said.asked, said.shown) == ("ann", ["gore"], [], {})
     assert said.note == "half ?" and said.guideline is None
 

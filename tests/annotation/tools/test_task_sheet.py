@@ -99,5 +99,5 @@ def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
 
 def test_nothing_else_is_no_trait():
     values = {"present": {"value": [argilla.NOTHING]}, "unsure": {"value": [argilla.NOTHING]}}
-    (said,) = argilla.said_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x", ours)
+    (said,) = argilla.responses_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x", ours)
     assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])

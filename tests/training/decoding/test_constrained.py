@@ -5,11 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import (
     Catalogue,
-    closed,
+    blocked,
     load,
     log_probabilities,
     mask,
@@ -17,8 +18,6 @@ from training.decoding.constrained import (
     permitted_along,
     save,
 )
-
-torch = pytest.importorskip("torch")
 
 # tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
 CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)
@@ -30,24 +29,24 @@ def allowed(rows: object) -> list[list[int]]:
 
 
 def test_only_unseen_items_then_the_end() -> None:
-    shut = closed(CATALOGUE, [["b"], []], SIZE)
+    shut = blocked(CATALOGUE, [["b"], []], SIZE)
     assert allowed(permitted(CATALOGUE, shut, 0)) == [[3, 5, 6], [3, 4, 5, 6]]
     assert allowed(permitted(CATALOGUE, shut, 2)) == [[1], [1]]
 
 
 def test_nothing_twice() -> None:
     # after c (5), c is out; the third place is the end's
-    shut = closed(CATALOGUE, [["b"]], SIZE)
+    shut = blocked(CATALOGUE, [["b"]], SIZE)
     steps = permitted_along(CATALOGUE, shut, torch.tensor([[5, 3, 1]]))
     assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
 
 
 # an answer of TALKING begins with two of: 7 gore, 8 needles, 9 nothing
-TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 8}, nothing=9, said=2)
+TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 8}, nothing=9, opening=2)
 
 
-def test_an_answer_may_begin_with_what_was_heard() -> None:
-    shut = closed(TALKING, [["b"], ["b"]], 10)
+def test_an_answer_may_begin_with_predicted_traits() -> None:
+    shut = blocked(TALKING, [["b"], ["b"]], 10)
     steps = permitted_along(TALKING, shut, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
     there = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
     # no trait twice, nothing as often as one likes; then unseen items, never a trait; then the end
@@ -60,8 +59,8 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
     assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
     assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
-    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"] and TALKING.heard([8, 9, 5, 6]) == ["needles"]
-    shut = closed(TALKING, [[]], 10)
+    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"] and TALKING.predicted_traits([8, 9, 5, 6]) == ["needles"]
+    shut = blocked(TALKING, [[]], 10)
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
     logs, _ = log_probabilities(TALKING, shut, answer, torch.zeros(1, 5, 10))
     # all alike likely: 3 may be said; gore and nothing after needles; 4 items, then 3; the end
@@ -70,18 +69,18 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
 
 
 def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
-    shut = closed(CATALOGUE, [["a", "b", "c"]], SIZE)
+    shut = blocked(CATALOGUE, [["a", "b", "c"]], SIZE)
     steps = permitted_along(CATALOGUE, shut, torch.tensor([[6, 1, 1]]))
     assert allowed(steps[0]) == [[6], [1], [1]]
 
 
 def test_an_item_of_another_catalogue_closes_nothing() -> None:
-    assert allowed(~closed(CATALOGUE, [["zzz"]], SIZE)) == [[3, 4, 5, 6]]
+    assert allowed(~blocked(CATALOGUE, [["zzz"]], SIZE)) == [[3, 4, 5, 6]]
 
 
 def test_log_probabilities_by_hand() -> None:
     # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0
-    shut = closed(CATALOGUE, [["b"]], SIZE)
+    shut = blocked(CATALOGUE, [["b"]], SIZE)
     logs, entropy = log_probabilities(CATALOGUE, shut, torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
     assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0], abs=1e-6)
     assert entropy[0].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
@@ -89,7 +88,7 @@ def test_log_probabilities_by_hand() -> None:
 
 def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
     logits = torch.zeros(1, 4, SIZE, requires_grad=True)
-    logs, _ = log_probabilities(CATALOGUE, closed(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits)
+    logs, _ = log_probabilities(CATALOGUE, blocked(CATALOGUE, [[]], SIZE), torch.tensor([[5, 3, 1, 0]]), logits)
     assert logs[0, 3].item() == 0.0
     logs.sum().backward()
     assert torch.isfinite(logits.grad).all() and logits.grad[0, 2:].abs().max() == 0
@@ -97,7 +96,7 @@ def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
 
 def test_sampling_and_log_probabilities_allow_the_same() -> None:
     # what may be drawn at each place is what has a probability there, whatever the prompt before it
-    shut = closed(CATALOGUE, [["b"], ["d"]], SIZE)
+    shut = blocked(CATALOGUE, [["b"], ["d"]], SIZE)
     answers = torch.tensor([[5, 3, 1], [4, 5, 1]])
     along = permitted_along(CATALOGUE, shut, answers)
     prompt = torch.full((2, 3), 2)
@@ -122,10 +121,11 @@ def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
             return super().items()
 
     tokens = Counted(CATALOGUE.tokens)
-    asked = Catalogue(tokens, k=2, end=1)
-    assert [asked.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
-    save(tmp_path, asked)
-    assert set(json.loads((tmp_path / "items.json").read_text())) == set(Catalogue.__dataclass_fields__)
+    catalogue = Catalogue(tokens, k=2, end=1)
+    assert [catalogue.items([4]) for _ in range(5)] == [["b"]] * 5 and tokens.times == 1
+    save(tmp_path, catalogue)
+    facts = json.loads((tmp_path / "items.json").read_text())
+    assert set(facts) == {*Catalogue.__dataclass_fields__, "said"} - {"opening"}
 
 
 def test_the_table_survives_saving_and_a_broken_one_says_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core import titles
 from saferec_builder.scoring import answers
@@ -16,12 +17,7 @@ from training.decoding import generate, rollouts, trie
 from training.decoding.trie import Trie, Walk
 from training.trainers import gdpo
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 # three names over the tokens 3 4 5, each with its line break 9: "3 9", "3 4 9", "5 9"; lists of two; the end is 0
 NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}, [(7,), (8,)], end=0)
@@ -93,26 +89,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def held(world: Path) -> tuple[data.Release, generate.Speaker]:
-    release, speaker = data.open_release(world / "release"), generate.load(str(world / "chat"))
-    return release, replace(speaker, trie=trie.over(release, speaker.tokenizer))
+def held(world: Path) -> tuple[data.Release, generate.PolicyModel]:
+    release, policy = data.open_release(world / "release"), generate.load(str(world / "chat"))
+    return release, replace(policy, trie=trie.over(release, policy.tokenizer))
 
 
 def test_an_untrained_model_writes_whole_lists_of_unseen_items(world: Path) -> None:
-    release, speaker = held(world)
+    release, policy = held(world)
     table = data.rows(release.folder, "grpo", "test")
-    for row, text in zip(table, generate.texts(speaker, table, [row["seen"] for row in table]), strict=True):
+    for row, text in zip(table, generate.texts(policy, table, [row["seen"] for row in table]), strict=True):
         items = [entry.item for entry in answers.parse(text, release.find).entries]
         assert len(items) == len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
 
 
 def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -> None:
     # but for the last line break, a list of the release is a walk: ")\n" is one token here, and so it is in the trie
-    _, speaker = held(world)
-    assert speaker.trie is not None
-    words = speaker.tokenizer
+    _, policy = held(world)
+    assert policy.trie is not None
+    words = policy.tokenizer
     text = small_release.listed("gael")
-    walk = Walk(speaker.trie, ["k"])
+    walk = Walk(policy.trie, ["k"])
     along(walk, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
     assert walk.ended and len(words.encode(")\n")) == 1
 
@@ -122,13 +118,13 @@ def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(
 ) -> None:
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
-    release, speaker = held(world)
+    release, policy = held(world)
     drawn: list[tuple[Any, list[str]]] = []
     scored = GRPOTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
         output = scored(self, inputs)
-        texts = speaker.tokenizer.batch_decode(output["completion_ids"], skip_special_tokens=True)
+        texts = policy.tokenizer.batch_decode(output["completion_ids"], skip_special_tokens=True)
         drawn.extend(zip(inputs, texts, strict=True))
         return output
 
@@ -136,12 +132,12 @@ def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(
     fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=2", "learning_rate=0.01", "beta=0.1"]
     found = settings.read("gdpo", [*fixed, "warmup_steps=0", "saferec.checks=1", "saferec.credit=rank"])
     table = data.rows(release.folder, "grpo", "train")
-    before = {name: value.clone() for name, value in speaker.model.state_dict().items()}
-    done = gdpo.train(speaker, table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    before = {name: value.clone() for name, value in policy.model.state_dict().items()}
+    done = gdpo.train(policy, table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
     for row, text in drawn:
         items = [entry.item for entry in answers.parse(text, release.find).entries]
         assert len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
-    after = speaker.model.state_dict()
+    after = policy.model.state_dict()
     assert done["steps"] == 2 and any(not torch.equal(before[name], after[name]) for name in before)
 
 
@@ -149,20 +145,20 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
     # TRL adds .001 of the experts' balance to the loss; nothing was handed back for it to multiply
     from transformers import MixtralConfig, MixtralForCausalLM
 
-    release, speaker = held(world)
+    release, policy = held(world)
     facts: dict[str, Any] = {
         "hidden_size": 32,
         "intermediate_size": 32,
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
     }
-    facts |= {"vocab_size": speaker.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
+    facts |= {"vocab_size": policy.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
     torch.manual_seed(0)
     model = MixtralForCausalLM(MixtralConfig(**facts))
-    model.generation_config.eos_token_id = speaker.tokenizer.eos_token_id
+    model.generation_config.eos_token_id = policy.tokenizer.eos_token_id
     fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=1", "logging_steps=1", "saferec.checks=1"]
     found, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
-    done = gdpo.train(replace(speaker, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    done = gdpo.train(replace(policy, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
     assert done["steps"] == 1
     # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used alike, else more (arXiv 2101.03961)
     assert 2 - 1e-3 <= done["log"][0]["aux_loss"] <= 4
@@ -179,19 +175,19 @@ def test_evaluate_holds_a_model_to_names_where_it_is_asked_to(world: Path, tmp_p
 
 
 def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> None:
-    release, speaker = held(world)
-    assert speaker.trie is not None and len(speaker.trie.names) == 12
+    release, policy = held(world)
+    assert policy.trie is not None and len(policy.trie.names) == 12
     # "Item A (2001)" twice, in other letters: nobody could tell which of them a list means
     twin = data.Item("twin", "film", "ITEM A", 2001)
     both = {**release.items, "twin": twin}
     index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in both.values())
-    found = trie.over(replace(release, items=both, find=answers.finder(index)), speaker.tokenizer)
+    found = trie.over(replace(release, items=both, find=answers.finder(index)), policy.tokenizer)
     assert len(found.names) == 11 and not {"a", "twin"} & set(found.places)
 
 
 def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:
-    release, speaker = held(world)
+    release, policy = held(world)
     row = data.rows(release.folder, "grpo", "test")[0]
-    shut = rollouts._shut(speaker, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
-    (ids,) = generate.prompt_tokens(speaker.tokenizer, [row])
+    shut = rollouts._excluded(policy, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
+    (ids,) = generate.prompt_tokens(policy.tokenizer, [row])
     assert shut(ids) == ["a", "b"]

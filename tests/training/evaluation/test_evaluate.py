@@ -97,7 +97,7 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
 def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
         score({"u7": []}, rows, release.oracle, 4)
-    with pytest.raises(TrainingError, match="wanted `find`"):
+    with pytest.raises(TrainingError, match="expected `find`"):
         score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
 
 
@@ -160,14 +160,14 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ('{"id": "u7"}', 'p.jsonl:2: wanted "text" or a list of "items"'),
+        ('{"id": "u7"}', 'p.jsonl:2: expected "text" or a list of "items"'),
         ('{"id": "u8", "text": "a"}', "p.jsonl:2: a second answer for u8"),
         ('{"id": "u7", ', "p.jsonl:2: not JSON"),
         (
             '{"id": "u7", "items": [{"title": "Item D"}, {"headline": "Item A"}, null]}',
             "p.jsonl:2: 2 of its items without",
         ),
-        ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: wanted \"id\", .* found .'conversation', 'text'"),
+        ('{"conversation": "u7", "text": "a"}', "p.jsonl:2: expected \"id\", .* found .'conversation', 'text'"),
         ('{"id": "other", "text": ""}', "1 of 2 conversations have no answer, the first is u7"),
     ],
 )

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.worlds import chat_model, small_release
 from training import data, safecrs
@@ -12,12 +13,7 @@ from training.decoding import generate
 from training.decoding.constrained import Catalogue
 from training.models import item_tokens
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
-pytestmark = [
-    pytest.mark.training,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
-]
+pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")
@@ -112,16 +108,16 @@ def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path
 
 def test_what_comes_with_a_model_for_chatting_changes_no_answer(world: Path) -> None:
     rows = data.rows(data.open_release(world / "release").folder, "grpo", "test")
-    speaker = generate.load(str(world / "tied"), new_tokens=12)
-    ids = generate.prompt_tokens(speaker.tokenizer, rows)
+    policy = generate.load(str(world / "tied"), new_tokens=12)
+    ids = generate.prompt_tokens(policy.tokenizer, rows)
 
     def drawn() -> list[list[list[int]]]:
         torch.manual_seed(0)
-        free = generate.draw(speaker, ids, None, do_sample=True, temperature=1.0, top_k=0)
-        return [free, generate.draw(speaker, ids, None)]
+        free = generate.draw(policy, ids, None, do_sample=True, temperature=1.0, top_k=0)
+        return [free, generate.draw(policy, ids, None)]
 
     plain = drawn()
     advice = {"top_p": 0.05, "repetition_penalty": 5.0, "min_p": 0.9, "no_repeat_ngram_size": 1}
     for name, value in advice.items():
-        setattr(speaker.model.generation_config, name, value)
+        setattr(policy.model.generation_config, name, value)
     assert drawn() == plain

@@ -4,29 +4,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.worlds import small_release
 from training.data import open_release, rows
 from training.decoding import generate
 from training.decoding.constrained import Catalogue
-from training.models import tiny, tiny_init as hearing
-
-torch = pytest.importorskip("torch")
+from training.models import tiny, tiny_init
 
 pytestmark = pytest.mark.training
 
 
 def test_a_word_that_tells_a_trait_weighs_and_one_that_stands_everywhere_does_not() -> None:
     # word 0 stands in every text, 1 in those of trait 0 alone, 2 in those without it
-    found = hearing.weights([[0, 1], [0, 1, 1, 1], [0, 2], [0, 2]] * 50, [[0], [0], [], []] * 50, words=4, kinds=1)
+    found = tiny_init.weights([[0, 1], [0, 1, 1, 1], [0, 2], [0, 2]] * 50, [[0], [0], [], []] * 50, words=4, kinds=1)
     weights = found[:, 0].tolist()
     assert weights[1] > 2 and weights[2] < -2 and abs(weights[0]) < 0.5
     assert weights[3] == 0  # never seen
 
 
 def test_a_word_counts_once_a_text() -> None:
-    once = hearing.weights([[0, 1], [0], [2]] * 30, [[0], [], []] * 30, 3, 1)
-    often = hearing.weights([[1, 0, 1, 1], [0, 0], [2, 2]] * 30, [[0], [], []] * 30, 3, 1)
+    once = tiny_init.weights([[0, 1], [0], [2]] * 30, [[0], [], []] * 30, 3, 1)
+    often = tiny_init.weights([[1, 0, 1, 1], [0, 0], [2, 2]] * 30, [[0], [], []] * 30, 3, 1)
     assert torch.equal(once, often)
 
 
@@ -38,12 +37,12 @@ def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None
     words = torch.zeros(9, 2)
     words[6, 0] = 2.0
     torch.manual_seed(1)
-    hearing.start(table, words, release, catalogue, begin=8)
+    tiny_init.start(table, words, release, catalogue, begin=8)
     # a and b break gore alone, d breaks animal_harm alone; j is unknown for both
-    assert torch.equal(table[0], table[1]) and table[0].norm().item() == pytest.approx(hearing.ITEM)
+    assert torch.equal(table[0], table[1]) and table[0].norm().item() == pytest.approx(tiny_init.ITEM)
     assert torch.allclose(table[3], table[0] + table[2])
     # a word of weight 2 for gore points where gore's token points, and not where gore's items do
-    assert torch.allclose(table[6], 2.0 * hearing.WORD / hearing.TRAIT * table[4])
+    assert torch.allclose(table[6], 2.0 * tiny_init.WORD / tiny_init.TRAIT * table[4])
     assert abs(torch.cosine_similarity(table[6], table[0], dim=0).item()) < 1e-5
     # where a prompt begins weighs for nothing, and for no trait
     assert torch.cosine_similarity(table[8], table[7], dim=0).item() == pytest.approx(1.0)
@@ -55,11 +54,11 @@ def test_an_untrained_model_says_what_a_linear_model_hears(tmp_path: Path) -> No
     release = open_release(small_release.write(tmp_path / "release"))
     table = rows(release.folder, "grpo", "train") * 10
     tiny.make(tmp_path, release, table)
-    speaker = generate.load(str(tmp_path))
-    assert speaker.catalogue
-    speaker = replace(speaker, catalogue=replace(speaker.catalogue, said=1))
-    found = generate.tokens(speaker, table[:4], [[]] * 4)
-    assert [speaker.catalogue.heard(answer) for answer in found] == [row["traits"] for row in table[:4]]
+    policy = generate.load(str(tmp_path))
+    assert policy.catalogue
+    policy = replace(policy, catalogue=replace(policy.catalogue, opening=1))
+    found = generate.tokens(policy, table[:4], [[]] * 4)
+    assert [policy.catalogue.predicted_traits(answer) for answer in found] == [row["traits"] for row in table[:4]]
 
 
 def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
@@ -69,7 +68,7 @@ def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
     llama = LlamaModel(LlamaConfig(vocab_size=9, hidden_size=64, intermediate_size=64, num_hidden_layers=1))
     heard: list = []
     attention = llama.layers[0].self_attn
-    hearing.average(llama.layers)
+    tiny_init.average(llama.layers)
     attention.register_forward_hook(
         lambda _, args, given, out: heard.append((given["hidden_states"], out[0])), with_kwargs=True
     )

@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     for layer in model.model.layers:
         fully_shard(layer)
     fully_shard(model)
-    keeper = best.keeper(folder / "kept", lambda one: {"score": float((answer(one) == alone).all())}, 1)
+    keeper = best.Keeper(folder / "kept", lambda one: {"score": float((answer(one) == alone).all())}, 1)
     keeper.check(1, model)
     processes.barrier()
     processes.destroy_process_group()

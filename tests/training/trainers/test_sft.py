@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests.worlds import chat_model, small_release
@@ -13,7 +14,6 @@ from training.decoding import generate
 from training.models import tiny
 from training.trainers import sft
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.training
 
 
@@ -26,21 +26,21 @@ def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
     table = rows(release.folder, "sft", "train")
 
     def loss(kind: Any, counted: Any, answers: bool) -> tuple[float, Any]:
-        speaker = generate.load(str(tmp_path / "model"))
-        examples = Dataset.from_list(sft.examples(speaker, table))
-        args = settings.trl(
+        policy = generate.load(str(tmp_path / "model"))
+        examples = Dataset.from_list(sft.examples(policy, table))
+        args = settings.trl_arguments(
             SFTConfig, {"bf16": False, "report_to": "none", "gradient_checkpointing": False}, tmp_path, 0
         )
-        trainer = kind(speaker.model, args=args, train_dataset=examples, processing_class=speaker.tokenizer)
+        trainer = kind(policy.model, args=args, train_dataset=examples, processing_class=policy.tokenizer)
         batch = trainer.data_collator(list(trainer.train_dataset))
         # prompts of several lengths: the answers stand at different places
         assert len({tuple(row.nonzero().flatten().tolist()) for row in batch["labels"] != -100}) > 1
         found = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=counted)
         found.backward()
-        return found.item(), speaker.model.get_input_embeddings().weight.grad
+        return found.item(), policy.model.get_input_embeddings().weight.grad
 
     for how in ((None, True), (torch.tensor(40), True), (None, False)):
-        (ours, slope), (theirs, wanted) = loss(sft._listing(), *how), loss(SFTTrainer, *how)
+        (ours, slope), (theirs, wanted) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
         assert ours == pytest.approx(theirs, rel=1e-5)
         assert torch.allclose(slope, wanted, atol=1e-6)
 
@@ -51,21 +51,39 @@ def test_rows_that_are_cut_are_counted(tmp_path: Path, capsys: pytest.CaptureFix
     table = rows(release.folder, "sft", "train")
     chat_model.write(tmp_path / "words", [row["prompt"][0]["content"] for row in table])
     for name in ("tiny", "words"):
-        speaker = generate.load(str(tmp_path / name))
-        taught = sft.examples(speaker, table)
-        sizes = generate.prompt_tokens(speaker.tokenizer, table)
+        policy = generate.load(str(tmp_path / name))
+        taught = sft.examples(policy, table)
+        sizes = generate.prompt_tokens(policy.tokenizer, table)
         short, long = min(map(len, sizes)), max(map(len, sizes))
         assert short < long
         for most in (None, 1000):
-            assert sft.too_long(speaker, taught, most, True) == {"cut": 0, "left_out": 0}
+            assert sft.too_long(policy, taught, most, True) == {"cut": 0, "left_out": 0}
         # behind the shortest prompt one token of its list is left, behind the longest none
         gone = sum(len(prompt) > short for prompt in sizes)
-        assert sft.too_long(speaker, taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
+        assert sft.too_long(policy, taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
         assert (
             capsys.readouterr().out
             == f"  4 of 4 rows are cut to max_length = {short + 1}; {gone} of them teach nothing\n"
         )
-        assert sft.too_long(speaker, taught, short + 1, False)["left_out"] == 0  # their beginning goes
+        assert sft.too_long(policy, taught, short + 1, False)["left_out"] == 0  # their beginning goes
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
-            sft.too_long(speaker, taught, short, True)
+            sft.too_long(policy, taught, short, True)
+
+
+def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Gemma and others want the user to begin; a recommender may have said hello first
+    refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
+    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
+    asked = {"role": "user", "content": "Something like Item A (2001)?"}
+    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
+    with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
+        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+
+
+def test_half_a_model_is_one_line(tmp_path: Path) -> None:
+    weights = chat_model.write(tmp_path, ["Something like Item A (2001)?"]) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])  # a copy that broke off
+    with pytest.raises(TrainingError, match="cannot be loaded"):
+        generate.load(str(tmp_path))

@@ -1,0 +1,97 @@
+"""The demo from its input files to a report: one command after the other, with simulated people between them."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from saferec_builder.core.errors import TrainingError, UsageError
+from saferec_builder.demo import inputs, reviewing, world
+from saferec_builder.demo.people import Gold
+from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
+from saferec_builder.storage.workspace import Workspace
+
+VERSION = "1.0.0"
+
+Command = Callable[..., None]  # runs `saferec-build` with these words, in the demo's workspace
+Say = Callable[[str], None]  # shows a line of what happens between two commands
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a run has made. runs: the folder of training, with its `table.txt`; None: nothing was trained."""
+
+    release: Path
+    report: Path
+    runs: Path | None
+
+
+def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, training: bool = True) -> Demo:
+    """Runs all of it in a workspace `folder`; where it was interrupted, the next run goes on.
+
+    generated: conversations beside the 260 hand-written ones. training: also train and evaluate three models.
+    Raises UsageError, before anything is made, where training is asked for and cannot run here.
+    """
+    if training:
+        _check_training()
+    ws = Workspace.create(folder, demo=True)
+    given = folder / "input"
+    truth = inputs.write(given, ws.taxonomy, generated)
+    command("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
+    command("catalog", "add", "warnings", given / "warnings.csv")
+    command("mine", "messages", given / "conversations.jsonl")
+    command("propose")
+    command("propose", "--items")  # sixty items have no warnings: what their plots say goes to people too
+    command("propose-score", "--gold", "demo")
+    command("propose-score", "--items", "--gold", "demo")
+    _review(ws, truth, command, say)
+    command("adjudicate")
+    command("release", VERSION)
+    command("publish", VERSION, "--to", folder / "published")
+    release, runs = folder / "releases" / VERSION, folder / "runs" if training else None
+    if runs:
+        _train(release, runs, given / "gold.jsonl", say)
+    command("report", *(("--runs", runs) if runs else ()))
+    return Demo(release, folder / "report.html", runs)
+
+
+def _review(ws: Workspace, truth: Mapping[str, Gold], command: Command, say: Say) -> None:
+    """Two people answer; what they disagree on goes to the adjudicator."""
+    people = [word for name in REVIEWERS for word in ("--reviewer", name)]
+    push = ("review", "push", "--tool", "files", *people, "--adjudicator", ADJUDICATOR, "--all")
+
+    def pull(names: tuple[str, ...]) -> None:
+        there = [path for name in names if (path := reviewing.path_of(ws.root, name)).exists()]
+        if there:
+            command("review", "pull", "--tool", "files", *there)
+
+    pull((*REVIEWERS, ADJUDICATOR))  # of a run that was interrupted before its pull
+    for names in (REVIEWERS, (ADJUDICATOR,)):
+        command(*push)
+        for path, rows in reviewing.answer(ws, truth, names).items():
+            say(f"  (simulated: {path.stem} answers {rows:,} rows of {path})")
+        pull(names)
+
+
+def _check_training() -> None:
+    """Fails before an hour is spent: the extra must be there, and no folder of the user's may hide our package."""
+    here = Path.cwd() / "training"
+    spec = find_spec("training")
+    ours = Path(spec.origin).parent if spec and spec.origin else None
+    if ours is None or not (ours / "safecrs.py").exists() or (here.is_dir() and here.resolve() != ours.resolve()):
+        where = here if here.is_dir() else ours
+        raise UsageError(f"the folder {where} hides this program's package `training`: run from another folder")
+    missing = [name for name in ("torch", "trl", "datasets") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"training needs {missing[0]}: pip install 'saferec-builder[train]', or use --no-training")
+
+
+def _train(release: Path, runs: Path, gold: Path, say: Say) -> None:
+    """In a process of its own, whose lines go where ours do."""
+    words = [str(w) for w in ("run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold)]
+    say(f"\n$ python -m training.safecrs {' '.join(words)}")
+    ran = subprocess.run([sys.executable, "-u", "-m", "training.safecrs", *words], check=False)
+    if ran.returncode:
+        raise TrainingError(f"training stopped with exit code {ran.returncode}: its last lines say why")

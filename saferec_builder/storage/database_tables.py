@@ -1,0 +1,169 @@
+"""Small and precious tables, in the database: who reviews what, what they answered, labels, replies that were paid."""
+
+import polars as pl
+
+from saferec_builder.storage.schema import SPAN, Table
+
+ASKED = Table(
+    "asked",
+    "db",
+    ("taxonomy", "trait"),
+    {
+        "taxonomy": (pl.String, "as in readings: digest of the taxonomy file, or of the part of it that was asked"),
+        "trait": (pl.String, "slug"),
+        "wording": (pl.String, "hash of slug, definition and hint; a trait with a new wording is asked anew"),
+    },
+    "Which traits a reading was about, in which words.",
+)
+
+ASSIGNMENTS = Table(
+    "assignments",
+    "db",
+    ("kind", "subject", "reviewer", "role"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "reviewer": (pl.String, "name inside the workspace; never leaves it"),
+        "role": (pl.String, "reviewer | adjudicator"),
+        "digest": (pl.String, "of the text shown"),
+        "why": (pl.String, "gold | proposed | orders | band | audit | disagreement | recheck"),
+        "batch": (pl.String, "name of the push that first carried it"),
+    },
+    "Which task goes to whom, and why.",
+)
+
+GOLD = Table(
+    "gold",
+    "db",
+    ("kind", "subject"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "traits": (pl.List(pl.String), "the traits that are present; every other trait is absent"),
+    },
+    "Conversations whose verdicts are known beforehand: every reviewer reads them, and these measure their accuracy.",
+)
+
+DECOYS = Table(
+    "decoys",
+    "db",
+    ("kind", "subject", "reviewer"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "conversation id"),
+        "reviewer": (pl.String, "the only one who sees it"),
+        "trait": (pl.String, "what was suggested there though nothing speaks for it"),
+        "spans": (pl.List(SPAN), "words that it points at"),
+    },
+    "Wrong suggestions, planted to see who accepts what they did not read.",
+)
+
+SENT = Table(
+    "sent",
+    "db",
+    ("tool", "place", "task", "remote", "state"),
+    {
+        "tool": (pl.String, "label_studio | argilla"),
+        "place": (pl.String, "mark of the project on the server: a new one where a server was wiped"),
+        "task": (pl.String, "key of the task: hash of what is shown to whom"),
+        "remote": (pl.String, "its id on the server, empty while it is being sent"),
+        "state": (pl.String, "sending | there | gone"),
+    },
+    "What a review server holds, so that nothing is sent twice; the last row of a task counts.",
+)
+
+HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
+
+REVIEWS = Table(
+    "reviews",
+    "db",
+    ("review",),
+    {
+        "review": (pl.String, "hash of reviewer, unit, verdict, and push or pull"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug, or `*`: every trait that this reviewer did not answer one by one"),
+        "digest": (pl.String, "of the text that was shown"),
+        "reviewer": (pl.String, "name inside the workspace"),
+        "role": (pl.String, "reviewer | adjudicator | other: the task is somebody else's, so it does not count"),
+        "verdict": (pl.String, "present | absent | unsure; null: taken back, `note` says why"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
+        "note": (pl.String, "for the team; never released"),
+        "seconds": (pl.Float64, "spent on the task, or null"),
+        "tool": (pl.String, "files | label_studio | argilla | simulated"),
+        "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
+        "taxonomy": (pl.String, "digest of the taxonomy"),
+        "simulated": (pl.Boolean, "true: by a program, not a person; publish --hub refuses it"),
+        "time": (pl.Datetime("us", "UTC"), "when it was given; null where the tool does not say"),
+    },
+    "One person's verdict on one unit; of one reviewer's rows on a unit the last one counts.",
+)
+
+LABELS = Table(
+    "labels",
+    "db",
+    ("label",),
+    {
+        "label": (pl.String, "hash(unit, reviews it rests on, verdict)"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "trait": (pl.String, "slug"),
+        "digest": (pl.String, "of the text that was judged"),
+        "verdict": (pl.String, "present | absent | unsure; null while unresolved"),
+        "form": (pl.String, "explicit | implicit, null unless present"),
+        "spans": (pl.List(SPAN), "evidence of the reviews that agree with the verdict"),
+        "method": (pl.String, "agreed | adjudicated | auto | unresolved"),
+        "reviews": (pl.List(pl.String), "ids of the reviews that it rests on"),
+        "simulated": (pl.Boolean, "any of them simulated"),
+    },
+    "The final verdict on a unit; the last row of a unit counts.",
+)
+
+REPLIES = Table(
+    "replies",
+    "db",
+    ("request",),
+    {
+        "request": (pl.String, "hash of model, messages, schema, sampling and server"),
+        "model": (pl.String, "as asked"),
+        "body": (pl.String, "the raw reply, as it came"),
+        "tokens_in": (pl.Int64, "as billed, or null"),
+        "tokens_out": (pl.Int64, "as billed, or null"),
+    },
+    "Replies already paid for.",
+)
+
+SPEND = Table(
+    "spend",
+    "db",
+    ("run", "part"),
+    {
+        "run": (pl.String, "start of the command and its process"),
+        "part": (pl.Int64, "1, 2, ...: written every second"),
+        "model": (pl.String, "as asked"),
+        "way": (pl.String, "openai | batch | local"),
+        "requests": (pl.Int64, "answered, usable or not"),
+        "tokens_in": (pl.Int64, "as billed"),
+        "tokens_cached": (pl.Int64, "the part of tokens_in that a prefix cache made cheaper"),
+        "tokens_out": (pl.Int64, "as billed"),
+        "bytes_out": (pl.Int64, "length of these requests: bytes per token of this model"),
+        "usd": (pl.Float64, "at the prices in saferec.toml; 0 where it names none"),
+    },
+    "What models were paid, failed answers included.",
+)
+
+BATCHES = Table(
+    "batches",
+    "db",
+    ("batch", "state", "remote"),
+    {
+        "batch": (pl.String, "hash of the requests in it"),
+        "server": (pl.String, "base URL"),
+        "model": (pl.String, "as asked"),
+        "state": (pl.String, "uploaded | submitted | done"),
+        "remote": (pl.String, "id of the file, then of the batch, on the server"),
+        "requests": (pl.Int64, "in it"),
+    },
+    "Batches at a server, so that none is submitted or fetched twice; the last row of a batch counts.",
+)

@@ -1,0 +1,59 @@
+"""The order of the demo's commands, and what it looks at before it makes anything."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.demo import reviewing, walkthrough
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The commands of a run in tmp_path/demo, whose simulated people write nothing but a file of their name."""
+
+    def answer(ws: Any, truth: Any, names: Any) -> dict[Path, int]:
+        for path in (paths := [reviewing.path_of(ws.root, name) for name in names]):
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+        return dict.fromkeys(paths, 7)
+
+    def run() -> tuple[list[str], list[str]]:
+        commands: list[str] = []
+        lines: list[str] = []
+
+        def command(*words: object) -> None:
+            commands.append(" ".join(Path(word).name if isinstance(word, Path) else str(word) for word in words))
+
+        walkthrough.run(tmp_path / "demo", command, lines.append, generated=4, training=False)
+        return commands, lines
+
+    monkeypatch.setattr(reviewing, "answer", answer)
+    return run
+
+
+def test_people_answer_between_a_push_and_a_pull(ran: Any) -> None:
+    commands, lines = ran()
+    review = [words.removeprefix("review ") for words in commands if words.startswith("review")]
+    assert [words.split(" --reviewer")[0] for words in review] == [
+        "push --tool files", "pull --tool files ann.csv bo.csv", "push --tool files", "pull --tool files cy.csv",
+    ]  # fmt: skip
+    assert commands[-4:] == ["adjudicate", "release 1.0.0", "publish 1.0.0 --to published", "report"]
+    assert [line.split()[1:4] for line in lines] == [[name, "answers", "7"] for name in ("ann", "bo", "cy")]
+
+
+def test_what_an_interrupted_run_left_unread_is_pulled_first(ran: Any) -> None:
+    ran()
+    again = [words for words in ran()[0] if words.startswith("review")]
+    assert again[0] == "review pull --tool files ann.csv bo.csv cy.csv" and "push" in again[1]
+
+
+def test_training_that_cannot_run_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "training").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="hides this program's package"):
+        walkthrough.run(tmp_path / "demo", lambda *_: None, lambda _: None)
+    assert not (tmp_path / "demo").exists()

@@ -1,0 +1,124 @@
+"""A release reads each table once: what it is made of is one state of the workspace, whoever writes meanwhile."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from exports import snapshot
+from exports.release import release
+from saferec_builder.storage import database, shards, spool, tables, workspace as store
+from tests.worlds import release_world as world
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """table -> how often it was read from the database, or its shards were gone through."""
+    counted: Counter[str] = Counter()
+    read, parts = database.read, shards.parts
+
+    def reading(place: database.Place, table: tables.Table) -> pl.DataFrame:
+        counted[table.name] += 1
+        return read(place, table)
+
+    def scanning(root: Any, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
+        counted[table.name] += 1
+        return parts(root, table, *columns)
+
+    monkeypatch.setattr(database, "read", reading)
+    monkeypatch.setattr(shards, "parts", scanning)
+    return counted
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    """Reviews with evidence, one of them of a text that changed; labels with evidence of a request and of a plot;
+    somebody who asks to be removed; a proposal."""
+    rows, said = world.requests()
+    plotted = world.catalog().with_columns(plot=pl.lit("Rivers of blood."))
+    store.append(workspace, tables.CATALOG_ROWS, plotted)
+    span = {"turn": 0, "start": 10, "end": 15, "quote": "blood"}
+    flag = {"label": "flag", "kind": "item_flag", "subject": world.item("A"), "trait": "gore", "reviews": []}
+    flag |= {"digest": tables.digest("Rivers of blood."), "verdict": "present", "spans": [span], "simulated": False}
+    world.fill(workspace, rows, [*said, said[0] | flag | {"form": None, "method": "agreed"}])
+    quote = said[1]["spans"]
+    unit = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "role": "reviewer", "simulated": False}
+    reviews = [
+        unit | {"review": f"r{n}", "reviewer": "ann", "subject": row["conversation"], "digest": digest, "spans": spans}
+        for n, (row, digest, spans) in enumerate([(rows[1], rows[1]["digest"], quote), (rows[3], "older", quote)])
+    ]
+    on_plot = unit | {"review": "r9", "reviewer": "ann", "subject": world.item("A"), "spans": [span]}
+    reviews.append(on_plot | {"kind": "item_flag", "digest": flag["digest"]})
+    first = {"conversation": rows[3]["conversation"], "digest": "older"}
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(rows[3] | first))
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(rows[3] | {"digest": "newer"}))
+    store.append(workspace, tables.REVIEWS, pl.DataFrame(reviews, schema=tables.REVIEWS.schema))
+    claim = unit | {"proposal": "p1", "subject": rows[1]["conversation"], "digest": rows[1]["digest"], "spans": quote}
+    claim |= {"proposer": "rules", "version": "1", "taxonomy": "t", "form": "implicit", "confidence": 1.0}
+    claim = {column: claim[column] for column in tables.PROPOSALS.columns}
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
+    (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{rows[5]['conversation']},\n")
+    return workspace
+
+
+def test_a_release_reads_each_table_once(ws: store.Workspace, reads: Counter[str]) -> None:
+    made = release(ws, "1.0.0")
+    assert made.manifest["dropped"]["removed on request"] == 1 and made.rows["item_labels"] == 1
+    looked = {"conversations", "reviews", "labels", "catalog_rows", "proposals", "marks", "origins"}
+    assert looked <= reads.keys()
+    assert {table: n for table, n in reads.items() if n > 1} == {}
+
+
+def test_a_second_release_reads_no_table_twice_either(ws: store.Workspace, reads: Counter[str]) -> None:
+    release(ws, "1.0.0", inject="gore")
+    reads.clear()
+    assert not release(ws, "1.0.0", inject="gore").new
+    assert set(reads.values()) == {1}
+
+
+def test_what_was_said_comes_back_by_its_place(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 conversations in three shards, blocks of 4 rows; a release has them in another order, without two."""
+    monkeypatch.setattr(spool, "BLOCK", 4)
+    mined = world.conversations(*(world.conversation(f"c{n}", f"text {n}", accepted="ABC"[n % 3]) for n in range(25)))
+    for start, end in ((0, 9), (9, 11), (11, 25)):
+        store.append(workspace, tables.CONVERSATIONS, mined[start:end])
+    taken = snapshot.take(workspace)
+    assert taken.conversations["row"].to_list() == list(range(25))
+    kept = taken.conversations.sample(23, shuffle=True, seed=1).with_row_index("place")
+    said, refs = taken.arranged(workspace, kept)
+    expected = mined[kept["row"].to_list()].select(spool.SAID)
+    assert said.rows(kept["place"]).equals(expected) and refs == [world.ref(x) for x in "ABC"]
+    some = taken.conversations.filter(pl.col("row").is_in([24, 3, 11]))
+    assert taken.turns(some)["turns"].to_list() == mined[[3, 11, 24]]["turns"].to_list()
+    assert taken.turns(some.clear()).is_empty()
+
+
+def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace: store.Workspace) -> None:
+    mined = world.conversations(*(world.conversation(f"c{n}", f"text {n}") for n in range(5)))
+    folder = workspace.root / "tables" / "conversations"
+    folder.mkdir(parents=True)
+    for part, name in ((mined, "000000-a"), (mined[1:2], "000001-b")):  # the second without looking at the first
+        part.write_parquet(folder / f"{name}.parquet")
+        size = (folder / f"{name}.parquet").stat().st_size
+        facts = {"rows": part.height, "bytes": size, "schema": tables.SCHEMA_VERSION}
+        (folder / f"{name}.json").write_text(json.dumps(facts))
+    taken = snapshot.take(workspace)
+    kept = tables.last(taken.conversations, "conversation").with_row_index("place")
+    said, _ = taken.arranged(workspace, kept)
+    expected = [["text 0"], ["text 2"], ["text 3"], ["text 4"], ["text 1"]]  # in the order of the last rows
+    assert [[turn["text"] for turn in turns] for turns in said.turns(kept["place"])] == expected
+
+
+def test_only_the_revision_that_counts_is_released(workspace: store.Workspace) -> None:
+    old = world.conversations(world.conversation("c1", "old words"))
+    turns = world.conversations(world.conversation("c1", "new words"))["turns"]
+    store.append(workspace, tables.CONVERSATIONS, old)
+    store.append(workspace, tables.CONVERSATIONS, old.with_columns(turns, digest=pl.lit("d2")))
+    taken = snapshot.take(workspace)
+    kept = tables.last(taken.conversations, "conversation").with_row_index("place")
+    said, _ = taken.arranged(workspace, kept)
+    assert [turn["text"] for turn in said.turns(kept["place"])[0]] == ["new words"]
+    assert taken.turns(taken.conversations)["digest"].to_list() == [*old["digest"], "d2"]

@@ -1,0 +1,33 @@
+"""The notebooks of the docs run from top to bottom, and give what stands in them."""
+
+import copy
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.doc_pages import DOCS
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
+    """What each cell of code shows as text; warnings of libraries left out."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [
+        [out.get("text") or out["data"]["text/plain"] for out in cell.outputs if out.get("name") != "stderr"]
+        for cell in cells
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path) -> None:
+    stored = nbformat.read(path, as_version=4)
+    nbformat.validate(stored)
+    ran = copy.deepcopy(stored)
+    client = NotebookClient(ran, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    assert shown(ran) == shown(stored)
+    assert sum(map(len, shown(stored))) >= 8  # it shows something to read

@@ -1,0 +1,113 @@
+"""The line from Python, as docs/python.md has it: its statements are run as they stand on the page."""
+
+import ast
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import saferec_builder as sr
+from saferec_builder.core import taxonomy
+from saferec_builder.demo import inputs, reviewing
+from saferec_builder.proposing import prompting
+from tests.doc_pages import DOCS, FENCE
+
+PAGE = DOCS / "python.md"
+MOST = 15  # statements from a new workspace to the report
+
+
+def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(code, who has answered by then) of the page's Python, in order."""
+    for fence in FENCE.finditer(PAGE.read_text(encoding="utf-8")):
+        if fence["info"].strip() == "python":
+            yield fence["body"], tuple(fence["said"].split()) if fence["mark"] == "people" else ()
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+    """The names that the page's statements left behind."""
+    home = tmp_path_factory.mktemp("python")
+    truth = inputs.write(home / "sample" / "input", taxonomy.load(), 300)
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(home)
+        for code, who in blocks():
+            if who:
+                reviewing.answer(names["ws"], truth, who)
+            exec(compile(code, PAGE.name, "exec"), names)
+        yield names
+
+
+def test_the_line_takes_few_statements() -> None:
+    line = [code for code, _ in blocks()][:3]
+    assert sum(len(ast.parse(code).body) for code in line) <= MOST
+    calls = re.findall(r"sr\.(\w+)\(|release\.(\w+)\(", "".join(line))
+    steps = [one or other for one, other in calls if (one or other) != "Files"]
+    expected = "add_catalog add_catalog mine propose push pull push pull adjudicate release verify report"
+    assert steps == expected.split() and "Workspace.create(" in line[0]
+
+
+def test_what_comes_in_is_counted(ran: Mapping[str, Any]) -> None:
+    mined, proposed = ran["mined"], ran["proposed"]
+    assert isinstance(mined, sr.MineResult) and isinstance(proposed, sr.ProposeResult)
+    # 260 written by hand and 300 generated; one of them is left out for each reason that the demo has
+    assert mined.counts.came == 560 == mined.counts.added + sum(mined.counts.dropped.values())
+    assert mined.drops.columns == ["file", "reason", "rows", "example"]
+    assert mined.drops["rows"].sum() == sum(mined.counts.dropped.values()) and mined.fault is None
+    assert (proposed.counts.came, proposed.spent) == (mined.counts.added, 0.0)
+
+
+def test_labels_come_with_agreement_and_a_bound(ran: Mapping[str, Any]) -> None:
+    made = ran["made"]
+    assert isinstance(made, sr.Adjudication)
+    methods = dict(made.labels["method"].value_counts().iter_rows())
+    assert methods == {name: made.counts.figures[name] for name in methods}
+    assert made.counts.added == made.labels.height == ran["ws"].table("labels").height
+    assert set(made.labels.filter(verdict="present")["method"]) == {"agreed", "adjudicated"}
+    assert {"trait", "alpha", "units"} <= {*made.agreement.columns}
+    assert set(made.bounds.traits) == set(ran["ws"].taxonomy.slugs)
+    assert 0 < made.bounds.pooled.share <= 1
+
+
+def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
+    release, page = ran["release"], ran["page"]
+    assert isinstance(release, sr.Release) and release.new and release.version == "1.0.0"
+    frame = pl.read_parquet(release.folder / "data" / "conversations" / "*.parquet")
+    assert frame.height == release.rows["conversations"] > 100
+    assert release.verify().rows == sum(release.rows.values())
+    assert page.release == "1.0.0" and page.path.stat().st_size == page.bytes > 10_000
+    again = sr.Release.open(release.folder)
+    assert not again.new and again.rows == release.rows and again.manifest["files"]
+    assert not any(any(counts.values()) for counts in release.diff(again).rows.values())
+    shutil.copytree(release.folder, tmp_path / "copy")
+    with next((tmp_path / "copy" / "data" / "sft").glob("*.parquet")).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(sr.SafeRecError, match="sha256 is"):
+        sr.Release.open(tmp_path / "copy").verify()
+
+
+def test_edits_are_seen_without_a_new_process(ran: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    ws = ran["ws"]
+    own = ws.root / "traits.toml"
+    text = taxonomy.EMBEDDED.read_text(encoding="utf-8")
+    before = ws.taxonomy
+    settings = ws.root / "saferec.toml"
+    settings.write_text(settings.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
+    seen = []
+    for words in ("first wording", "second wording"):
+        own.write_text(
+            re.sub(r'^definition = "[^"]*"', f'definition = "{words}"', text, count=1, flags=re.M), encoding="utf-8"
+        )
+        seen.append(sr.Workspace.open(ws.root).taxonomy)
+    assert [one.traits[0].definition for one in seen] == ["first wording", "second wording"]
+    assert len({before.digest, *(one.digest for one in seen)}) == 3
+    prompt = ws.root / "prompt.md"
+    versions = []
+    for words in ("Read.", "Read with care."):
+        prompt.write_text(prompting.EMBEDDED.read_text(encoding="utf-8") + f"\n{words}\n", encoding="utf-8")
+        versions.append(prompting.prompt(prompt).version)
+    assert versions[0] != versions[1]

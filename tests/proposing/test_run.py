@@ -1,0 +1,78 @@
+"""`propose` from Python: counts and spending come back, nothing is printed, and an empty workspace names what to do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.proposing import evaluation, workers as shards
+from saferec_builder.proposing.run import propose
+from saferec_builder.storage import parallel, tables, workspace as store
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import TEXTS, fill, options, price, speaks
+
+
+class Bar:
+    """What a program may hand in to show progress."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *fault: object) -> None: ...
+
+    def update(self, n: int) -> None:
+        self.done += n
+
+
+def test_counts_and_spending_come_back_and_nothing_is_printed(
+    workspace: store.Workspace, stub: Stub, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(workspace, *TEXTS)
+    options(workspace, f'base_url = "{stub.url}"')
+    price(workspace, "small")
+    stub.usual = speaks
+    ws, bars = store.Workspace.open(workspace.root), list[Bar]()
+    planned = propose(ws, "openai:small", dry_run=True)
+    assert (planned.counts.dropped, planned.spent, stub.asked) == ({"dry run": 3}, 0.0, [])
+
+    def progress(total: int) -> Bar:
+        bars.append(Bar(total))
+        return bars[-1]
+
+    made = propose(ws, "openai:small", samples=2, progress=progress)
+    # three texts, and the one with a maybe twice more: (7 x 10 + 3 x 100) USD per million tokens each
+    assert (made.counts.added, made.unit, made.spent) == (4, "readings", pytest.approx(5 * 370 / 1e6))
+    assert [(bar.total, bar.done) for bar in bars] == [(3, 3), (2, 2)]
+    assert propose(ws, "openai:small").spent == 0 and propose(ws).unit == "conversations"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_empty_workspace_names_what_to_do_first(workspace: store.Workspace) -> None:
+    for items, first in ((False, "saferec-build mine"), (True, "saferec-build catalog add")):
+        with pytest.raises(UsageError, match=first):
+            propose(workspace, items=items)
+    with pytest.raises(UsageError, match="saferec-build mine"):
+        evaluation.score(workspace)
+
+
+def test_a_shard_that_is_read_here_is_billed_once(
+    workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(parallel.How("local", 1), 2))
+    fill(workspace, *TEXTS)
+    options(workspace, f'base_url = "{stub.url}"')
+    price(workspace, "small")
+    stub.usual = speaks
+    ws = store.Workspace.open(workspace.root)
+    made: Any = propose(ws, "openai:small")
+    assert made.counts.figures["usd"] == pytest.approx(made.spent) == pytest.approx(3 * 370 / 1e6)
+    assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(made.spent)
+
+
+def test_the_plot_has_a_dot_for_each_bin(tmp_path: Path) -> None:
+    row: Any = {"low": 0.9, "high": 1.0, "n": 4, "confidence": 0.95, "right": 0.75}
+    assert evaluation.reliability_svg([row, row]).count("<circle") == 2

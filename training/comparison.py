@@ -1,0 +1,66 @@
+"""Trained models and baselines side by side on the test split: their answers, a table and report.json."""
+
+from dataclasses import replace
+
+import torch
+
+from saferec_builder.core.errors import TrainingError
+from training.data import labels_of
+from training.decoding import generate, trie
+from training.decoding.generate import PolicyModel
+from training.decoding.validation import Answers, answers, unsafe
+from training.evaluation import evaluate, paper_metrics, predictions
+from training.evaluation.baselines import blind
+from training.settings import Settings, ours
+from training.stages import Run, is_first_process, write
+
+
+def report(
+    run: Run, models: dict[str, str], chosen: str | None, settings: Settings, published: bool = False
+) -> evaluate.Report | None:
+    """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
+
+    Baselines: the first model behind a filter that knows all, the first model when nobody tells it of a sensitivity,
+    and what needs no model. All are compared with the first model.
+
+    Of several processes that trained together the first one does it; None in the others.
+    """
+    if not is_first_process():
+        return None
+    release, table = run.release, run.rows("grpo", "test")
+    named: dict[str, Answers] = {}
+    filtered = None
+    for name, model in models.items():
+        policy = load_policy(run, model, settings)
+        if torch.cuda.is_available():
+            policy.model.to("cuda")  # type: ignore[arg-type]  # only trainers move a model by themselves
+        named[name] = answers(policy, table)
+        predictions.write(run.output / name / "answers-test.jsonl", named[name], release.items)
+        if len(named) == 1:
+            filtered = answers(policy, table, unsafe(release, table)) if policy.held else None
+            uninformed = answers(policy, blind(table, labels_of(release.folder, "test")))
+    made = evaluate.compare(release, table, named | {"blind": uninformed}, run.gold, filtered=filtered)
+    if published:
+        written = {name: paper_metrics.written(given, release.items) for name, given in named.items()}
+        evaluate.add_published(made, written, table, release)
+    text = evaluate.show(made, release.k) + (f"\nchosen on validation: {chosen}" if chosen else "")
+    run.say("\n" + text)
+    (run.output / "table.txt").write_text(text + "\n", "utf-8")
+    if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
+        write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
+    seconds = {name: card["seconds"] for name, card in run.cards.items()}
+    return evaluate.write_report(
+        run.output, evaluate.report(release, made, run.gold is not None, chosen=chosen, seconds=seconds)
+    )
+
+
+def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:
+    """The model as these settings want it to answer: under masks or held to a trie, with so many prompts at once."""
+    options = ours(settings)
+    policy = generate.load(model, dtype, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)
+    known = policy.catalogue
+    if known and (known.k != run.release.k or set(known.tokens) != set(run.release.items)):
+        raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")
+    if policy.catalogue is None and options.items == "trie":
+        return replace(policy, trie=trie.over(run.release, policy.tokenizer))
+    return policy

@@ -1,0 +1,66 @@
+"""Predictions files: answers to the requests of a split, one JSON object a line, from a model here or anywhere."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.scoring.answers import MOST, Find, from_items, parse
+from saferec_builder.scoring.metrics import Ranked
+from training.data import Item, Row, jsonl
+from training.evaluation.paper_metrics import Named, named
+
+
+@dataclass(frozen=True)
+class Predictions:
+    answers: dict[str, Ranked]
+    written: dict[str, str | list[Named]]  # the same, as they stand in the file
+    problems: dict[str, int]  # why nothing could be read -> answers
+    strange: int  # answers to conversations that are not in the split
+
+
+def read(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
+    """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
+    domains = {row["conversation"]: row["domain"] for row in table}
+    answers: dict[str, Ranked] = {}
+    written: dict[str, str | list[Named]] = {}
+    problems: Counter[str] = Counter()
+    strange = 0
+    for where, row in jsonl(path):
+        if "id" not in row:
+            raise TrainingError(f'{where}: expected "id", the conversation of the release, found {list(row)}')
+        name = str(row["id"])
+        if name not in domains:
+            strange += 1
+            continue
+        if name in answers:
+            raise TrainingError(f"{where}: a second answer for {name}: expected one line per conversation")
+        text, listed = row.get("text"), row.get("items")
+        if isinstance(text, str):
+            answer = parse(text, find, domains[name])
+            written[name] = text
+        elif isinstance(listed, list):
+            answer = from_items(listed, find, domains[name])
+            if bare := min(len(listed), MOST) - len(answer.entries):
+                form = '{"title", "year"} of each'
+                raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
+            written[name] = [(entry.title, entry.year) for entry in answer.entries]
+        else:
+            raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
+        answers[name] = answer.ranked
+        problems.update([answer.problem] if answer.problem else [])
+    return Predictions(answers, written, dict(problems), strange)
+
+
+def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:
+    """Answers as `read` takes them: scored again at any time by `evaluate --predictions`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for name, answer in answers.items():
+            if isinstance(answer, str):
+                row: dict[str, object] = {"id": name, "text": answer}
+            else:
+                row = {"id": name, "items": [{"title": title, "year": year} for title, year in named(answer, items)]}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
