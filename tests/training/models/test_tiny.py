@@ -5,27 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import small_release
-from training.data import Release, open_release, rows
+from tests.worlds.chat_model import made
+from training.data import open_release, rows
 from training.decoding import generate
 from training.models import tiny
 
 pytestmark = pytest.mark.training
-
-
-def made(folder: Path, release: Release, seed: int = 0) -> None:
-    tiny.make(folder, release, rows(release.folder, "grpo", "train"), seed)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tiny")
-    made(root / "model", open_release(small_release.write(root / "release")))
-    return root
-
-
-@pytest.fixture(scope="module")
-def policy(folder: Path) -> generate.PolicyModel:
-    return generate.load(str(folder / "model"))
 
 
 def pieces(policy: generate.PolicyModel, text: str) -> list[str]:
@@ -60,17 +45,6 @@ def test_the_words_come_from_the_train_split_alone(folder: Path, policy: generat
     }
     assert "somethe" not in words and {"something", "accident", "dog"} & words
     assert len(words) < len(train) + len(small_release.LETTERS) + 40
-
-
-def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
-    folder: Path, policy: generate.PolicyModel
-) -> None:
-    table = rows(folder / "release", "grpo", "test")
-    shut = [row["seen"] for row in table]
-    together = generate.items(policy, table, shut)
-    assert [len(answer) for answer in together] == [small_release.K] * 2
-    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
-    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]
 
 
 def test_one_seed_one_model(folder: Path, tmp_path: Path) -> None:
