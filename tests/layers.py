@@ -70,13 +70,13 @@ def mirrored(path: str) -> str:
     return f"tests/{folder}/test_{name}" if folder else f"tests/test_{name}"
 
 
-def tests_of(path: str) -> list[str]:
-    """The files that the path of a module names: its test, and tests of one side of it (test_hub_faults.py); or ELSEWHERE."""
+def held_by(path: str) -> list[str]:
+    """The tests of a module: the file at its path and those of one side of it (test_hub_faults.py), or ELSEWHERE."""
     own = ROOT / mirrored(path)
     others = {mirrored(str(p.relative_to(ROOT))) for p in files()}
     sides = {str(p.relative_to(ROOT)) for p in own.parent.glob(f"{own.stem}_*.py")}
     found = [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - others)
-    return found or [ELSEWHERE[path]] * (path in ELSEWHERE)
+    return found or [test for module, test in ELSEWHERE.items() if module == path]
 
 
 def room(module: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.layers import ELSEWHERE, files, imports, mirrored, name_of, room, tests_of
+from tests.layers import ELSEWHERE, files, held_by, imports, mirrored, name_of, room
 
 WRITTEN = [str(path.relative_to(ROOT)) for path in files()]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -25,7 +25,7 @@ def test_every_module_has_its_test(path: str) -> None:
     if room(name_of(ROOT / path)) == "cli":
         return  # parsed arguments, one call and its result: the tests of the rooms call the commands
     if any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in body):
-        assert tests_of(path), f"no {mirrored(path)}: write it, or name the test in ELSEWHERE of tests/layers.py"
+        assert held_by(path), f"no {mirrored(path)}: write it, or name the test in ELSEWHERE of tests/layers.py"
 
 
 def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
@@ -34,7 +34,7 @@ def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
 
 
 def test_every_test_of_a_package_names_a_module_of_it() -> None:
-    known = {test for path in WRITTEN for test in tests_of(path)}
+    known = {test for path in WRITTEN for test in held_by(path)}
     here = {str(path.relative_to(ROOT)) for path in TESTS if path.name.startswith("test_")}
     inside = {path for path in here if path.count("/") > 1 and path.split("/")[1] not in ACROSS}
     assert {path for path in inside - known if "/test_fuzz_" not in path} == set()
