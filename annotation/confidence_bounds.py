@@ -39,7 +39,7 @@ class Audit:
     found: int  # positives among the units read outside the audit
     zone: int  # units that nobody reads but for the audit, the audited ones among them
     outcomes: tuple[int, ...]
-    open: int = 0  # units handed out to be read whose label is not there yet, or unsure: they count as missed
+    open: int = 0  # units assigned to be read whose label is not there yet, or unsure: they count as missed
     holes: int = 0  # how many of the outcomes are a 1 without a label: they count as missed
 
 
@@ -86,7 +86,7 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     curve = shares(audit, alpha, delta, every=max(1, n // 100))
     share = float(curve.min()) if len(curve) else 1.0
     log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
-    if not audit.zone:  # all was handed out: nothing is left to be guessed, but for what is open
+    if not audit.zone:  # all was assigned: nothing is left to be guessed, but for what is open
         share = audit.open / max(audit.found + audit.open, 1)
         log_e = MOST if share <= alpha else 0.0
     facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST))

@@ -16,13 +16,14 @@ from saferec_builder.storage import evidence, tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
 
-def opt_out(ws: Workspace, reviewer: str, traits: Iterable[str], *, remove: bool = False) -> Counts:
+def opt_out(ws: Workspace, reviewer: str, traits: str | Iterable[str], *, remove: bool = False) -> Counts:
     """Keeps these traits (slugs or names) away from a reviewer, or forgets that with `remove`; counts are of traits.
 
     UsageError for a trait that is not in the taxonomy; one that left it can still be forgotten.
     """
     taxonomy, held = ws.taxonomy, set(read(ws).get(reviewer, []))
-    named = {slug if remove and slug in held else taxonomy[slug].slug for slug in traits}
+    given = [traits] if isinstance(traits, str) else traits
+    named = {slug if remove and slug in held else taxonomy[slug].slug for slug in given}
     with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
         known = read(ws)
         before = set(known.get(reviewer, []))

@@ -72,7 +72,7 @@ def push(
     What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py).
     UsageError where the people or options cannot be; ReviewError where a server or a file refuses.
     """
-    who = People(tuple(reviewers), adjudicator)
+    who = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
     path = None if gold is None else Path(gold)
     options = Options(audit, everything, band, path, decoys, recheck, budget or 0, minutes or 0.0)
     with store.alone(ws, "review push"):  # since before the desk is read: from an older one a task would go to two more

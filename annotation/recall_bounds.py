@@ -52,6 +52,15 @@ def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
     }
 
 
+def figures(bounds: LabelBounds) -> dict[str, JsonValue]:
+    """The bounds as the commands print them with --json."""
+    return {
+        "missed": {slug: vars(bound) for slug, bound in bounds.traits.items()},
+        "missed_of_all": vars(bounds.pooled),
+        "false": {slug: vars(share) for slug, share in bounds.false.items()},
+    }
+
+
 def _plain(bound: Bound | FalseShare) -> dict[str, JsonValue]:
     facts = {name: value for name, value in asdict(bound).items() if name != "log_e"}
     return facts | {"certified": bound.certified}
@@ -78,17 +87,19 @@ def bounds(
         verdicts.setdefault(subject, {})[trait] = verdict
     zone, chosen, drawn = _zone(texts, assignments, claimed)
     outside = [verdicts.get(subject, {}) for subject in chosen]
-    open_ = {s for s in chosen if not (_clean(of_it := verdicts.get(s, {}), slugs) or "present" in of_it.values())}
+    open_ = {
+        s for s in chosen if not (_clean(verdict_of := verdicts.get(s, {}), slugs) or "present" in verdict_of.values())
+    }
     order = _prefix(drawn, verdicts)
     found = {}
     for slug in slugs:
-        here = sum(of_it.get(slug) == "present" for of_it in outside)
-        unread = sum(of_it.get(slug) not in ("absent", "present") for of_it in outside)
+        here = sum(verdict_of.get(slug) == "present" for verdict_of in outside)
+        unread = sum(verdict_of.get(slug) not in ("absent", "present") for verdict_of in outside)
         drawn_verdicts = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
         outcomes = tuple(int(verdict != "absent") for verdict in drawn_verdicts)
         holes = sum(verdict not in ("absent", "present") for verdict in drawn_verdicts)
         found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
-    any_of = sum("present" in of_it.values() for of_it in outside)
+    any_of = sum("present" in verdict_of.values() for verdict_of in outside)
     labelled = {subject for subject, _ in auto}
     doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
     holes = sum(
@@ -128,8 +139,8 @@ def _prefix(drawn: list[str], verdicts: Verdicts) -> list[str]:
     return drawn[: labelled[-1] + 1] if labelled else []
 
 
-def _clean(of_it: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
-    return all(of_it.get(slug) == "absent" for slug in slugs)
+def _clean(verdict_of: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
+    return all(verdict_of.get(slug) == "absent" for slug in slugs)
 
 
 def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:

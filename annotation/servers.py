@@ -15,6 +15,7 @@ from annotation.places import Argilla, LabelStudio
 from annotation.tools import argilla_server, label_studio_server, managed_server as managed, sync, task_sheet as sheets
 from annotation.tools.answers import Pulled, Task, Turns, base_id, task_id
 from annotation.tools.guidelines import guideline
+from annotation.tools.task_sheet import Ours, Response, Sheet
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -31,11 +32,9 @@ class Client(sync.Remote, Protocol):
 
     def projects(self, mark: str) -> list[sync.Project]: ...
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
-    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
+    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
-    def responses(
-        self, project: sync.Project, people: dict[str, str], ours: sheets.Ours
-    ) -> Iterator[sheets.Response]: ...
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]: ...
 
 
 def home(ws: Workspace) -> Path:
@@ -184,9 +183,9 @@ def sources(desk: Desk) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in known.join(links.join(items, on="item", how="semi"), on="ref").iter_rows(named=True):
         votes = f"{row['yes']} yes, {row['no']} no" if row["yes"] is not None else row["answer"] or ""
-        known_as = votes or (f"severity {row['severity']} of 3" if row["severity"] is not None else "")
+        answer = votes or (f"severity {row['severity']} of 3" if row["severity"] is not None else "")
         where = ", ".join(part for part in (row["source"], row["url"]) if part)
-        found.setdefault(row["item"], []).append(f"{row['topic']}: {known_as} ({where})")
+        found.setdefault(row["item"], []).append(f"{row['topic']}: {answer} ({where})")
     return found
 
 
@@ -216,7 +215,7 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     return pulled
 
 
-def _ours(desk: Desk, tasks: dict[str, Task]) -> sheets.Ours:
+def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:
     """key -> the turns of the workspace's own text that the task is about."""
     row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
 

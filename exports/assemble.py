@@ -96,11 +96,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
-    filled, chosen, injected = fill(built), list[str](), None
-    if options.inject is not None:
-        banks = injection.banks()
-        chosen = injection.chosen(options.inject, taxonomy.slugs, banks)
-        injected = fill(injection.rows(built, chosen, banks))
+    chosen, added = _injected(built, options.inject, taxonomy)
+    filled, injected = fill(built), None if added is None else fill(added)
     silent = _silent(built["source"], options)
     _check(filled, said.turns, base.out, silent, base.items)
     places = filled.select("place", subject="conversation")
@@ -109,7 +106,6 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     checks.check_behind(base.item_labels, base.past)
     agreement = review_facts.agreement_by_trait(base.reviews, taxonomy, small)
     missed = review_facts.missed(snapshot, base.known, base.reviews, base.out, taxonomy, small)
-    safety = _safety(filled, injected, base.oracle, options)
     content = formats.Content(
         name=config.dataset.name,
         k=config.dataset.k,
@@ -138,7 +134,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "agreement": agreement,
         "missed": missed,
         "withheld": small,
-        "no_safety": not safety,
+        "no_safety": not _safety(filled, injected, base.oracle, options),
     }
     text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
     return Assembled(content, drops, facts, parent, base.provenance, text)
@@ -220,6 +216,15 @@ def _finders(
     """(ref -> item, text -> mentions), both by the catalog."""
     index = catalog.index(items)
     return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
+
+
+def _injected(built: pl.DataFrame, inject: str | None, taxonomy: Taxonomy) -> tuple[list[str], pl.DataFrame | None]:
+    """(the traits of --inject, rows with sentences of ours that imply them)."""
+    if inject is None:
+        return [], None
+    banks = injection.banks()
+    chosen = injection.chosen(inject, taxonomy.slugs, banks)
+    return chosen, injection.rows(built, chosen, banks)
 
 
 def _silent(sources: pl.Series, options: Options) -> frozenset[str]:

@@ -3,6 +3,8 @@
 backward_imports           imports of a package that stands behind the importing one (the order: tests/layers.py)
 root_files                 modules at the root of saferec_builder/
 cli_lines                  lines of saferec_builder/cli/
+command_body_worst         lines of the longest function in a file of commands, without its signature and docstring
+prints_below_cli           calls of print and typer.echo in the packages but for cli/ and training/
 any_share_worst            the package with the largest share of annotations with `Any`, training apart
 function_import_share_worst  the package with the largest share of imports that stand inside functions
 product_lines, test_lines  lines of Python
@@ -14,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from saferec_builder.cli.app import COMMANDS
 from tests import ROOT
 from tests.layers import PACKAGES, allowed, files, imports, name_of, room
 
@@ -37,6 +40,8 @@ def figures() -> dict[str, int | float]:
         "backward_imports": sum(1 for _ in backward()),
         "root_files": len(list((ROOT / "saferec_builder").glob("*.py"))),
         "cli_lines": lines(inside("cli")),
+        "command_body_worst": max(bodies().values()),
+        "prints_below_cli": sum(1 for _ in prints()),
         "any_share_worst": max(map(any_share, of_data)),
         "any_share_training": any_share("training"),
         "function_import_share_worst": max(map(function_import_share, packages())),
@@ -67,6 +72,28 @@ def inside(package: str) -> list[Path]:
 
 def lines(paths: list[Path]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def bodies() -> dict[str, int]:
+    """module.function -> lines of its body, without signature and docstring, of the files of commands."""
+    found = {}
+    modules = {where.module for where in COMMANDS.values()}
+    for path in (path for path in inside("cli") if path.stem in modules):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                steps = node.body[1:] if ast.get_docstring(node) else node.body
+                found[f"{name_of(path)}.{node.name}"] = steps[-1].end_lineno - steps[0].lineno + 1 if steps else 0
+    return found
+
+
+def prints() -> Iterator[str]:
+    """Where a package prints that should return: all but cli/, and training, which has its own command."""
+    for path in files():
+        if room(name_of(path)) in ("cli", "training"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "typer.echo"):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
 def any_share(package: str) -> float:

@@ -174,3 +174,14 @@ def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     monkeypatch.setattr(migrations, "STEPS", [migrations.Step("nothing")])
     found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"]
     assert found == "0 reviews, schema 2, shards from schema 1 on, brought up to date as they are read"
+
+
+def test_from_python_it_gives_its_checks_and_prints_nothing(
+    workspace: store.Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = health.examine(workspace.root)
+    assert sound.missing == 0 and {"python", "disk", "database"} <= {one.what for one in sound.checks}
+    asks(workspace, "[splits]\ntest = 2\n")
+    broken = health.examine(workspace.root)
+    assert broken.missing == 1 and broken.checks[-1].what == "saferec.toml" and broken.checks[-1].remedy == "correct it"
+    assert capsys.readouterr() == ("", "")

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.cli import demo
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import inputs
+from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
 from tests.conftest import Ran
@@ -25,8 +24,8 @@ ELSEWHERE = {  # pages with commands that another test runs
     "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
     "contributing.md": "they are the tests",
     "mining.md": "tests/mining/test_reddit.py, tests/sources",
-    "oracle.md": "tests/catalog/test_lookup.py, tests/test_oracle_doc.py",
-    "proposing.md": "tests/proposing/test_calibration.py",
+    "oracle.md": "tests/catalog/test_lookup_command.py, tests/test_oracle_doc.py",
+    "proposing.md": "tests/proposing/test_evaluation.py",
     "releases.md": "tests/test_docs_releases.py",
     "review-guide.md": "tests/servers/test_review_contract.py",
     "scale.md": "tests/bench",
@@ -112,7 +111,7 @@ def answer(names: tuple[str, ...]) -> None:
     """The tutorial's people fill in their files; what is true is what the sample's authors know."""
     if names:
         truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
-        demo._answer(Path("."), truth, names)
+        reviewing.answer(store.Workspace.open("."), truth, names)
 
 
 def typed(line: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Ran:

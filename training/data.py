@@ -175,7 +175,7 @@ def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
     return found
 
 
-def unfilled(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
+def without_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
     """Rows of lists without what they were refilled with (their last items); a list of nothing is left out."""
     found = []
     for row in table:

@@ -7,7 +7,7 @@ from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report
-from training.data import Row, repeated, unfilled, with_gold
+from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel
 from training.decoding.validation import PREFER, Score, scorer
@@ -48,7 +48,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         traits = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table: list[Row] = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
         if not options.refill:
-            table = unfilled(table, run.release.items)
+            table = without_refills(table, run.release.items)
         table = repeated(table, options.repeat)
         return sft.train(policy, table, settings, folder, _score(run, policy, settings), seed=run.seed)
 

@@ -156,9 +156,9 @@ def _left_out(
     earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
     left = [
         trait
-        for trait, lists_then in earlier.items()
+        for trait, earlier_lists in earlier.items()
         if trait in taxonomy.slugs and trait not in named and (line.cell("task"), trait) not in own
-        if lists in (*lists_then, taxonomy.digest)
+        if lists in (*earlier_lists, taxonomy.digest)
     ]
     return [answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)]
 

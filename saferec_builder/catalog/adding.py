@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
@@ -145,7 +146,7 @@ def fetch(ws: Workspace, site: ddd_api.Site, *, limit: int = 100, progress: Prog
     """
     folder = ws.root / "fetched" / "ddd"
     folder.mkdir(parents=True, exist_ok=True)
-    items = lookup.gaps(ws).items.to_dicts()
+    items = cast("list[ddd_api.Asked]", lookup.gaps(ws).items.to_dicts())
     todo = [item for item in items if not (folder / f"{item['item']}.json").exists()][:limit]
     absent, fault = 0, None
     try:
@@ -159,7 +160,7 @@ def fetch(ws: Workspace, site: ddd_api.Site, *, limit: int = 100, progress: Prog
     return FetchResult(replace(counts, figures={**counts.figures, **figures}), fault)
 
 
-def save_answer(path: Path, media: dict[str, JsonValue] | None, refs: list[str]) -> bool:
+def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:
     """Writes an answer, or that there is none, so that the item is not asked for again.
 
     An answer that may be another work's is kept under its own name, without the ids of the item that was asked for.

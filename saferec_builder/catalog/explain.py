@@ -17,30 +17,34 @@ from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
+from saferec_builder.storage import tables
 
 SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
+_EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The answer for one "Title (Year)" and one trait.
 
-    word       violated | clear | unknown
-    risk       0..1; None: no source says anything
-    evidence   every statement that it rests on, with its source (columns: SHOWN)
-    exact      False where the item may be another work, which is then never clear
-    candidates (item, title, domain) where several items share the title
+    word        violated | clear | unknown
+    risk        0..1; None: no source says anything
+    evidence    every statement that the word rests on, with its source (columns: SHOWN)
+    item, title of the one item that is meant; None where the catalog holds none, or several
+    match       found | ambiguous | not_found
+    exact       False where the item may be another work, which is then never clear
+    candidates  (item, title, domain) where several items share the title
     """
 
-    trait: str
-    match: str  # found | ambiguous | not_found
-    exact: bool
-    candidates: pl.DataFrame
-    item: str | None = None
-    title: str | None = None
     word: str = violations.VERDICTS[violations.UNKNOWN]
     risk: float | None = None
-    evidence: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=list(SHOWN)))
+    evidence: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_EVIDENCE))
+    trait: str
+    item: str | None = None
+    title: str | None = None
+    match: str
+    exact: bool
+    candidates: pl.DataFrame
 
     def as_json(self) -> dict[str, JsonValue]:
         """As `catalog check --json` prints it."""
@@ -69,7 +73,8 @@ def judged(
 ) -> Verdict:
     """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
     match = titles.find(index(items), *titles.split_year(title), domain)
-    found = Verdict(trait.slug, match.match, match.exact, candidates(match.candidates, items))
+    near = candidates(match.candidates, items)
+    found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     if match.item is None:
         return found
     said = judging.statements(items, links, warnings).filter(pl.col("item") == match.item)

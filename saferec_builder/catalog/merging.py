@@ -180,7 +180,7 @@ def ruling(rows: pl.DataFrame, ref: str, *, apart: bool) -> pl.DataFrame:
     """The CATALOG_ROWS row that keeps the row named `ref` apart from now on, or lets it merge again."""
     known = rows.filter(ref == _REF).to_dicts()
     if not known:
-        raise UsageError(f"{ref!r} is no row of the catalog: wanted source:id, as `saferec-build catalog merges` lists")
+        raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as in `saferec-build catalog merges`")
     earlier = rows.filter((pl.col("source") == APART) & (pl.col("refs").list.first() == ref)).height
     ruled = {"source": APART, "source_id": f"{ref} {earlier + 1}", "refs": [ref]}
     ruled["aliases"] = [APART if apart else "together"]

@@ -28,19 +28,11 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
 
 
 def _figures(done: Adjudication) -> dict[str, JsonValue]:
-    bounds = done.bounds
-    names = ("alpha", "low", "high", "units")
     alphas: dict[str, dict[str, JsonValue]] = {"sensitivity": {}, "item_flag": {}}
-    for row in done.agreement.iter_rows(named=True):
-        alphas[row["kind"]][row["trait"]] = {name: row[name] for name in names}
-    return {
-        "missed": {slug: vars(bound) for slug, bound in bounds.traits.items()},
-        "missed_of_all": vars(bounds.pooled),
-        "certified_together": bounds.together,
-        "false": {slug: vars(share) for slug, share in bounds.false.items()},
-        "alpha": alphas["sensitivity"],
-        "alpha_of_items": alphas["item_flag"],
-    }
+    for row in done.agreement.to_dicts():
+        alphas[row.pop("kind")][row.pop("trait")] = row
+    found = recall.figures(done.bounds) | {"certified_together": done.bounds.together}
+    return found | {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
 
 
 def _lines(done: Adjudication) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,10 @@ import typer
 from saferec_builder.cli.output import Folder, Json
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import truth
-from saferec_builder.proposing import evaluation
+from saferec_builder.proposing import evaluation, ground_truth
 from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Score
 from saferec_builder.storage.workspace import Workspace, replacing
-
-GOLD = {"labels": evaluation.labelled, "demo": truth.known}
 
 
 def propose_score(
@@ -37,10 +36,14 @@ def propose_score(
     as_json: Json = False,
 ) -> None:
     """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but the plot and paid replies."""
-    if gold not in GOLD:
-        raise UsageError(f"--gold {gold}: expected {' or '.join(GOLD)}")
+    golds: dict[str, evaluation.Known] = {
+        "labels": ground_truth.labels,
+        "demo": partial(truth.known, by_rules=proposer == "rules"),
+    }
+    if gold not in golds:
+        raise UsageError(f"--gold {gold}: expected {' or '.join(golds)}")
     found = evaluation.score(
-        Workspace.open(folder), proposer, items=items, truth=GOLD[gold], deletion=deletion, allow_remote=allow_remote
+        Workspace.open(folder), proposer, items=items, truth=golds[gold], deletion=deletion, allow_remote=allow_remote
     )
     if plot:
         with replacing(plot) as tmp:

@@ -1,13 +1,13 @@
-"""review push and pull: tasks go to people, their answers come back; up and down: the server they work on."""
+"""review: tasks go to people and their answers come back; where that stands, and the server that they work on."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from annotation import pull as pulling, push as pushing, servers
+from annotation import opt_outs, precision_bounds, pull as pulling, push as pushing, recall_bounds, servers
 from annotation.places import Argilla, Files, LabelStudio, Place
-from saferec_builder.cli import review_status, reviewers
+from annotation.progress import ReviewStatus, review_status
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
@@ -22,6 +22,7 @@ Tool = Annotated[
 ]
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
+Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace.")]
 SHOWN = 20  # rejected rows that are printed one by one; all of them are in the table drops
 
 
@@ -127,7 +128,66 @@ def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
 
 
-app.command("status")(review_status.status)
-app.command("opt-out")(reviewers.opt_out)
-app.command("hand-back")(reviewers.hand_back)
-app.command("set-aside")(reviewers.set_aside)
+@app.command()
+def status(folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Per trait: queue, agreement, what is missed at most; per reviewer: tasks, speed, gold and decoys."""
+    found = review_status(Workspace.open(folder))
+    figures: dict[str, JsonValue] = {"reviewers": found.reviewers, "left_out": found.left_out}
+    bounds = found.bounds
+    if as_json:
+        figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}, "together": bounds.together}
+        figures |= recall_bounds.figures(bounds) | {"false_of_all": vars(bounds.false_pooled)}
+    else:
+        _table(found)
+    figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
+    figures |= {"next": found.next} if found.next else {}
+    worth = f"{found.band:,} conversations: `review push --band {found.band}`"
+    figures |= {"worth_reading_by_score": worth} if found.band else {}
+    say(Counts("review status", skipped=found.units, figures=figures), as_json, "units reviewed")
+
+
+def _table(found: ReviewStatus) -> None:
+    bounds, alphas = found.bounds, dict(found.agreement.select("trait", "alpha").iter_rows())
+    names = [name for name in found.traits.columns if name != "trait"]
+    missed = {slug: recall_bounds.words(bound) for slug, bound in bounds.traits.items()}
+    wide = max(map(len, ["missed", *(missed.get(slug, "") for slug in found.traits["trait"])]))
+    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<{wide}}  false")
+    for row in found.traits.iter_rows(named=True):
+        slug, alpha = row["trait"], alphas.get(row["trait"])
+        false = precision_bounds.words(bounds.false[slug]) if slug in bounds.false else ""
+        numbers = "".join(f"{row[name]:>10,}" for name in names) + f"{'n/a' if alpha is None else f'{alpha:.2f}':>8}"
+        typer.echo(f"{slug:<22}{numbers}  {missed.get(slug, ''):<{wide}}  {false}".rstrip())
+    if bounds.false_pooled:
+        typer.echo(f"false of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
+    together = f"certified together: {len(bounds.together)} traits"
+    typer.echo(f"missed of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}; {together}")
+
+
+@app.command("opt-out")
+def opt_out(
+    name: Name,
+    trait: Annotated[list[str], typer.Argument(help="Slugs that this person would rather not see.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Forget these instead.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Keep sensitivities away from a reviewer: no reason asked, in no table, no report; --remove deletes it."""
+    say(opt_outs.opt_out(Workspace.open(folder), name, trait, remove=remove), as_json, "traits")
+
+
+@app.command("hand-back")
+def hand_back(name: Name, folder: Folder = Path("."), as_json: Json = False) -> None:
+    """Give back what a reviewer has not finished (a holiday, a mistyped name); what they answered stays."""
+    say(opt_outs.hand_back(Workspace.open(folder), name), as_json, "tasks")
+
+
+@app.command("set-aside")
+def set_aside(
+    name: Name,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the rows, never released.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Let it count again.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Take a reviewer's work out of every label, with a reason; nothing is deleted, and --undo brings it back."""
+    say(opt_outs.set_aside(Workspace.open(folder), name, reason=reason, undo=undo), as_json, "reviews")

@@ -118,7 +118,7 @@ class Oracle:
 
     def column(self, trait: str) -> int:
         if trait not in self.traits:
-            raise UsageError(f"unknown trait {trait!r}: wanted one of {', '.join(self.traits)}")
+            raise UsageError(f"unknown trait {trait!r}: expected one of {', '.join(self.traits)}")
         return self.traits[trait]
 
     def rows(self, items: Iterable[str | None]) -> NDArray[np.intp]:
@@ -145,7 +145,7 @@ class Oracle:
 def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
     """From verdict codes, items x traits."""
     if codes.shape != (len(items), len(traits)):
-        raise UsageError(f"verdicts have shape {codes.shape}, wanted {(len(items), len(traits))}")
+        raise UsageError(f"verdicts have shape {codes.shape}, expected {(len(items), len(traits))}")
     unknown = np.zeros((1, len(traits)), np.int8)
     return Oracle(
         {item: n for n, item in enumerate(items)},

@@ -84,7 +84,7 @@ def _parsed(path: Path, content: bytes) -> Taxonomy:
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UsageError(f"{path}: no [[trait]] table: found [trait], wanted two brackets around it")
+        raise UsageError(f"{path}: no [[trait]] table: found [trait], expected two brackets around it")
     traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))
     slugs = [t.slug for t in traits]
     twice = sorted({s for s in slugs if slugs.count(s) > 1})

@@ -48,18 +48,11 @@ class Talk(TypedDict):
     seen: NotRequired[list[str]]
 
 
-class Known(TypedDict):
-    """What is true of it; slice: how it is reported apart."""
-
-    id: str
-    slice: str | None
-    gold: list[world.Mark]
-
-
 @dataclass(frozen=True)
 class Made:
     row: Talk
-    gold: Known
+    gold: list[world.Mark]  # what is true of it
+    slice: str | None = None  # by which it is reported apart
 
 
 def conversations(taxonomy: Taxonomy, seed: int = 7, counts: dict[str, int] | None = None) -> list[Made]:
@@ -90,21 +83,19 @@ def _conversation(
 ) -> Made:
     seeker = _seeker(broken, rng)
     evidence = [(slug, _pick(banks["evidence"][slug], bank, rng)) for slug in seeker.traits]
-    said = [_fill(e["text"], banks["slots"], rng) for _, e in evidence]
+    sentences = [_fill(e["text"], banks["slots"], rng) for _, e in evidence]
     if not seeker.traits and rng.random() < LOOKALIKE / (1 - SENSITIVE):
-        said_other = [
-            _fill(_pick(banks["lookalike"][rng.choice(world.TRAITS)], bank, rng)["text"], banks["slots"], rng)
-        ]
+        lookalike = [_fill(_pick(banks["lookalike"][rng.choice(world.TRAITS)], bank, rng)["text"], banks["slots"], rng)]
     else:
-        said_other = []
-    late = bool(said) and rng.random() < LATE
-    turns, place = _turns(seeker, bank, banks, [] if late else said + said_other, rng)
+        lookalike = []
+    late = bool(sentences) and rng.random() < LATE
+    turns, place = _turns(seeker, bank, banks, [] if late else sentences + lookalike, rng)
     if late:
-        turns[-1]["content"] += " " + " ".join(said)
+        turns[-1]["content"] += " " + " ".join(sentences)
         place = len(turns) - 1
     gold: list[world.Mark] = [
         {"trait": slug, "form": e["form"], "turn": place, "quote": quote}
-        for (slug, e), quote in zip(evidence, said, strict=True)
+        for (slug, e), quote in zip(evidence, sentences, strict=True)
     ]
     row: Talk = {
         "id": name,
@@ -115,7 +106,7 @@ def _conversation(
         "accepted": [i.name for i in seeker.accepted],
         "seen": [i.name for i in seeker.liked if any(i.name in t["content"] for t in turns)],
     }
-    return Made(row, {"id": name, "slice": "unseen_cues" if bank == "unseen" else None, "gold": gold})
+    return Made(row, gold, "unseen_cues" if bank == "unseen" else None)
 
 
 def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
@@ -149,9 +140,9 @@ def _traits(near: list[world.Item], breaks: Broken, rng: random.Random) -> tuple
 
 
 def _turns(
-    seeker: _Seeker, bank: str, banks: dict[str, Any], said: list[str], rng: random.Random
+    seeker: _Seeker, bank: str, banks: dict[str, Any], sentences: list[str], rng: random.Random
 ) -> tuple[list[Message], int]:
-    """The turns, and the index of the turn that holds what was `said`."""
+    """The turns, and the index of the turn that holds these sentences."""
 
     def phrase(kind: str, **slots: str) -> str:
         return str(_pick(banks[kind], bank, rng)).format(**slots)
@@ -161,7 +152,7 @@ def _turns(
     if rng.random() < 0.4:
         opening += " " + phrase("neutral")
     asked = rng.random() < 0.5
-    own = " ".join(said)
+    own = " ".join(sentences)
     texts = [opening if asked else f"{opening} {own}".strip()]
     if asked:
         texts += [phrase("question"), f"{phrase('answer')} {own}".strip()]

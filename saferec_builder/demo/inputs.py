@@ -38,7 +38,7 @@ def written() -> list[generate.Made]:
         turns: list[generate.Message] = [{"role": roles[t["role"]], "content": t["text"]} for t in row["turns"]]
         time = generate.START + timedelta(days=days * n / len(rows), hours=1)
         message: generate.Talk = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
-        found.append(generate.Made(message, {"id": row["id"], "slice": "written", "gold": row["gold"]}))
+        found.append(generate.Made(message, row["gold"], "written"))
     return found
 
 
@@ -53,7 +53,7 @@ def write(folder: Path, taxonomy: Taxonomy, generated: int) -> dict[str, people.
     columns = ("domain", "title", "year", "plot")
     rows = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]
     _table(folder / "items.csv", rows)
-    return {name_of(c): c.gold["gold"] for c in conversations}
+    return {name_of(c): c.gold for c in conversations}
 
 
 def name_of(made: generate.Made) -> str:
@@ -65,9 +65,9 @@ def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[Ma
     for c in conversations:
         turns = c.row["messages"]
         end = max(n for n, t in enumerate(turns) if t["role"] == "assistant" and NAMED.search(t["content"]))
-        early = sorted({g["trait"] for g in c.gold["gold"] if g["turn"] < end})
-        late = sorted({g["trait"] for g in c.gold["gold"]} - set(early))
-        yield {"conversation": name_of(c), "slice": c.gold["slice"], "traits": early, "late_traits": late}
+        early = sorted({g["trait"] for g in c.gold if g["turn"] < end})
+        late = sorted({g["trait"] for g in c.gold} - set(early))
+        yield {"conversation": name_of(c), "slice": c.slice, "traits": early, "late_traits": late}
     for item in world.items():
         yield {"item": item.name, "violated": item.breaks(taxonomy)}
 

@@ -2,14 +2,20 @@
 
 import hashlib
 
+from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import inputs, world
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
-def known(corpus: Corpus, proposer: str) -> Truth:
-    """The truth of these items, or conversations, for a proposer by its name."""
-    return of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, proposer == "rules")
+def known(corpus: Corpus, *, by_rules: bool) -> Truth:
+    """The truth of these items, or of these conversations; by_rules: as the rules are scored."""
+    truth = of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
+    if not (truth.present or truth.absent or truth.whole):
+        raise UsageError(
+            f"{corpus.ws.root} holds nothing of the demo: give a demo's folder with -C, or run `saferec-build demo`"
+        )
+    return truth
 
 
 def half(name: str) -> str:
@@ -28,7 +34,7 @@ def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
         if subject not in texts or (by_rules and half(made.row["id"]) == "tune"):
             continue
         whole.add(subject)
-        for g in made.gold["gold"]:
+        for g in made.gold:
             present[subject, g["trait"]] = g["form"]
             start = texts[subject][g["turn"]][1].find(g["quote"])
             if start >= 0:

@@ -73,22 +73,24 @@ async def replies(
             failed[reply.request] = reply
 
     async with Wire(server) as wire:
-        desk = _Desk(server, wire, note, take)
-        await desk.settle([entry for entry in ledger() if entry.state != "done"], poll)
+        batches = _Batches(server, wire, note, take)
+        await batches.settle([entry for entry in ledger() if entry.state != "done"], poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
             server = await probed(wire, server)  # a batch of what it refuses would be known as such a day later
-        await desk.settle([await desk.submit(part) for part in _parts(server, missing, budget, failed)], poll)
-    told: set[str] = set()  # of texts that are there twice, the first is what was asked
+        await batches.settle([await batches.submit(part) for part in _parts(server, missing, budget, failed)], poll)
+    given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
         paid = get(request)
         if paid is not None:
             reply = checked(read_body(request, server.model, paid), check)
-            yield n, replace(reply, cached=request not in fresh or request in told)
+            yield n, replace(reply, cached=request not in fresh or request in given)
         else:
-            lost = Reply(request, server.model, error=f"not answered: the batch ended without this request{desk.why}")
-            yield n, replace(failed.get(request, lost), cached=request in told)
-        told.add(request)
+            lost = Reply(
+                request, server.model, error=f"not answered: the batch ended without this request{batches.why}"
+            )
+            yield n, replace(failed.get(request, lost), cached=request in given)
+        given.add(request)
 
 
 def _parts(
@@ -113,18 +115,18 @@ def _parts(
         yield part
 
 
-class _Desk:
+class _Batches:
     """Uploads, submits, waits and fetches; every step is noted before the next begins."""
 
     def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply], None]) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
-        self.why = ""  # what the server said of a batch that failed as a whole
+        self.why = ""  # what the server answers about a batch that failed as a whole
 
     async def submit(self, part: dict[str, bytes]) -> Entry:
         name = digest("batch", sorted(part))
         lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
-        file = (await self._said("upload", self.once.files.create(file=lines, purpose="batch"))).id
+        file = (await self._checked("upload", self.once.files.create(file=lines, purpose="batch"))).id
         entry = Entry(name, "uploaded", file, len(part))
         self.note(entry)
         return await self._start(entry)
@@ -136,7 +138,7 @@ class _Desk:
             completion_window="24h",
             metadata={MARK: f"{entry.batch}-{entry.remote}"},
         )
-        return self._noted(replace(entry, state="submitted", remote=(await self._said("submit", start)).id))
+        return self._noted(replace(entry, state="submitted", remote=(await self._checked("submit", start)).id))
 
     def _noted(self, entry: Entry) -> Entry:
         self.note(entry)
@@ -147,22 +149,22 @@ class _Desk:
         submitted, it is not now: of what it asks, somebody may have asked to be removed since."""
         for entry in entries:
             if entry.state == "uploaded":
-                found: Entry | None = await self._said("list", self._found(entry), "")
+                found: Entry | None = await self._checked("list", self._found(entry), "")
                 if found is None:
                     self.note(replace(entry, state="done"))
                     continue
                 entry = self._noted(found)
             while True:
-                told = await self._said("ask for", self.client.batches.retrieve(entry.remote))
-                if told.status in OVER:
+                batch = await self._checked("ask for", self.client.batches.retrieve(entry.remote))
+                if batch.status in OVER:
                     break
                 await asyncio.sleep(poll)
             # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
-            files = filter(None, (told.output_file_id, told.error_file_id))
+            files = filter(None, (batch.output_file_id, batch.error_file_id))
             for reply in [reply for file in files for reply in await self._fetched(file)]:
                 self.take(reply)
-            for fault in getattr(told.errors, "data", None) or []:
-                self.why = f", {told.status}: {str(getattr(fault, 'message', fault))[:200]}"
+            for fault in getattr(batch.errors, "data", None) or []:
+                self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
             self.note(replace(entry, state="done"))
 
     async def _found(self, entry: Entry) -> Entry | None:
@@ -173,17 +175,17 @@ class _Desk:
         return None
 
     async def _fetched(self, file: str) -> list[Reply]:
-        told = await self._said("fetch", self.client.files.content(file), "response")
-        lines = self.wire.text(told.response).split("\n")  # an answer may hold other line ends, such as U+2028
+        content = await self._checked("fetch", self.client.files.content(file), "response")
+        lines = self.wire.text(content.response).split("\n")  # an answer may hold other line ends, such as U+2028
         return [reply for line in lines if (reply := reply_of(line, self.server))]
 
-    async def _said(self, verb: str, call: Awaitable[T], wanted: str = "id") -> T:
-        """What a call gives, an object that has what is wanted; the client passes on what has another shape."""
+    async def _checked(self, verb: str, call: Awaitable[T], field: str = "id") -> T:
+        """What a call gives, an object with this field; the client passes on what has another shape."""
         error, next_ = "an answer of another shape", "nothing is lost, run the command again"
         try:
-            told = await call
-            if not wanted or getattr(told, wanted, None):
-                return told
+            answer = await call
+            if not field or getattr(answer, field, None):
+                return answer
         except (openai.OpenAIError, ValueError) as fault:
             error = self.wire.failure(fault)[0]
             if error == "timeout" and verb in ("upload", "fetch"):  # of a large file: again would end here each time
@@ -202,13 +204,13 @@ def reply_of(line: str, server: Server) -> Reply | None:
 
     It was paid for: of any line that names its request something is kept, whatever shape the rest has.
     """
-    told = whole_object(line)
-    if told is None or not isinstance(request := told.get("custom_id"), str):
+    row = whole_object(line)
+    if row is None or not isinstance(request := row.get("custom_id"), str):
         return None
-    response, error = told.get("response"), told.get("error")
+    response, error = row.get("response"), row.get("error")
     if not isinstance(response, dict) or (response.get("status_code") is None and response.get("body") is None):
-        said = error.get("code") if isinstance(error, dict) else error
-        return Reply(request, server.model, error=f"not answered: {_whole(str(said or 'no reason given'))}", body=line)
+        why = error.get("code") if isinstance(error, dict) else error
+        return Reply(request, server.model, error=f"not answered: {_whole(str(why or 'no reason given'))}", body=line)
     status, body = response.get("status_code"), _whole(json.dumps(response.get("body"), ensure_ascii=False))
     if status == 200:
         return read_body(request, server.model, body)

@@ -92,9 +92,7 @@ def checked(reply: Reply, check: Check) -> Reply:
 class _Talk:
     """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
 
-    def __init__(
-        self, server: Server, check: Check, put: Put, ended: "asyncio.Queue[Reply | Exception]", budget: Budget
-    ) -> None:
+    def __init__(self, server: Server, check: Check, put: Put, ended: Ended, budget: Budget) -> None:
         from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
 
         self.server, self.check, self.put, self.ended, self.budget = server, check, put, ended, budget
@@ -146,9 +144,9 @@ class _Talk:
     async def _reply(self, request: str, payload: bytes) -> Reply:
         if self.stopped in FATAL:
             return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
-        said = await post(self.wire, self.server, request, payload)
-        self.budget.pay(said, len(payload))
-        reply = checked(said, self.check)
+        reply = await post(self.wire, self.server, request, payload)
+        self.budget.pay(reply, len(payload))
+        reply = checked(reply, self.check)
         if reply.error is None:
             self.put(reply)
         self._note(reply)

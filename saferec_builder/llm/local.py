@@ -61,7 +61,8 @@ def serve(path: str) -> None:
     params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
     params.hostnames = ["127.0.0.1"]
     server = xllamacpp.Server(params)
-    print(json.dumps({"url": f"{server.listening_address}/v1"}), flush=True)
+    sys.stdout.write(json.dumps({"url": f"{server.listening_address}/v1"}) + "\n")
+    sys.stdout.flush()
     sys.stdin.read()
 
 

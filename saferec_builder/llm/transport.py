@@ -101,11 +101,11 @@ class Wire:
 
 def _headers(server: Server) -> dict[str, Any]:
     """What the environment tells openai's client of a person (organisation, project, headers of their own) is for
-    OpenAI: any other server is told none of it, and gets the key that it was given."""
+    OpenAI: any other server is sent none of it, and gets the key that it was given."""
     if server.is_openai:
         return {}
-    told = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    named = ["OpenAI-Organization", "OpenAI-Project", *(line.split(":")[0].strip() for line in told if ":" in line)]
+    custom = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    named = ["OpenAI-Organization", "OpenAI-Project", *(line.split(":")[0].strip() for line in custom if ":" in line)]
     return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"}
 
 

@@ -157,23 +157,23 @@ def read_removals(path: Path) -> Removals:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return _wishes(path, csv.DictReader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        raise UsageError(f"{path}: cannot be read ({fault}): wanted source,source_id,author in UTF-8") from None
+        raise UsageError(f"{path}: cannot be read ({fault}): expected source,source_id,author in UTF-8") from None
 
 
 def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
     ids, authors, wishes = set[tuple[str, str]](), set[tuple[str, str]](), list[Wish]()
     if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
-        raise UsageError(f"{path}: found columns {rows.fieldnames}, wanted source,source_id,author")
+        raise UsageError(f"{path}: found columns {rows.fieldnames}, expected source,source_id,author")
     for row in rows:
         source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
         source = source.lower()
         if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, who)):
             raise UsageError(
-                f"{path}:{rows.line_num}: wanted as many cells as the header has, each in one line: is a comma not"
+                f"{path}:{rows.line_num}: expected as many cells as the header has, each in one line: is a comma not"
                 " quoted, or a quote not closed?"
             )
         if not post and not who:
-            raise UsageError(f"{path}:{rows.line_num}: wanted a source_id or an author in each row")
+            raise UsageError(f"{path}:{rows.line_num}: expected a source_id or an author in each row")
         if source and source.partition(":")[0] not in list(Source):
             raise UsageError(
                 f"{path}:{rows.line_num}: no source is called {source[:40]!r}: expected one of"

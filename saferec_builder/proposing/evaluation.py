@@ -17,7 +17,7 @@ from saferec_builder.proposing.subjects import Span, Subject, item_subjects
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
-Known = Callable[[Corpus, str], Truth]  # the truth of these texts for a proposer, by its name
+Known = Callable[[Corpus], Truth]  # what is known of these texts
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,16 @@ class Score:
     deletion: Deletion | None = None
 
 
-def labelled(corpus: Corpus, proposer: str) -> Truth:
-    """What people decided in this workspace, whoever proposed it."""
-    return ground_truth.labels(corpus)
-
-
 def score(
     ws: Workspace,
     proposer: str = "rules",
     *,
     items: bool = False,
-    truth: Known = labelled,
+    truth: Known = ground_truth.labels,
     deletion: bool = False,
     allow_remote: bool = False,
 ) -> Score:
-    """Precision, recall, F1, calibration and evidence of one proposer; by default against the labels of this workspace.
+    """Precision, recall, F1, calibration and evidence of one proposer, against the labels here or another truth.
 
     deletion: also ask again without the evidence of each right claim; replies to that are paid for and kept, nothing
     else is written. Raises UsageError where the proposer has read nothing of which the truth is known.
@@ -75,7 +70,7 @@ def score(
     budget = ws.config.propose.budget_usd
     if deletion:
         proposers.priced([step], budget)
-    known = truth(corpus, step.name)
+    known = truth(corpus)
     claims, read = claimed(corpus, step, known)
     if not read:
         raise UsageError(

@@ -33,10 +33,10 @@ def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Cal
 
     readings: those of one kind, proposer and version.
     """
-    wanted = {t.wording: t.slug for t in taxonomy.traits}
+    expected = {t.wording: t.slug for t in taxonomy.traits}
     had: dict[str, frozenset[str]] = {}
     for name, wording in asked.select("taxonomy", "wording").iter_rows():
-        had[name] = had.get(name, frozenset()) | ({wording} & wanted.keys())
+        had[name] = had.get(name, frozenset()) | ({wording} & expected.keys())
     done: dict[tuple[str, str], frozenset[str]] = {}
     for subject, text, name in readings.select("subject", "digest", "taxonomy").iter_rows():
         done[subject, text] = done.get((subject, text), frozenset()) | had.get(name, frozenset())
@@ -45,7 +45,7 @@ def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Cal
     def part(subject: str, text: str) -> Taxonomy | None:
         have = done.get((subject, text), frozenset())
         if have not in parts:
-            slugs = [slug for wording, slug in wanted.items() if wording not in have]
+            slugs = [slug for wording, slug in expected.items() if wording not in have]
             parts[have] = part_of(taxonomy, slugs) if slugs else None
         return parts[have]
 

@@ -24,17 +24,13 @@ class Plan:
     samples: int  # votes of the last step on what it is unsure of; 0: none
     limit: int | None  # texts of each step
 
-    def job(self, step: Step, only: set[str] | None = None) -> Job:
-        return jobs.unread(
-            self.corpus, step, budget(self.corpus.ws, step, self.budget_usd), only=only, limit=self.limit
-        )
+    def job(self, step: Step, only: set[str] | None = None, samples: int = 0) -> Job:
+        paid = budget(self.corpus.ws, step, self.budget_usd)
+        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit, samples=samples)
 
     def votes(self) -> Job:
         """Samples of the last step on what it is unsure of now."""
-        step = self.steps[-1]
-        only = cascade.uncertain(self.corpus, step)
-        paid = budget(self.corpus.ws, step, self.budget_usd)
-        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit, samples=self.samples)
+        return self.job(self.steps[-1], cascade.uncertain(self.corpus, self.steps[-1]), self.samples)
 
 
 def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:

@@ -95,12 +95,12 @@ def _parsed(path: Path, text: str) -> Prompt:
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     for name in SECTIONS.values():
         if "{traits}" not in sections.get(name, ""):
-            raise UsageError(f"{path}: wanted a section `# {name}` with {{traits}} in it: see docs/proposing.md")
+            raise UsageError(f"{path}: expected a section `# {name}` with {{traits}} in it: see docs/proposing.md")
     if before.strip() or sorted(parts[::2]) != sorted(SECTIONS.values()):
         found = ", ".join([*(["text before the first one"] if before.strip() else []), *(f"# {n}" for n in parts[::2])])
         raise UsageError(
-            f"{path}: found {found}: wanted # conversation and # item, each once and nothing beside them: "
-            "no model would be told it; give headings inside a section two marks (##)"
+            f"{path}: found {found}: expected # conversation and # item, each once and nothing beside them: "
+            "no model would read it; give headings inside a section two marks (##)"
         )
     return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
 
@@ -254,12 +254,12 @@ def locate(text: str, quote: str) -> tuple[int, int] | None:
         return start, start + len(quote)
     words = [word.span() for word in re.finditer(r"\S+", text)]
     flat = " ".join(text[a:b] for a, b in words)
-    wanted = " ".join(re.findall(r"\S+", quote))
-    start = flat.find(wanted)
+    flat_quote = " ".join(re.findall(r"\S+", quote))
+    start = flat.find(flat_quote)
     if start < 0:
         return None
     places = [n for a, b in words for n in range(a, b + 1)]  # of each letter of `flat` in `text`
-    return places[start], places[start + len(wanted) - 1] + 1
+    return places[start], places[start + len(flat_quote) - 1] + 1
 
 
 def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
-from typing import NamedTuple
 
 import polars as pl
 
@@ -25,7 +24,7 @@ from saferec_builder.storage.database import Keyed
 
 CHUNK = 1_000
 
-Step = Callable[[int], object]  # told how many more were read
+Step = Callable[[int], object]  # called with how many more were read
 
 
 def read(job: Job, step: Step) -> None:
@@ -104,7 +103,7 @@ async def _ask(job: Job, paid: Keyed, settle: Callable[[], None], step: Step) ->
                 if len(chunk) == times * min(CHUNK, len(job.todo) - first):
                     done = chunks.pop(n // times // CHUNK)
                     of_texts = [
-                        Replies(todo, [done[place * times + k] for k in range(times)])
+                        (todo, [done[place * times + k] for k in range(times)])
                         for place, todo in enumerate(job.todo[first : first + len(done) // times], first)
                     ]
                     _save_replies(job, of_texts)
@@ -161,14 +160,8 @@ def bodies(job: Job) -> Iterator[llm.Body]:
             yield body | {"temperature": 0.7, "seed": seed}
 
 
-class Replies(NamedTuple):
-    """All replies to one text: several where samples vote."""
-
-    todo: Todo
-    replies: list[llm.Reply]
-
-
-def _save_replies(job: Job, chunk: list[Replies]) -> None:
+def _save_replies(job: Job, chunk: list[tuple[Todo, list[llm.Reply]]]) -> None:
+    """Of each text all replies: several where samples vote."""
     readings: list[tuple[Reading, Taxonomy]] = []
     faults: list[jobs.Fault] = []
     for (_, subject, part), replies in chunk:

@@ -245,11 +245,11 @@ def _bulleted_inline(line: str) -> list[str]:
 
 def _numbered_inline(line: str) -> list[str]:
     """ "1. A 2. B 3. C" on one line as three lines; numbers that do not count up belong to titles."""
-    starts, wanted = [], None
+    starts, expected = [], None
     for number in _INLINE_NUMBER.finditer(line):
-        if wanted is None or int(number[1]) == wanted:
+        if expected is None or int(number[1]) == expected:
             starts.append(number.start())
-            wanted = int(number[1]) + 1
+            expected = int(number[1]) + 1
     if len(starts) < 2:
         return [line]
     return [line[a:b] for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]

@@ -8,10 +8,10 @@ import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import polars as pl
 from pydantic import ValidationError
@@ -19,13 +19,18 @@ from pydantic import ValidationError
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.storage import tables
 
+if TYPE_CHECKING:
+    import _csv
+
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
 LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
 
-Rows = list[dict[str, Any]]
-One = Callable[[str, Any], Rows]  # (place, outside row) -> table rows
+Row = dict[str, object]  # of a table, or of a file that names its fields
+Rows = list[Row]
+Outside = TypeVar("Outside")  # what stands at a place of a file
+Made = TypeVar("Made")  # what a reader makes of it
 
 
 class Left(Exception):
@@ -67,27 +72,42 @@ def examples(drops: pl.DataFrame) -> dict[str, str]:
     return {reason: f"{place}: {detail}" if detail else place for reason, place, detail in first.iter_rows()}
 
 
-def jsonl(path: Path, stage: str, source: str, one: One) -> tuple[Rows, Rows]:
+def jsonl(
+    path: Path, stage: str, source: str, one: Callable[[str, Row], Sequence[Made | Left]]
+) -> tuple[list[Made], Rows]:
     """(table rows, drops) of a file with one JSON object a line; blank lines are no rows."""
     return each(stage, source, _json_lines(path), one)
 
 
 def csv_rows(
-    path: Path, stage: str, source: str, one: One, *, wanted: Iterable[str], tabs: bool = False
-) -> tuple[Rows, Rows]:
+    path: Path,
+    stage: str,
+    source: str,
+    one: Callable[[str, dict[str, str]], Sequence[Made | Left]],
+    *,
+    wanted: Iterable[str],
+    tabs: bool = False,
+) -> tuple[list[Made], Rows]:
     """(table rows, drops) of a file whose header has at least the `wanted` columns: commas, or tabs without quotes."""
     return each(stage, source, _csv_lines(path, list(wanted), tabs), one)
 
 
-def each(stage: str, source: str, lines: Iterable[tuple[str, Any]], one: One) -> tuple[Rows, Rows]:
-    """(table rows, drops) of outside rows that stand at a place each."""
-    rows: Rows = []
+def each(
+    stage: str,
+    source: str,
+    lines: Iterable[tuple[str, Outside | Left]],
+    one: Callable[[str, Outside], Sequence[Made | Left]],
+) -> tuple[list[Made], Rows]:
+    """(what `one` makes of outside rows that stand at a place each, drops: also of parts of a row that it gives)."""
+    rows: list[Made] = []
     drops: Rows = []
     for place, found in lines:
         try:
-            if isinstance(found, Left):
-                raise found
-            rows += one(place, found)
+            for made in [found] if isinstance(found, Left) else one(place, found):
+                if isinstance(made, Left):
+                    drops.append(drop(stage, source, made.place or place, made.reason, made.detail))
+                else:
+                    rows.append(made)
         except Left as why:
             drops.append(drop(stage, source, why.place or place, why.reason, why.detail))
         except ValidationError as fault:
@@ -95,7 +115,7 @@ def each(stage: str, source: str, lines: Iterable[tuple[str, Any]], one: One) ->
     return rows, drops
 
 
-def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> dict[str, Any]:
+def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> Row:
     """One row of DROPS."""
     return {"stage": stage, "source": source, "place": place, "reason": reason, "detail": readable(detail)}
 
@@ -106,12 +126,12 @@ def drops_frame(drops: Rows) -> pl.DataFrame:
 
 def one_each(rows: Rows, key: tuple[str, ...], stage: str) -> tuple[Rows, Rows]:
     """(the first row per key without its `place`, drops of the others)."""
-    first: dict[tuple[Any, ...], dict[str, Any]] = {}
+    first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
     for row in rows:
         name = tuple(row[k] for k in key)
         if name in first:
-            drops.append(drop(stage, row["source"], row["place"], "same id", str(row.get("source_id", ""))))
+            drops.append(drop(stage, str(row["source"]), str(row["place"]), "same id", str(row.get("source_id", ""))))
         else:
             first[name] = {k: v for k, v in row.items() if k != "place"}
     return list(first.values()), drops
@@ -120,21 +140,21 @@ def one_each(rows: Rows, key: tuple[str, ...], stage: str) -> tuple[Rows, Rows]:
 def existing(path: Path) -> Path:
     """The path of a file that can be read."""
     if not path.is_file():
-        raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: wanted a file to read")
+        raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: expected a file to read")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: you may not read this file")
     return path
 
 
-def json_file(path: Path, wanted: str) -> Any:
+def json_file(path: Path, wanted: str) -> object:
     """The value of a whole JSON file; `wanted` says what it should hold."""
     try:
         return strict_json(existing(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
-        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): wanted {wanted}") from None
+        raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {wanted}") from None
 
 
-def sound(value: Any) -> Any:
+def sound(value: Outside) -> Outside | Left:
     """The value, or `Left` where a text in it has half of a surrogate pair, which no file could keep."""
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns hold times and bytes, too
@@ -157,7 +177,7 @@ def readable(text: str, most: int = 200) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())[:most]
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+def _json_lines(path: Path) -> Iterator[tuple[str, Row | Left]]:
     with existing(path).open("rb") as file:
         for number, line in lines(file):
             if isinstance(line, Left):
@@ -176,10 +196,10 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
             continue
         while line and not line.endswith(b"\n"):
             line = file.readline(LONGEST)
-        yield number, Left("line too long", f"wanted at most {LONGEST:,} bytes")
+        yield number, Left("line too long", f"expected at most {LONGEST:,} bytes")
 
 
-def json_object(line: bytes, parse: Callable[[str], Any] = strict_json) -> Any:
+def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Row | Left:
     try:
         row = parse(line.decode("utf-8"))
     except UnicodeDecodeError:
@@ -187,34 +207,34 @@ def json_object(line: bytes, parse: Callable[[str], Any] = strict_json) -> Any:
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
-        return Left("not JSON", f"wanted an object on each line: {fault}")
+        return Left("not JSON", f"expected an object on each line: {fault}")
     if not isinstance(row, dict):
-        return Left("not JSON", f"wanted an object on each line: found {type(row).__name__}")
+        return Left("not JSON", f"expected an object on each line: found {type(row).__name__}")
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
-def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, Any]]:
+def _csv_lines(path: Path, wanted: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
     with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file, strict=True)
-        first: Any = next(_csv_records(reader), (0, []))[1]
+        first = next((record for _, record in _csv_records(reader)), [])
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
         missing = [name for name in wanted if name not in header]
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
-                f"{path}: {lack}: wanted a {'tab' if tabs else 'comma'}-separated file"
+                f"{path}: {lack}: expected a {'tab' if tabs else 'comma'}-separated file"
                 f" with the columns {','.join(wanted)}, "
                 f"found {readable(','.join(header)) or 'nothing'}"
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice:  # of a severity in each, the last would count, however mild
-            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: wanted each once: rename one")
+            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: expected each once: rename one")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
 
 
-def _csv_records(reader: Any) -> Iterator[tuple[int, Any]]:
+def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:
     """(line, record), and of what the csv module cannot read each line as `Left`: an open quote takes many."""
     while True:
         before = reader.line_num
@@ -228,11 +248,11 @@ def _csv_records(reader: Any) -> Iterator[tuple[int, Any]]:
             yield reader.line_num, record
 
 
-def _csv_row(header: list[str], record: Any) -> Any:
+def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Left:
     if isinstance(record, Left):
         return record
     if len(record) > len(header):
-        return Left("too many fields", f"found {len(record)}, wanted {len(header)}: is a comma not quoted?")
+        return Left("too many fields", f"found {len(record)}, expected {len(header)}: is a comma not quoted?")
     try:
         "".join(record).encode("utf-8")
     except UnicodeEncodeError:

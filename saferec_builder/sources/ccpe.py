@@ -7,7 +7,7 @@ people say here what they cannot bear to watch. Turns keep the numbers of the ut
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows, conversations
+from saferec_builder.sources import Left, Read, conversations
 
 SOURCE = "ccpe"
 COLUMNS = ("dialog_id", "utterance_index", "speaker", "text")
@@ -17,13 +17,13 @@ ROLES = {"USER": "seeker", "ASSISTANT": "recommender"}
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, wanted=COLUMNS)
-    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")  # type: ignore[arg-type]
+    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")
     return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
 
 
-def _line(place: str, row: dict[str, str]) -> Rows:
+def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
     if row["speaker"] not in ROLES:
-        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, wanted USER or ASSISTANT")
+        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, expected USER or ASSISTANT")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
     return [
@@ -35,5 +35,5 @@ def _line(place: str, row: dict[str, str]) -> Rows:
             items=[],
             place=place,
             turn=None,
-        )  # type: ignore[list-item]
+        )
     ]

@@ -2,22 +2,24 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import polars as pl
+import pyarrow as pa
 
 from saferec_builder import sources
-from saferec_builder.sources import Rows
+from saferec_builder.sources import Row, Rows
 from saferec_builder.storage import tables
 
 POST = pl.Struct({"source_id": pl.String, "author": pl.String})
-_COLUMNS: dict[str, Any] = {
-    **tables.CONVERSATIONS.schema,
-    "place": pl.String,
-    "posts": pl.List(POST),  # of the turns, where a source has ids or authors of them: as it names them, or null
-    "stated": pl.List(pl.String),  # traits that the source itself claims, under its own names
-}
-SCHEMA = pl.Schema(_COLUMNS)
+SCHEMA = pl.Schema(
+    [
+        *tables.CONVERSATIONS.schema.items(),
+        ("place", pl.String()),
+        ("posts", pl.List(POST)),  # of the turns, where a source has ids or authors of them: as it names them, or null
+        ("stated", pl.List(pl.String)),  # traits that the source itself claims, under its own names
+    ]
+)
 
 
 class Source(StrEnum):
@@ -53,7 +55,7 @@ def row(
     posts: list[dict[str, str | None]] | None = None,
     stated: list[str] | None = None,
     digest: str | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """A conversation as read; `seeker` is still the source's own id, which `mine` turns into a pseudonym.
 
     `digest` is that of the turns, where items are no part of what makes a revision.
@@ -98,7 +100,7 @@ class Line(TypedDict):
     turn: str | None  # lines with the same one in a row are one turn; None: a turn of its own
 
 
-def of_lines(source: str, lines: list[Line], **facts: Any) -> tuple[Rows, Rows]:
+def of_lines(source: str, lines: list[Line], *, domain: str) -> tuple[Rows, Rows]:
     """(one conversation per dialogue, in order of its first line, where it stands; drops).
 
     Where a number comes twice, another copy or another dialogue of that name begins: its lines are left out.
@@ -114,10 +116,10 @@ def of_lines(source: str, lines: list[Line], **facts: Any) -> tuple[Rows, Rows]:
             drops.append(sources.drop("mine", source, line["place"], "same id"))
         else:
             found[line["order"]] = line
-    return [_dialogue(source, name, list(found.values()), facts) for name, found in dialogues.items()], drops
+    return [_dialogue(source, name, list(found.values()), domain) for name, found in dialogues.items()], drops
 
 
-def _dialogue(source: str, name: str, lines: list[Line], facts: dict[str, Any]) -> dict[str, Any]:
+def _dialogue(source: str, name: str, lines: list[Line], domain: str) -> Row:
     turns: list[Turn] = []
     last: tuple[str, str] | None = None
     for line in sorted(lines, key=lambda line: line["order"]):
@@ -130,13 +132,18 @@ def _dialogue(source: str, name: str, lines: list[Line], facts: dict[str, Any]) 
         last = here
     by = by_role(turns)
     return row(
-        source, name, lines[0]["place"], turns, recommended=by["recommender"], accepted=[], seen=by["seeker"], **facts
+        source,
+        name,
+        lines[0]["place"],
+        turns,
+        domain=domain,
+        recommended=by["recommender"],
+        accepted=[],
+        seen=by["seeker"],
     )
 
 
-def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+def frame(rows: Rows) -> pl.DataFrame:
     """Rows as given by `row`; through arrow, since polars alone takes six times as long over dicts in lists."""
-    import pyarrow as pa
-
     arrow = pl.DataFrame(schema=SCHEMA).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pl.DataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=SCHEMA)

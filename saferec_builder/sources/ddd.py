@@ -7,15 +7,14 @@ answer, anything else says nothing, for "not clearly yes" is no "no".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Left, Rows, items, refs
+from saferec_builder.sources import Left, Row, Rows, items, refs
 from saferec_builder.sources.items import Both
 
 SOURCE = "ddd"
@@ -47,7 +46,7 @@ class _Item(BaseModel):
     imdbId: str | None = None
     tmdbId: str | None = None
     itemType: _Named = _Named()
-    topicItemStats: list[Any] = Field(default_factory=list)
+    topicItemStats: list[object] = Field(default_factory=list)
 
 
 def read(path: Path) -> Both:
@@ -58,11 +57,10 @@ def read(path: Path) -> Both:
         rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, wanted=())
         if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
             raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
-    refused = [row.pop("left") for row in rows if "left" in row]
-    return items.both_read([row for row in rows if row], drops + refused)
+    return items.both_read(rows, drops)
 
 
-def _answers(path: Path) -> Iterator[tuple[str, Any]]:
+def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
     wanted = "answers of the DoesTheDogDie API"
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         data = sources.json_file(file, wanted)
@@ -70,19 +68,19 @@ def _answers(path: Path) -> Iterator[tuple[str, Any]]:
             data = data["items"]
         for n, found in enumerate(data if isinstance(data, list) else [data], 1):
             if not isinstance(found, dict):
-                raise SourceError(f"{file}: found {type(found).__name__}, wanted {wanted}")
+                raise SourceError(f"{file}: found {type(found).__name__}, expected {wanted}")
             if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
                 yield f"{file.name}:{n}", sources.sound(found)
 
 
-def _media(place: str, raw: dict[str, Any]) -> Rows:
+def _media(place: str, raw: Row) -> list[Row | Left]:
     saved = raw.get("media")
-    media: dict[str, Any] = saved if isinstance(saved, dict) else raw
-    named = media["item"] if isinstance(media.get("item"), dict) else media
+    media = saved if isinstance(saved, dict) else raw
+    named = item if isinstance(item := media.get("item"), dict) else media
     row = _Item.model_validate({**named, "topicItemStats": media.get("topicItemStats", [])})
     kind = (row.itemType.name or "movie").casefold()
     if kind not in KINDS:
-        raise Left("other kind", f"found {kind!r}, wanted one of {', '.join(KINDS)}")
+        raise Left("other kind", f"found {kind!r}, expected one of {', '.join(KINDS)}")
     dated = row.releaseYear or ""
     year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
@@ -90,8 +88,8 @@ def _media(place: str, raw: dict[str, Any]) -> Rows:
     asked = raw.get("ids")  # of the item that was asked for
     wanted = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
     ids += wanted if _agree(ids, wanted) else []  # else the site answered with another item
-    about: dict[str, Any] = {"domain": KINDS[kind], "title": row.name, "year": year, "refs": ids}
-    made: Rows = [items.item(SOURCE, row.id, place, **about)]
+    made: list[Row | Left] = []
+    made.append(items.item(SOURCE, row.id, place, domain=KINDS[kind], title=row.name, year=year, refs=ids))
     for stat in row.topicItemStats:
         made += _votes(place, row, stat, raw.get("retrieved"))
     return made
@@ -103,16 +101,16 @@ def _agree(ids: list[str], wanted: list[str]) -> bool:
     return all(held.get(ref.partition(":")[0], ref) == ref for ref in wanted)
 
 
-def _votes(place: str, row: _Item, raw: Any, retrieved: Any) -> Rows:
+def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[Row | Left]:
     stat = _Stat.model_validate(raw)
     topic = stat.doesName or stat.topic.doesName or stat.topic.name
     if not topic:
-        return [{"left": sources.drop(items.STAGE, SOURCE, f"{place} {row.id}", "no topic", "a count without a name")}]
+        return [Left("no topic", "a count without a name", f"{place} {row.id}")]
     if stat.yesSum + stat.noSum == 0:
         return []  # nobody voted: the API lists every topic
-    said: dict[str, Any] = {"kind": "topic", "topic": topic, "yes": stat.yesSum, "no": stat.noSum}
-    said |= {"url": f"{SITE}/media/{row.id}", "retrieved": retrieved if isinstance(retrieved, str) else None}
-    return [items.warning(SOURCE, place, f"ddd:{row.id}", **said)]
+    url, when = f"{SITE}/media/{row.id}", retrieved if isinstance(retrieved, str) else None
+    yes, no, ref = stat.yesSum, stat.noSum, f"ddd:{row.id}"
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, url=url, retrieved=when)]
 
 
 def _clear(place: str, row: dict[str, str]) -> Rows:
@@ -124,8 +122,8 @@ def _clear(place: str, row: dict[str, str]) -> Rows:
     for name, cell in sorted(clear.items()):  # no before yes: of a row that says both the worse word is the last
         prefix = next(p for p in CLEAR if name.startswith(p))
         if cell.casefold() in YES:
-            said: dict[str, Any] = {"kind": "topic", "topic": name.removeprefix(prefix), "answer": CLEAR[prefix]}
-            made.append(items.warning(SOURCE, place, ref, **said))
+            topic = name.removeprefix(prefix)
+            made.append(items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=CLEAR[prefix]))
     if not made:
         raise Left("no clear answer", "no topic is clearly yes or no")
     return made

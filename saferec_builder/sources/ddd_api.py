@@ -8,10 +8,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from saferec_builder.core import titles
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.sources import Row
 
 SITE = "https://www.doesthedogdie.com"
 TRIES = 5
@@ -33,7 +34,7 @@ class Site:
         try:
             host = urllib.parse.urlsplit(self.base)
         except ValueError as fault:
-            raise UsageError(f"--base is no address ({fault}): wanted such as {SITE}") from None
+            raise UsageError(f"--base is no address ({fault}): expected such as {SITE}") from None
         if "@" in host.netloc:
             raise UsageError("--base holds a user or password: the key alone says who you are")
         if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
@@ -43,15 +44,25 @@ class Site:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would carry the key to wherever it points."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         return None
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
-def media(site: Site, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The answer of /media/ID for an item (title, year, domain, refs), or None where the site has no such item.
+class Asked(TypedDict):
+    """An item to ask for; title and year are asked where the site does not know its IMDb id."""
+
+    item: str
+    title: str
+    year: int | None
+    domain: str
+    refs: list[str]
+
+
+def media(site: Site, item: Asked) -> Row | None:
+    """The answer of /media/ID for an item, or None where the site has no such item.
 
     `exact` is False in it where title and year may be another work's (titles.Match).
     """
@@ -74,7 +85,7 @@ def _by_imdb(site: Site, imdb: str) -> str | None:
     return str(found[0]["id"]) if len(found) == 1 else None
 
 
-def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> titles.Match:
+def _by_title(site: Site, item: Asked, imdb: str | None) -> titles.Match:
     """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
     rows = []
     for found in _search(site, {"q": item["title"]}):
@@ -88,7 +99,7 @@ def _by_title(site: Site, item: Mapping[str, Any], imdb: str | None) -> titles.M
     return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
 
 
-def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+def _search(site: Site, asked: Mapping[str, str]) -> list[Row]:
     found = _get(site, f"/dddsearch?{urllib.parse.urlencode(asked)}")
     items = found.get("items") if isinstance(found, dict) else None
     if not isinstance(items, list):
@@ -96,7 +107,7 @@ def _search(site: Site, asked: Mapping[str, str]) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict) and re.fullmatch("[0-9]{1,12}", str(item.get("id")))]
 
 
-def _get(site: Site, path: str) -> Any:
+def _get(site: Site, path: str) -> object:
     headers = {"Accept": "application/json", "X-API-KEY": site.key, "User-Agent": "saferec-builder"}
     said = "nothing"
     for attempt in range(TRIES):

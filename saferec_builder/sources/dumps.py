@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 _BLOCK = 1 << 20  # larger ones fall out of the caches and of the heap
@@ -126,8 +127,6 @@ def _parts(path: Path, rooms: deque[bytearray], broken: list[str]) -> Iterator[t
 
     The last of a whole .zst end with _SEAL. Where it cannot be read to its end, `broken` gets the reason.
     """
-    import zstandard
-
     try:
         with open(path, "rb") as file:
             source, more = _unpacked(file) if path.suffix == ".zst" else file, True
@@ -145,13 +144,11 @@ def _parts(path: Path, rooms: deque[bytearray], broken: list[str]) -> Iterator[t
         broken.append(f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}")
 
 
-def _unpacked(file: BinaryIO) -> Any:
+def _unpacked(file: BinaryIO) -> zstandard.ZstdDecompressionReader:
     """What the frames of a file hold, and _SEAL from one of our own behind them: without it the last of them was cut.
 
     For the reader tells the end of a frame from the end of the file no better than that.
     """
-    import zstandard
-
     frame = zstandard.compress(_SEAL)
     seal = iter([frame[:1], frame[1:]])  # at once it would be unpacked even behind half the header of another frame
     sealed: Any = SimpleNamespace(read=lambda size: file.read(size) or next(seal, b""))

@@ -8,7 +8,6 @@ rating alone says nothing of a trait and is kept as a statement that no verdict 
 import csv
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core import titles
@@ -46,11 +45,11 @@ def read(path: Path) -> Both:
         if lacking := [name for name in ASKED if name not in names]:
             raise SourceError(
                 f"{path}: column {lacking[0]!r} is missing: a table that does not ask cannot say that a game has none,"
-                f" wanted all {len(ASKED)} descriptors of the published one"
+                f" expected all {len(ASKED)} descriptors of the published one"
             )
     else:
         found = sources.readable(",".join(header)) or "nothing"
-        raise SourceError(f"{path}: neither certificate nor {NOTHING} is a column: wanted an ESRB table, found {found}")
+        raise SourceError(f"{path}: no column certificate or {NOTHING}: expected an ESRB table, found {found}")
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=wanted)
     return items.both_read(rows, drops)
 
@@ -80,9 +79,7 @@ def _spelt(name: str) -> str:
 def _game(place: str, title: str, own: str, rating: str, said: list[str]) -> Rows:
     game = items.item(SOURCE, own, place, domain="game", title=title, year=None)
     if rating and rating not in RATINGS:
-        raise Left("unknown rating", f"found {rating!r}, wanted one of {', '.join(RATINGS)}")
-    about: dict[str, Any] = {"domain": "game"}
-    told = [items.warning(SOURCE, place, f"esrb:{own}", kind="esrb", topic=name, **about) for name in said]
-    if rating:
-        told.append(items.warning(SOURCE, place, f"esrb:{own}", kind="rating", topic=rating, **about))
-    return [game, *told]
+        raise Left("unknown rating", f"found {rating!r}, expected one of {', '.join(RATINGS)}")
+    stated = [*(("esrb", name) for name in said), *([("rating", rating)] if rating else [])]
+    warnings = [items.warning(SOURCE, place, f"esrb:{own}", kind=k, topic=t, domain="game") for k, t in stated]
+    return [game, *warnings]

@@ -6,11 +6,10 @@ Columns: messages (must be there), id, time, user, domain, accepted, seen. A mes
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
-from saferec_builder.sources import Read, Rows, conversations, messages
+from saferec_builder.sources import Read, Row, Rows, conversations, messages
 
 SOURCE = "hf"
 COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
@@ -25,13 +24,13 @@ def read(name: str, columns: dict[str, str], split: str) -> Read:
     return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, checked(columns)), columns)
 
 
-def of_rows(dataset: str, rows: Iterable[dict[str, Any]], columns: dict[str, str]) -> Read:
+def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
     """The same from rows; `place` is the dataset and the number of the row."""
     short = dataset.rsplit("/", 1)[-1]
     numbered = ((f"{short}:{n}", sources.sound(row)) for n, row in enumerate(rows, 1))
     left: dict[str, int] = {}
 
-    def one(place: str, row: dict[str, Any]) -> Rows:
+    def one(place: str, row: Row) -> Rows:
         mapped = {ours: row[theirs] for ours in COLUMNS if (theirs := columns.get(ours, ours)) in row}
         mapped["messages"] = _messages(mapped.get("messages"))
         given = {name: value for name, value in mapped.items() if value is not None}
@@ -58,18 +57,19 @@ def checked(columns: dict[str, str]) -> dict[str, str]:
     return columns
 
 
-def _texts(row: dict[str, Any]) -> dict[str, Any]:
+def _texts(row: Row) -> Row:
     """Times of day and lists come as objects of their own from typed columns."""
-    return row | {"time": row["time"].isoformat()} if hasattr(row.get("time"), "isoformat") else row
+    time = row.get("time")
+    return row | {"time": time.isoformat()} if hasattr(time, "isoformat") else row
 
 
-def _messages(value: Any) -> Any:
+def _messages(value: object) -> object:
     if not isinstance(value, list):
         return value
     return [_message(m) if isinstance(m, dict) else m for m in value]
 
 
-def _message(raw: dict[str, Any]) -> dict[str, Any]:
+def _message(raw: Row) -> Row:
     role = raw.get("role") or raw.get("from") or raw.get("speaker")
     content = next((raw[k] for k in ("content", "value", "text") if raw.get(k) is not None), None)
     known = _ROLES.get(role.lower(), role.lower()) if isinstance(role, str) else role
@@ -80,7 +80,7 @@ def _kind(path: Path) -> str:
     """What `datasets` calls such a file; any other word would be a name on the Hub for it."""
     if path.suffix not in _KINDS:
         raise UsageError(
-            f"mine hf {path}: {path.suffix!r} is no kind of file that it reads: wanted {', '.join(_KINDS)}"
+            f"mine hf {path}: {path.suffix!r} is no kind of file that it reads: expected {', '.join(_KINDS)}"
         )
     return _KINDS[path.suffix]
 
@@ -94,12 +94,12 @@ def _no_key_twice(path: Path) -> None:
             if array:
                 strict_json(file.read_bytes())
         except KeyTwice as fault:
-            raise SourceError(f"mine hf {file}: {fault}: wanted each once") from None
+            raise SourceError(f"mine hf {file}: {fault}: expected each once") from None
         except (OSError, ValueError, RecursionError):  # the library says what it is
             pass
 
 
-def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:

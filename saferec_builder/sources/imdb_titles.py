@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
@@ -52,7 +52,7 @@ class _Packed(gzip.GzipFile):
         return line
 
 
-def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, Any]]:
+def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
     try:
         header = _cells(next(lines, (0, b""))[1])
@@ -60,7 +60,7 @@ def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[s
         if missing:
             found = sources.readable("\t".join(header))
             raise SourceError(
-                f"{path}: column {missing[0]!r} is missing: wanted IMDb's title.basics.tsv, found {found!r}"
+                f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {found!r}"
             )
         for number, line in lines:
             place = f"{path.name}:{number}"
@@ -80,24 +80,28 @@ def _cells(line: bytes | Left) -> list[str]:
     return [] if isinstance(line, Left) else line.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
 
 
-def _row(header: list[str], line: bytes) -> Any:
+def _row(header: list[str], line: bytes) -> dict[str, str] | Left:
     try:
         cells = line.decode("utf-8").rstrip("\r\n").split("\t")
     except UnicodeDecodeError:
         return Left("not UTF-8")
     if len(cells) != len(header):
-        return Left("wrong number of fields", f"found {len(cells)}, wanted {len(header)} between tabs")
+        return Left("wrong number of fields", f"found {len(cells)}, expected {len(header)} between tabs")
     return {name: "" if cell == "\\N" else cell for name, cell in zip(header, cells, strict=True)}
 
 
 def _one(place: str, row: dict[str, str]) -> Rows:
     ref = refs.imdb(row["tconst"])
     original = row["originalTitle"]
-    found: dict[str, Any] = {
-        "domain": TYPES[row["titleType"]],
-        "title": row["primaryTitle"],
-        "year": refs.year(row["startYear"]),
-        "aliases": [original] if original != row["primaryTitle"] else [],
-        "genres": row["genres"].split(","),
-    }
-    return [items.item(SOURCE, ref.removeprefix("imdb:"), place, refs=[ref], **found)]
+    found = items.item(
+        SOURCE,
+        ref.removeprefix("imdb:"),
+        place,
+        refs=[ref],
+        domain=TYPES[row["titleType"]],
+        title=row["primaryTitle"],
+        year=refs.year(row["startYear"]),
+        aliases=[original] if original != row["primaryTitle"] else [],
+        genres=row["genres"].split(","),
+    )
+    return [found]

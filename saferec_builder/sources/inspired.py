@@ -7,7 +7,7 @@ programs, so with a few words taken for titles); it does not say which one was a
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows, conversations, refs
+from saferec_builder.sources import Left, Read, conversations, refs
 
 SOURCE = "inspired"
 COLUMNS = ("dialog_id", "utt_id", "speaker", "turn_id", "text", "movies")
@@ -17,13 +17,13 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, wanted=COLUMNS, tabs=True)
-    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")  # type: ignore[arg-type]
+    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")
     return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
 
 
-def _line(place: str, row: dict[str, str]) -> Rows:
+def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
     if row["speaker"] not in ROLES:
-        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, wanted SEEKER or RECOMMENDER")
+        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, expected SEEKER or RECOMMENDER")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
     return [
@@ -35,5 +35,5 @@ def _line(place: str, row: dict[str, str]) -> Rows:
             items=list(dict.fromkeys(refs.ref(title) for title in row["movies"].split(";") if title.strip())),
             place=place,
             turn=row["turn_id"],
-        )  # type: ignore[list-item]
+        )
     ]

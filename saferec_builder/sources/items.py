@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypedDict
 
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows
+from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
 STAGE = "catalog"
@@ -48,12 +48,12 @@ def item(
     aliases: Iterable[str] = (),
     genres: Iterable[str] = (),
     plot: str | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """A row of CATALOG_ROWS with its `place`; a row that names nothing or no known domain is left out."""
     if not title.strip():
         raise Left("no title", "an item needs a title")
     if domain not in sources.DOMAINS:
-        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}")
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}")
     return {
         "source": source,
         "source_id": source_id,
@@ -93,10 +93,10 @@ def warning(
     severity: int | None = None,
     url: str | None = None,
     retrieved: str | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """A row of WARNINGS with its `place`; the same statement always has the same id."""
     if domain is not None and domain not in sources.DOMAINS:
-        raise Left("unknown domain", f"found {domain!r}, wanted one of {', '.join(sources.DOMAINS)}, or nothing")
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     said = {
         "ref": ref,
         "domain": domain,
@@ -111,6 +111,20 @@ def warning(
         "retrieved": retrieved,
     }
     return {"warning": tables.digest(*said.values()), **said, "place": place}
+
+
+class Noted(TypedDict):
+    """What a table of warnings may say beside its answers."""
+
+    domain: str | None
+    url: str | None
+    retrieved: str | None
+
+
+def noted(cells: dict[str, str]) -> Noted:
+    """The optional columns of a row; a blank cell says nothing."""
+    domain, url, retrieved = (cells.get(name) or None for name in ("domain", "url", "retrieved"))
+    return Noted(domain=domain, url=url, retrieved=retrieved)
 
 
 def warnings_read(rows: Rows, drops: Rows) -> Read:

@@ -1,13 +1,12 @@
 """Invented items of the demo: JSON lines with title, year, domain, genres, plot and, if it has one, an id."""
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.sources import Read, Rows, items
+from saferec_builder.sources import Read, Row, Rows, items
 
 SOURCE = "demo"
 
@@ -29,8 +28,10 @@ def read(path: Path) -> Read:
     return items.items_read(rows, drops)
 
 
-def _one(place: str, raw: dict[str, Any]) -> Rows:
+def _one(place: str, raw: Row) -> Rows:
     row = _Item.model_validate(raw)
     own = str(row.id) if row.id is not None else f"{row.domain}-{titles.normal(row.title)}-{row.year}".replace(" ", "-")
-    found: dict[str, Any] = {"title": row.title, "year": row.year, "genres": row.genres, "plot": row.plot}
-    return [items.item(SOURCE, own, place, domain=row.domain, **found)]
+    item = items.item(
+        SOURCE, own, place, domain=row.domain, title=row.title, year=row.year, genres=row.genres, plot=row.plot
+    )
+    return [item]

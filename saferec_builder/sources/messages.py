@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows, conversations, refs
+from saferec_builder.sources import Left, Read, Row, Rows, conversations, refs
 from saferec_builder.storage import tables
 
 SOURCE = "messages"
@@ -56,7 +56,7 @@ def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them, seekers still under the ids of the file."""
     left: Counter[str] = Counter()
 
-    def one(place: str, raw: dict[str, Any]) -> Rows:
+    def one(place: str, raw: Row) -> Rows:
         found, skipped = conversation(SOURCE, place, raw)
         left.update(skipped)
         return [found]
@@ -70,14 +70,14 @@ def _kept(message: _Message) -> bool:
     return message.role in ROLES and bool(message.text.strip())
 
 
-def conversation(source: str, place: str, raw: dict[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
+def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
     """(the conversation that an outside row holds, its messages that are left out, by role or `empty`)."""
     row = _Row.model_validate(raw)
     skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
     return _conversation(source, place, row), skipped
 
 
-def _conversation(source: str, place: str, row: _Row) -> dict[str, Any]:
+def _conversation(source: str, place: str, row: _Row) -> Row:
     turns = [
         conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _kept(m)
     ]
@@ -107,7 +107,7 @@ def _domain(text: str | None) -> str | None:
     """
     word = (text or "").strip().lower()
     if word and word not in sources.DOMAINS:
-        wanted = f"wanted one of {', '.join(sources.DOMAINS)}, or nothing"
+        wanted = f"expected one of {', '.join(sources.DOMAINS)}, or nothing"
         raise Left("wrong domain", f"found {len(word)} characters, {wanted}")
     return word or None
 
@@ -121,4 +121,4 @@ def _time(text: str | None) -> datetime | None:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         shape = re.sub(r"\d", "9", re.sub(r"[^\W\d_]", "x", text))[:40]  # a column of texts may be taken for times
-        raise Left("wrong time", f"found {shape!r}, wanted ISO 8601 such as 2024-05-01T12:00:00Z") from None
+        raise Left("wrong time", f"found {shape!r}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None

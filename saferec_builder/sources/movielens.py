@@ -4,7 +4,6 @@ A title keeps the source's spelling ("Postman, The (Postino, Il)"), its year is 
 """
 
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core import titles
@@ -21,11 +20,11 @@ def read(path: Path) -> Read:
 
     def one(place: str, row: dict[str, str]) -> Rows:
         if not row["movieId"].isdigit():
-            raise Left("no id", f"found {row['movieId']!r}, wanted the number of a film")
+            raise Left("no id", f"found {row['movieId']!r}, expected the number of a film")
         title, year = titles.split_year(row["title"])
         genres = [g for g in row["genres"].split("|") if g != NO_GENRE]
-        found: dict[str, Any] = {"domain": "film", "title": title, "year": year, "genres": genres}
-        return [items.item(SOURCE, row["movieId"], place, refs=links.get(row["movieId"], ()), **found)]
+        own, ids = row["movieId"], links.get(row["movieId"], ())
+        return [items.item(SOURCE, own, place, domain="film", title=title, year=year, genres=genres, refs=ids)]
 
     rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, wanted=("movieId", "title", "genres"))
     return items.items_read(rows, drops + left)
@@ -35,11 +34,11 @@ def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
     if not path.exists():
         return {}, []
 
-    def one(place: str, row: dict[str, str]) -> Rows:
-        found: list[Any] = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
+    def one(place: str, row: dict[str, str]) -> list[tuple[str, list[str]]]:
+        found = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
         if row["tmdbId"].isdigit():
             found.append(f"tmdb:{row['tmdbId']}")
-        return [{"id": row["movieId"], "refs": found}]
+        return [(row["movieId"], found)]
 
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, wanted=("movieId", "imdbId", "tmdbId"))
-    return {row["id"]: row["refs"] for row in rows}, drops
+    return dict(rows), drops

@@ -5,12 +5,11 @@ a severity is None, Mild, Moderate or Severe; blank means that nobody rated it.
 """
 
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
 from saferec_builder.core.taxonomy import GUIDE
-from saferec_builder.sources import Left, Read, Rows, items, refs
+from saferec_builder.sources import Left, Read, Row, items, refs
 
 SOURCE = "parent_guide"
 NO_CATEGORY = "no category"
@@ -31,46 +30,44 @@ def read(path: Path) -> Read:
     else:
         rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, wanted=())
     if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
-        raise SourceError(f"{path}: no column with a category: wanted {', '.join(GUIDE)}, separated by commas")
-    wrong = [row.pop("left") for row in rows if "left" in row]
-    return items.warnings_read([row for row in rows if row], drops + wrong)
+        raise SourceError(f"{path}: no column with a category: expected {', '.join(GUIDE)}, separated by commas")
+    return items.warnings_read(rows, drops)
 
 
-def _json_rows(path: Path) -> list[tuple[str, Any]]:
+def _json_rows(path: Path) -> list[tuple[str, dict[str, str] | Left]]:
     data = sources.json_file(path, "a list of objects")
     if not isinstance(data, list):
-        raise SourceError(f"{path}: found {type(data).__name__}, wanted a list of objects")
+        raise SourceError(f"{path}: found {type(data).__name__}, expected a list of objects")
     return [(f"{path.name}:{n}", _as_cells(sources.sound(row))) for n, row in enumerate(data, 1)]
 
 
-def _as_cells(row: Any) -> Any:
+def _as_cells(row: object) -> dict[str, str] | Left:
     if isinstance(row, Left):
         return row
     if not isinstance(row, dict):
-        return Left("wrong type", f"found {type(row).__name__}, wanted an object")
+        return Left("wrong type", f"found {type(row).__name__}, expected an object")
     return {str(k): "" if v is None else str(v) for k, v in row.items()}
 
 
-def _one(place: str, row: dict[str, str]) -> Rows:
+def _one(place: str, row: dict[str, str]) -> list[Row | Left]:
     cells = [(category, cell) for name, cell in row.items() if (category := _category(name))]
     if not cells:
-        raise Left(NO_CATEGORY, f"wanted one of {', '.join(GUIDE)}")
+        raise Left(NO_CATEGORY, f"expected one of {', '.join(GUIDE)}")
     rated = {category: cell for category, cell in cells if cell}
     if not rated:
         raise Left("nothing rated", "no category has a severity")
     if len(rated) < sum(bool(cell) for _, cell in cells):
         raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
-    optional: dict[str, Any] = {name: row.get(name) or None for name in ("domain", "url", "retrieved")}
-    made: Rows = []
+    said = items.noted(row)
+    made: list[Row | Left] = []
     for category, cell in rated.items():
         severity = SEVERITY.get(cell.casefold())
         if severity is None:  # the other categories of the row still count
-            detail = f"found {cell!r}, wanted {', '.join(SEVERITY)}"
-            made.append({"left": sources.drop(items.STAGE, SOURCE, f"{place} {category}", "unknown severity", detail)})
+            detail = f"found {cell!r}, expected {', '.join(SEVERITY)}"
+            made.append(Left("unknown severity", detail, f"{place} {category}"))
         else:
-            said: dict[str, Any] = {"kind": "guide", "topic": category, "severity": severity}
-            made.append(items.warning(SOURCE, place, ref, **said, **optional))
+            made.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **said))
     return made
 
 

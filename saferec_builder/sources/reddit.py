@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import ahocorasick_rs
 import numpy as np
@@ -18,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Rows, dumps
+from saferec_builder.sources import Left, Row, Rows, dumps
 
 SOURCE = "reddit"
 FIELDS = (
@@ -98,7 +97,7 @@ class _Batch:
         return sum(map(len, found))
 
 
-def _matching(block: dumps.Block, needles: list[Any], odd: list[int]) -> NDArray[np.int64]:
+def _matching(block: dumps.Block, needles: list[ahocorasick_rs.BytesAhoCorasick], odd: list[int]) -> NDArray[np.int64]:
     """Numbers of the lines in which a wanted name stands between quotes; what it names there is seen after parsing."""
     found = [at for needle in needles for _, at, _ in needle.find_matches_as_indexes(block.data)]
     lines = np.unique(np.searchsorted(block.ends, found))
@@ -200,15 +199,15 @@ def _one(place: str, line: bytes) -> Rows:
     row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip(), json.loads)
     if isinstance(row, Left):
         raise row
-    found = {name: _text(name, row.get(name)) for name in FIELDS}
+    found: Row = {name: _text(name, row.get(name)) for name in FIELDS}
     return [found | {"place": place}]
 
 
-def _text(name: str, value: Any) -> str | None:
+def _text(name: str, value: object) -> str | None:
     if isinstance(value, dict | list):
-        raise Left("wrong type", f"{name}: found {type(value).__name__}, wanted a text or a number")
+        raise Left("wrong type", f"{name}: found {type(value).__name__}, expected a text or a number")
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _drop(path: Path, line: int, reason: str, detail: str) -> dict[str, Any]:
+def _drop(path: Path, line: int, reason: str, detail: str) -> Row:
     return sources.drop("mine", SOURCE, f"{path.name}:{line}", reason, detail)

@@ -7,19 +7,19 @@ liked (1 yes, 0 no, 2 not said); an empty form is written [] instead of {}. Ther
 import html
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import unquote
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows, conversations
+from saferec_builder.sources import Left, Read, Row, Rows, conversations
 
 SOURCE = "redial"
 _MENTION = re.compile(r"@(\d+)")
 
 
-def _object(value: Any) -> Any:
+def _object(value: object) -> object:
     return {} if value == [] or value is None else value
 
 
@@ -53,7 +53,7 @@ def read(path: Path) -> Read:
     return Read(conversations.frame(rows), sources.drops_frame(drops))
 
 
-def _conversation(place: str, raw: dict[str, Any]) -> Rows:
+def _conversation(place: str, raw: Row) -> Rows:
     row = _Row.model_validate(raw)
     titles = {i: clean(t) for i, t in row.movieMentions.items() if t and t.strip()}
     turns = [_turn(row, titles, message) for message in row.messages]

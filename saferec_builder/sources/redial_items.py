@@ -1,7 +1,6 @@
 """ReDial's films: one JSON object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM)."""
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -23,7 +22,7 @@ def read(path: Path) -> Read:
     wanted = "id2info.json, an object of films by id"
     data = sources.json_file(path, wanted)
     if not isinstance(data, dict):
-        raise SourceError(f"{path}: found {type(data).__name__}, wanted {wanted}")
+        raise SourceError(f"{path}: found {type(data).__name__}, expected {wanted}")
     rows, drops = sources.each(
         items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _one
     )
@@ -34,5 +33,8 @@ def _one(place: str, raw: object) -> Rows:
     info = _Info.model_validate(raw)
     title, year = titles.split_year(redial.clean(info.name))
     ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
-    found: dict[str, Any] = {"title": title, "year": year, "genres": info.genre, "plot": info.plot}
-    return [items.item(redial.SOURCE, place.rsplit(":", 1)[1], place, domain="film", refs=ids, **found)]
+    own, names = place.rsplit(":", 1)[1], info.genre
+    item = items.item(
+        redial.SOURCE, own, place, domain="film", title=title, year=year, refs=ids, genres=names, plot=info.plot
+    )
+    return [item]

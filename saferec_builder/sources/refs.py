@@ -14,7 +14,7 @@ def imdb(value: str) -> str:
     """`imdb:tt` and at least seven digits, from an id with or without its letters, or the address of its page."""
     found = _IMDB.match(value.strip())
     if not found or not int(found[1]):
-        raise Left("bad imdb id", f"found {value!r}, wanted tt and digits")
+        raise Left("bad imdb id", f"found {value!r}, expected tt and digits")
     return f"imdb:tt{int(found[1]):07d}"
 
 
@@ -31,7 +31,7 @@ def external(value: str) -> str:
     """The ref of an id in another collection; a bare tt1234567 is an IMDb id."""
     found = ref(f"imdb:{value}" if value.startswith("tt") else value)
     if found.startswith("title:") or _BLANK.fullmatch(found):
-        raise Left("bad id", f"found {value!r}, wanted such as imdb:tt0078748")
+        raise Left("bad id", f"found {value!r}, expected such as imdb:tt0078748")
     return found
 
 
@@ -50,5 +50,5 @@ def year(value: str) -> int | None:
     if not value.strip():
         return None
     if not re.fullmatch(r"(18|19|20)\d\d", value.strip()):
-        raise Left("wrong year", f"found {value!r}, wanted four digits or nothing")
+        raise Left("wrong year", f"found {value!r}, expected four digits or nothing")
     return int(value)

@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import polars as pl
 from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, strict_json
-from saferec_builder.sources import Left, Read, Rows, conversations, prompts, refs
+from saferec_builder.sources import Left, Read, Row, Rows, conversations, prompts, refs
 from saferec_builder.storage import tables
 
 SOURCE = "saferec"
@@ -37,7 +38,7 @@ def _chat(role: str) -> BeforeValidator:
     return BeforeValidator(lambda value: [{"role": role, "content": value}] if isinstance(value, str) else value)
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: object) -> object:
     """Tables without nesting hold JSON text."""
     if isinstance(value, str):
         try:
@@ -52,7 +53,7 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _or(empty: Any) -> BeforeValidator:
+def _or(empty: object) -> BeforeValidator:
     return BeforeValidator(lambda value: empty if value is None else _parsed(value))
 
 
@@ -86,7 +87,7 @@ def read(path: Path) -> Read:
     """
     left: Counter[str] = Counter()
 
-    def one(place: str, raw: dict[str, Any]) -> Rows:
+    def one(place: str, raw: Row) -> Rows:
         row = _Row.model_validate(raw)
         found = _conversation(place, row)
         left.update("other_role" for m in row.prompt if m.role not in ROLES)
@@ -106,7 +107,7 @@ def read(path: Path) -> Read:
 _ONE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 
 
-def _samples(path: Path) -> list[tuple[str, Any]] | None:
+def _samples(path: Path) -> list[tuple[str, Row | Left]] | None:
     """The rows of a file that is one JSON value, each at its number; None where its lines are rows."""
     with sources.existing(path).open("rb") as file:
         begins = file.read(1_000)
@@ -122,15 +123,13 @@ def _samples(path: Path) -> list[tuple[str, Any]] | None:
     return [(f"{path.name}:{n}", _sample(row)) for n, row in enumerate(rows, 1)] if isinstance(rows, list) else None
 
 
-def _sample(row: Any) -> Any:
+def _sample(row: object) -> Row | Left:
     if not isinstance(row, dict):
-        return Left("not JSON", f"wanted an object for each sample: found {type(row).__name__}")
+        return Left("not JSON", f"expected an object for each sample: found {type(row).__name__}")
     return sources.sound(row)
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
-    import polars as pl
-
+def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
     try:
         frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as fault:

@@ -4,19 +4,33 @@ A conversation is one request: the submission, then, in order of time, every com
 answer of the seekers themselves. Talk among others is left out. Posts come with placeholders and pseudonyms already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict, cast
 
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.sources import Rows, conversations
+from saferec_builder.sources import Row, Rows, conversations
 from saferec_builder.sources.reddit import SOURCE
 from saferec_builder.storage import tables
 
 Items = Callable[[str], list[str]]  # a text -> refs of the items that it names
+
+
+class Post(TypedDict):
+    """What a conversation takes of a post (sources.reddit.POSTS)."""
+
+    post: str
+    link: str
+    subreddit: str
+    author: str
+    time: int  # seconds
+    score: int
+    title: str
+    text: str
+    place: str
 
 
 @dataclass(frozen=True)
@@ -87,17 +101,17 @@ def _left_out(here: pl.DataFrame, talk: pl.DataFrame) -> Rows:
     return [sources.drop("mine", SOURCE, place, why) for place, why in zip(rest["place"], reasons, strict=True)]
 
 
-def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> list[dict[str, Any]]:
+def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
     """Conversations as `conversations.row` gives them; people are pseudonyms already."""
-    replies: dict[str, list[dict[str, Any]]] = {}
-    for post in talk.sort("time", "depth", "post").iter_rows(named=True):
+    replies: dict[str, list[Post]] = {}
+    for post in cast("Iterator[Post]", talk.sort("time", "depth", "post").iter_rows(named=True)):
         replies.setdefault(post["link"], []).append(post)
     thanked = set(talk.filter(_taken_up(rules))["parent"])
     refused = set(
         talk.filter((pl.col("author") == pl.col("seeker")) & pl.col("text").str.contains(rules.known))["parent"]
     )
     rows = []
-    for request in asked.sort("time", "post").iter_rows(named=True):
+    for request in cast("Iterator[Post]", asked.sort("time", "post").iter_rows(named=True)):
         said = replies.get(request["post"], [])
         rows.append(_conversation(request, said, rules, items, (thanked, refused)))
     return rows
@@ -109,8 +123,8 @@ def _taken_up(rules: Rules) -> pl.Expr:
 
 
 def _conversation(
-    request: dict[str, Any], said: list[dict[str, Any]], rules: Rules, items: Items, answered: tuple[set[str], set[str]]
-) -> dict[str, Any]:
+    request: Post, said: list[Post], rules: Rules, items: Items, answered: tuple[set[str], set[str]]
+) -> Row:
     thanked, refused = answered
     opening = f"{request['title']}\n\n{request['text']}".strip()
     turns = [conversations.Turn(role="seeker", text=opening, items=items(opening))]

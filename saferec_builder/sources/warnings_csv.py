@@ -5,7 +5,6 @@ spelt as the taxonomy spells it) with yes and with no.
 """
 
 from pathlib import Path
-from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows, items, refs
@@ -25,13 +24,12 @@ def _one(place: str, row: dict[str, str]) -> Rows:
         raise Left("no topic", "a row says which question was answered")
     if yes + no == 0:
         raise Left("no votes", "nobody answered the question")
-    optional: dict[str, Any] = {name: row.get(name) or None for name in ("domain", "url", "retrieved")}
-    found = items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **optional)
-    return [found]
+    said = items.noted(row)
+    return [items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **said)]
 
 
 def votes(cell: str) -> int:
     """A count; blank is nobody."""
     if cell and not (cell.isascii() and cell.isdigit() and len(cell) <= 9):
-        raise Left("votes not a number", f"found {cell!r}, wanted how many people said so")
+        raise Left("votes not a number", f"found {cell!r}, expected how many people said so")
     return int(cell or 0)

@@ -39,7 +39,7 @@ def _code(text: str) -> str:
 def _band(pair: tuple[float, float]) -> tuple[float, float]:
     """Between two confidences the wrong way round, or in percent, nothing lies: no confidence is doubtful."""
     if not 0 <= pair[0] <= pair[1] <= 1:
-        raise ValueError("wanted two confidences from 0 to 1, the smaller one first")
+        raise ValueError("expected two confidences from 0 to 1, the smaller one first")
     return pair
 
 
@@ -179,7 +179,7 @@ def read(folder: Path) -> Config:
         # what stands under an unknown name, or is the address of a database, may hold a password: it is not told
         if first["type"] == "extra_forbidden":
             names = ", ".join(_names(first["loc"][:-1]))
-            raise UsageError(f"{path}: {where}: nothing here has this name: wanted one of {names}") from None
+            raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {names}") from None
         secret = first["loc"][0] == "store"
         found = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None

@@ -48,7 +48,7 @@ def _connection(place: Place) -> Iterator[sa.Connection]:
         ) from None
     except sa.exc.ArgumentError:
         raise StoreError(
-            "store.url is no database address: wanted for example postgresql+psycopg://host/name"
+            "store.url is no database address: expected for example postgresql+psycopg://host/name"
         ) from None
     try:
         if engine.dialect.name == "sqlite":

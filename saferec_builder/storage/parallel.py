@@ -219,6 +219,6 @@ def _reach(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
     except (OSError, ValueError, OverflowError) as fault:
         raise UsageError(
-            f"--ray-address {address}: nothing answers there ({fault}): wanted local, or a cluster's address, such as"
+            f"--ray-address {address}: nothing answers there ({fault}): expected local, or a cluster's address, such as"
             " 10.0.0.5:6379"
         ) from None

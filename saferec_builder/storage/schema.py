@@ -37,12 +37,12 @@ def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
     missing = [c for c in table.columns if c not in frame.columns]
     strange = [c for c in frame.columns if c not in table.columns]
     if missing or strange:
-        raise StoreError(f"table {table.name}: columns missing {missing}, not wanted {strange}")
+        raise StoreError(f"table {table.name}: columns missing {missing}, not expected {strange}")
     frame = frame.select(list(table.columns))
     wrong = [c for c, kind in table.schema.items() if frame.schema[c] != kind]
     if wrong and frame.height:
         raise StoreError(
-            f"table {table.name}: column {wrong[0]} is {frame.schema[wrong[0]]}, wanted {table.schema[wrong[0]]}"
+            f"table {table.name}: column {wrong[0]} is {frame.schema[wrong[0]]}, expected {table.schema[wrong[0]]}"
         )
     frame = frame if not wrong else table.empty
     if frame.select(pl.any_horizontal(pl.col(table.key).is_null().any())).item():

@@ -72,7 +72,7 @@ class Workspace:
                     write_private(path, os.urandom(SECRET))
         found = path.read_bytes()
         if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
-            raise StoreError(f"{path}: {len(found)} bytes, wanted {SECRET}: it is damaged: put your copy of it back")
+            raise StoreError(f"{path}: {len(found)} bytes, expected {SECRET}: it is damaged: put your copy of it back")
         return found
 
     @property

@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("trl")
 from tests.bench import bench_ablations as bench
 from tests.worlds import small_release
-from training import data
 
 pytestmark = [
     pytest.mark.training,
@@ -32,19 +31,3 @@ def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest
     assert lengths["refilled_rank"] == 4 and set(lengths) == set(names)
     shown = bench.table([report, report])
     assert all(name in shown for name in names)
-
-
-def test_rows_of_people_with_two_sensitivities_are_learnt_more_often() -> None:
-    few, many, none = {"traits": ["gore"]}, {"traits": ["gore", "animal_harm"]}, dict[str, list[str]](traits=[])
-    assert data.repeated([few, many, none], 3) == [few, many, none, many, many, many]
-    assert data.repeated([many], 0) == [many]
-
-
-def test_what_lists_were_refilled_with_is_taken_out_again(tmp_path: Path) -> None:
-    release = data.open_release(small_release.write(tmp_path / "release"))
-    rows = data.rows(release.folder, "sft", "train")
-    found = data.unfilled(rows, release.items)
-    # u1 (gore): truth a d f, of which d f are safe; u2 a b; u3 (animal harm): e g; u4: a is not clear for gore, f is
-    assert [row["items"] for row in found] == [list("df"), list("ab"), list("eg"), list("f")]
-    assert found[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
-    assert data.unfilled([rows[0] | {"refilled": 4}], release.items) == []

@@ -1,4 +1,4 @@
-"""`catalog show`, `merges` and `apart`, and the same from Python."""
+"""The oracle from Python: verdicts, what is known of an item, what is missing, what merged."""
 
 import json
 
@@ -6,62 +6,51 @@ import pytest
 
 from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import UsageError
-from tests.worlds.catalog_files import file
+from saferec_builder.mining import ingest
+
+ITEMS = (
+    "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,\n"
+    "film,Emma,1996,tt0116191\nfilm,Emma,1996,tt0118308\n"
+)
+VOTES = "title,year,topic,yes,no\nAlien,1979,Is there blood/gore,40,1\n"
 
 
-def test_show_tells_every_warning_and_the_arithmetic(cli, films):
-    text = cli("catalog", "show", "Alien (1979)", "-C", films.root).out
-    assert "known as  csv:imdb:tt0078748, imdb:tt0078748" in text
-    assert "Is there blood/gore: 40 yes, 1 no · csv · https://example.org · 2024-01-01" in text
-    assert "gore: risk 1.000, violated" in text
-    assert "Is there blood/gore [core]: P(yes) = (40 + 1) / (40 + 1 + 2) = 0.953 >= 0.9: yes, the trigger is 1" in text
-    found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
-    assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
-    assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"
-    for asked, says in (
-        ("Nope (2022)", "not found: the catalog does not hold it"),
-        ("Emma (1996)", "is ambiguous: Emma"),
-    ):
-        ran = cli("catalog", "show", asked, "-C", films.root)
-        assert (ran.code, says in ran.err) == (1, True), ran.err
+@pytest.fixture
+def ws(workspace, tmp_path):
+    """Four films, votes on the first, and a conversation about the second and one that nobody knows."""
+    said = {"role": "assistant", "content": "Try.", "items": ["Heat (1995)", "Nope (2022)"]}
+    talk = {"messages": [{"role": "user", "content": "A heist to watch tonight?"}, said]}
+    texts = {"items.csv": ITEMS, "votes.csv": VOTES, "chats.jsonl": json.dumps(talk)}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    adding.add_catalog(workspace, "csv", [tmp_path / "items.csv"])
+    adding.add_catalog(workspace, "warnings", [str(tmp_path / "votes.csv")])
+    ingest.mine(workspace, "messages", [tmp_path / "chats.jsonl"])
+    return workspace
 
 
-def test_merges_are_listed_and_undone(cli, films, tmp_path):
-    rows = {
-        "1": {"name": "Heat (1995)", "imdb_id": "tt0113277"},
-        "2": {"name": "Poison (1979)", "imdb_id": "tt0078748"},
-    }
-    added = cli(
-        "catalog", "add", "redial", file(tmp_path, "id2info.json", json.dumps(rows)), "-C", films.root, "--json"
-    )
-    assert (added.json["items"], added.json["id_conflicts"]) == (6, 1)
-    found = cli("catalog", "merges", "-C", films.root, "--json").json
-    assert [(m["row"], m["by"], m["other"]) for m in found["merges"]] == [
-        ("redial:1", "imdb:tt0113277", "csv:imdb:tt0113277"),
-        ("redial:2", "id conflict", "csv:imdb:tt0078748"),
-    ]
-    assert len(cli("catalog", "merges", "--conflicts", "-C", films.root, "--json").json["merges"]) == 1
-    for undo, added, merges in (((), 1, 0), ((), 0, 0), (("--undo",), 1, 1), (("--undo",), 0, 1)):
-        ran = cli("catalog", "apart", "redial:1", *undo, "-C", films.root, "--json").json
-        assert ran["added"] == added
-        listed = cli("catalog", "merges", "-C", films.root, "--json").json
-        assert len(listed["merges"]) - listed["id_conflicts"] == merges
-    for undo in ((), ("--undo",)):
-        ran = cli("catalog", "apart", "redial:99", *undo, "-C", films.root)
-        assert (ran.code, "no row of the catalog" in ran.err) == (1, True)
-
-
-def test_the_oracle_from_python(films):
-    found = lookup.check(films, "Alien (1979)", "gore")
-    assert (found.word, found.risk) == ("violated", pytest.approx(1.0))
+def test_a_verdict_has_its_risk_and_its_evidence(ws):
+    found = lookup.check(ws, "Alien (1979)", "gore")
+    assert (found.word, found.risk, found.title) == ("violated", pytest.approx(1.0), "Alien (1979)")
     assert found.evidence.select("topic", "yes", "no").rows() == [("Is there blood/gore", 40, 1)]
-    nobody = lookup.check(films, "Nope (2022)", "gore")
-    assert (nobody.word, nobody.risk, nobody.evidence.height, nobody.item) == ("unknown", None, 0, None)
-    assert lookup.check(films, "Emma (1996)", "gore").candidates["title"].to_list() == ["Emma (1996)"] * 2
-    assert [trait.trait for trait in lookup.show(films, "Alien (1979)").traits] == ["gore", "horror_scares"]
-    assert lookup.gaps(films).items["title"].to_list() == ["Heat", "Big", "Alien"]
-    assert lookup.merges(films).joined.is_empty()
     with pytest.raises(UsageError, match="needels"):
-        lookup.check(films, "Alien (1979)", "needels")
-    with pytest.raises(UsageError, match="no such source"):
-        adding.add_catalog(films, "netflix", [])
+        lookup.check(ws, "Alien (1979)", "needels")
+
+
+def test_a_title_that_is_not_there_or_there_twice_is_unknown(ws):
+    known = lookup.check(ws, "Alien (1979)", "gore")
+    for title, candidates in (("Nope (2022)", []), ("Emma (1996)", ["Emma (1996)"] * 2)):
+        found = lookup.check(ws, title, "gore")
+        assert (found.word, found.risk, found.item) == ("unknown", None, None)
+        assert found.candidates["title"].to_list() == candidates
+        assert found.evidence.schema == known.evidence.schema and found.evidence.is_empty()
+        with pytest.raises(UsageError):
+            lookup.show(ws, title)
+
+
+def test_what_is_known_and_what_is_missing(ws):
+    assert [trait.trait for trait in lookup.show(ws, "imdb:tt0078748").traits] == ["gore", "horror_scares"]
+    found = lookup.gaps(ws)
+    assert found.items.select("title", "conversations").rows() == [("Heat", 1)]
+    assert found.unlinked["ref"].to_list() == ["title:Nope (2022)"]
+    assert (lookup.merges(ws).joined.height, lookup.merges(ws).conflicts.height) == (0, 0)

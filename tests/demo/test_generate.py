@@ -16,7 +16,7 @@ def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Mad
     counts = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
     assert made == generate.conversations(TAXONOMY, counts=counts)
     for one in made:
-        for gold in one.gold["gold"]:
+        for gold in one.gold:
             turn = one.row["messages"][gold["turn"]]
             assert turn["role"] == "user" and turn["content"].count(gold["quote"]) == 1, one.row["id"]
         text = " ".join(t["content"] for t in one.row["messages"])
@@ -25,11 +25,6 @@ def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Mad
 
 def test_recommenders_do_not_know(made: list[generate.Made]) -> None:
     broken = {i.name: set(i.breaks(TAXONOMY)) for i in world.items()}
-    pairs = [
-        bool(broken[name] & {g["trait"] for g in m.gold["gold"]})
-        for m in made
-        if m.gold["gold"]
-        for name in m.row["accepted"]
-    ]
+    pairs = [bool(broken[name] & {g["trait"] for g in m.gold}) for m in made if m.gold for name in m.row["accepted"]]
     # BROKEN = .55 at most, less where a taste has few items that break the trait; about 1,900 draws: sd .011
     assert 0.42 < sum(pairs) / len(pairs) < 0.59

@@ -52,7 +52,7 @@ def killed_at(step: str, ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatc
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(stage._Desk, step, dying)
+        patch.setattr(stage._Batches, step, dying)
         ask()
 
 

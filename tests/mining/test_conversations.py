@@ -116,9 +116,9 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
         ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
-        ("messages,,Smith, Ann", "removals.csv:2: wanted as many cells as the header has"),
+        ("messages,,Smith, Ann", "removals.csv:2: expected as many cells as the header has"),
         ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # a quote that nobody closes took the rest
-        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: wanted as many cells"),
+        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: expected as many cells"),
     ],
 )
 def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):

@@ -198,7 +198,7 @@ def test_one_row_of_each_reason_is_shown_so_that_the_file_can_be_mended(cli, wor
     path.write_text("\n".join(lines))
     told = cli("mine", "messages", path, "-C", workspace.root).out
     assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in told
-    assert "dropped, not JSON: 1, such as own.jsonl:2: wanted an object on each line: Expecting value" in told
+    assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in told
 
 
 def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):

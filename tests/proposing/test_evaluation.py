@@ -1,12 +1,13 @@
-"""`propose-score`: on gold that the rules were not tuned on, and without the evidence."""
+"""propose-score on the demo's gold and on labels, and what it asks again without its evidence."""
 
 import json
 import re
+from typing import Any
 
 import pytest
 
 from saferec_builder.demo import inputs
-from saferec_builder.proposing import evaluation, prompting as propose
+from saferec_builder.proposing import evaluation, subjects
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion
@@ -14,7 +15,7 @@ from tests.worlds.model_replies import Cli, answer
 
 
 def test_quotes_that_overlap_are_cut_out_once() -> None:
-    subject = propose.Subject("sensitivity", "c", "d", (("seeker", "I hate blood so much"), ("recommender", "Alien")))
+    subject = subjects.Subject("sensitivity", "c", "d", (("seeker", "I hate blood so much"), ("recommender", "Alien")))
     spans = [{"turn": 0, "start": 2, "end": 12}, {"turn": 0, "start": 7, "end": 12}]  # hate blood, blood
     assert evaluation.without(subject, spans).turns == (("seeker", "I  so much"), ("recommender", "Alien"))
 
@@ -70,3 +71,8 @@ def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace,
         found["read"] == 260 and found["deletion"]["answered"] == found["deletion"]["claims"] == found["all"]["right"]
     )
     assert 0 < found["deletion"]["fell"] <= 1 and set(found["traits"]) >= {"animal_harm"}
+
+
+def test_the_plot_has_a_dot_for_each_bin() -> None:
+    row: Any = {"low": 0.9, "high": 1.0, "n": 4, "confidence": 0.95, "right": 0.75}
+    assert evaluation.reliability_svg([row, row]).count("<circle") == 2

@@ -1,6 +1,5 @@
 """`propose` from Python: counts and spending come back, nothing is printed, and an empty workspace names what to do."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,8 +70,3 @@ def test_a_shard_that_is_read_here_is_billed_once(
     made: Any = propose(ws, "openai:small")
     assert made.counts.figures["usd"] == pytest.approx(made.spent) == pytest.approx(3 * 370 / 1e6)
     assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(made.spent)
-
-
-def test_the_plot_has_a_dot_for_each_bin(tmp_path: Path) -> None:
-    row: Any = {"low": 0.9, "high": 1.0, "n": 4, "confidence": 0.95, "right": 0.75}
-    assert evaluation.reliability_svg([row, row]).count("<circle") == 2

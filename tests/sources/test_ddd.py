@@ -36,7 +36,7 @@ def test_ddd_answers(tmp_path):
         (tmp_path / "one").mkdir(exist_ok=True)
         file(tmp_path / "one", "a.json", json.dumps(shape))
         assert ddd.read(tmp_path / "one").warnings.rows["yes"].to_list() == [0]
-    with pytest.raises(SourceError, match="found int, wanted answers"):
+    with pytest.raises(SourceError, match="found int, expected answers"):
         ddd.read(file(tmp_path, "d.json", "[1]"))
 
 

@@ -8,7 +8,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables, workspace as store
@@ -117,10 +116,3 @@ def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
     site = fetch.Site("k", pause=0)
     for title, year, refs in (("Heat", 1995, []), ("Emma", 1996, []), ("Big", 1988, ["imdb:tt0094737"])):
         assert fetch.media(site, {"title": title, "year": year, "domain": "film", "refs": refs}) is None
-
-
-def test_what_stops_a_fetch_is_said_beside_what_came(films):
-    with double(200, 200, 401) as (_, base):  # the first item comes, then the key is refused
-        fetched = adding.fetch(films, fetch.Site("k", base, 0))
-    assert (fetched.counts.added, "refused the key" in fetched.fault) == (2, True)
-    assert lookup.check(films, "Heat (1995)", "animal_harm").evidence["source"].to_list() == ["ddd"]

@@ -33,7 +33,7 @@ def test_esrb_descriptors_stay_with_their_platform(tmp_path):
 
 def test_a_table_that_does_not_ask_for_a_descriptor_cannot_say_that_a_game_has_none(tmp_path):
     row = described("Doom,0,0,1,0,M")
-    with pytest.raises(SourceError, match=r"column 'blood_and_gore' is missing: .* wanted all 31 descriptors"):
+    with pytest.raises(SourceError, match=r"column 'blood_and_gore' is missing: .* expected all 31 descriptors"):
         esrb.read(file(tmp_path, "short.csv", (DESCRIBED + row).replace(",blood_and_gore", ",gore")))
     # another spelling is the same descriptor
     spelt = DESCRIBED.replace(",blood_and_gore", ",Blood and Gore").replace(
@@ -50,7 +50,7 @@ def test_esrb_certificates(tmp_path):
     assert read.warnings.rows.select("kind", "topic").rows() == [("rating", "E10plus")]
     assert read.items.drops["reason"].to_list() == ["no id"]
     for text, found in (("a;b\n1;2\n", "a;b"), ('"' + "x" * 1_100_000, "nothing")):
-        with pytest.raises(SourceError, match=f"wanted an ESRB table, found {found}$"):
+        with pytest.raises(SourceError, match=f"expected an ESRB table, found {found}$"):
             esrb.read(file(tmp_path, "other.csv", text))
 
 

@@ -44,11 +44,11 @@ def test_imdb_titles(tmp_path, zipped):
     ]
     assert sorted(read.drops.select("place", "reason", "detail").rows()) == [
         ("title.basics.tsv tvEpisode", "no film or series", "2 of tvEpisode"),
-        ("title.basics.tsv:10", "wrong number of fields", "found 3, wanted 9 between tabs"),
+        ("title.basics.tsv:10", "wrong number of fields", "found 3, expected 9 between tabs"),
         ("title.basics.tsv:11", "not UTF-8", ""),
         ("title.basics.tsv:7", "same id", "tt0110877"),
-        ("title.basics.tsv:8", "bad imdb id", "found 'x', wanted tt and digits"),
-        ("title.basics.tsv:9", "wrong year", "found '19x4', wanted four digits or nothing"),
+        ("title.basics.tsv:8", "bad imdb id", "found 'x', expected tt and digits"),
+        ("title.basics.tsv:9", "wrong year", "found '19x4', expected four digits or nothing"),
     ]
 
 

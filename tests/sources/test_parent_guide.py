@@ -53,6 +53,6 @@ def test_parent_guide_as_json_and_by_title(tmp_path):
     read = parent_guide.read(file(tmp_path, "guide.json", json.dumps(rows)))
     assert read.rows.select("ref", "topic", "severity").rows() == [("title:Alien (1979)", "violence", 3)]
     assert read.drops["reason"].to_list() == ["wrong type", "no category"]
-    for text, says in (("[", "not a JSON file"), ("{}", "wanted a list"), ("[{}]", "no column with a category")):
+    for text, says in (("[", "not a JSON file"), ("{}", "expected a list"), ("[{}]", "no column with a category")):
         with pytest.raises(SourceError, match=says):
             parent_guide.read(file(tmp_path, "guide.json", text))

@@ -12,9 +12,9 @@ from saferec_builder.storage import config, workspace as store
     ("line", "found"),
     [
         ("[oracle]\nviolated_at = 7", "violated_at"),
-        ("[orcale]", "orcale: nothing here has this name: wanted one of dataset, taxonomy, oracle, "),
-        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* wanted one of path$"),
-        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* wanted one of model, base_url, key_env, "),
+        ("[orcale]", "orcale: nothing here has this name: expected one of dataset, taxonomy, oracle, "),
+        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
+        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
         ("[dataset", "not a TOML file"),
         (
             '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',

@@ -179,7 +179,7 @@ def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path
     with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
         engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
     for nowhere in ("auto", "10.0.0.1", f"127.0.0.1:{free_port()}", "[::1]:99999"):  # Ray would wait
-        with pytest.raises(UsageError, match="nothing answers there .*: wanted local, or a cluster's address"):
+        with pytest.raises(UsageError, match="nothing answers there .*: expected local, or a cluster's address"):
             engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address=nowhere))
     dump = tmp_path / "RC.ndjson"
     dump.write_text("{}\n")

@@ -72,7 +72,7 @@ def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.
 def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
     """With an empty one anybody could lead pseudonyms back to names."""
     (workspace.root / ".secret").write_bytes(workspace.secret[:7])
-    with pytest.raises(StoreError, match="7 bytes, wanted 32"):
+    with pytest.raises(StoreError, match="7 bytes, expected 32"):
         _ = store.Workspace.open(workspace.root).secret
 
 

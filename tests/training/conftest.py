@@ -1,15 +1,14 @@
-"""What the tests of training share: TRL's one warning, and no tests of models where TRL is not installed."""
+"""What the tests of training share: a small model, TRL's one warning, and no tests of models without TRL."""
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.worlds import small_release
 from training import data
 
-collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models", "test_pipeline.py"]
+collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,28 +19,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(older)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small `release`, and in `start` the embedded model as it is made from it; only to be read."""
     from training.models import tiny
 
-    folder = tmp_path_factory.mktemp("fit")
+    folder = tmp_path_factory.mktemp("tiny")
     release = data.open_release(small_release.write(folder / "release"))
-    (folder / "start").mkdir()
     tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
     return folder
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.worlds.chat_model import made
-
-    root = tmp_path_factory.mktemp("tiny")
-    made(root / "model", data.open_release(small_release.write(root / "release")))
-    return root
-
-
-@pytest.fixture(scope="module")
-def policy(folder: Path) -> Any:
-    from training.decoding import generate
-
-    return generate.load(str(folder / "model"))

@@ -87,7 +87,7 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ('{"conversation": "u7", "traits": ["goer"]}', "gold.jsonl:1: trait 'goer' is not in the release"),
         ('{"conversation": "u7"}', "gold.jsonl:1: found"),
@@ -98,10 +98,10 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
         ("[1]", "gold.jsonl:1: expected one JSON object a line, found list"),
     ],
 )
-def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, wanted):
+def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, expected):
     path = tmp_path / "gold.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(TrainingError, match=wanted):
+    with pytest.raises(TrainingError, match=expected):
         data.read_gold(path, data.open_release(folder))
 
 
@@ -182,3 +182,19 @@ def test_a_missing_column_is_named(folder):
     pq.write_table(pq.read_table(path).drop_columns("safe_truth"), path)
     with pytest.raises(TrainingError, match="column 'safe_truth' is missing"):
         data.rows(folder, "grpo", "test")
+
+
+def test_rows_of_people_with_two_sensitivities_are_learnt_more_often():
+    few, many, none = {"traits": ["gore"]}, {"traits": ["gore", "animal_harm"]}, dict[str, list[str]](traits=[])
+    assert data.repeated([few, many, none], 3) == [few, many, none, many, many, many]
+    assert data.repeated([many], 0) == [many]
+
+
+def test_what_lists_were_refilled_with_is_taken_out_again(folder):
+    release = data.open_release(folder)
+    rows = data.rows(release.folder, "sft", "train")
+    found = data.without_refills(rows, release.items)
+    # u1 (gore): truth a d f, of which d f are safe; u2 a b; u3 (animal harm): e g; u4: a is not clear for gore, f is
+    assert [row["items"] for row in found] == [list("df"), list("ab"), list("eg"), list("f")]
+    assert found[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
+    assert data.without_refills([rows[0] | {"refilled": 4}], release.items) == []

@@ -1,12 +1,10 @@
 """The command as a person types it: one run from release to report, again for nothing, mistakes in a line."""
 
-import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +12,6 @@ import pytest
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds import chat_model, small_release
-from training import commands, safecrs
 from training.data import open_release
 from training.evaluation.baselines import NAMES
 from training.stages import Run
@@ -51,8 +48,8 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     report = json.loads((folder / "runs" / "report.json").read_text())
     assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "oracle_filter", *NAMES]
     metrics = report["runs"][0]["metrics"]
-    wanted = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
-    assert wanted <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
+    expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
+    assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
     assert report["chosen"] in ("safe_sft", "safe_gdpo") and report["gold"] is True
     # the masks hold: four distinct items, none that was seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
@@ -73,7 +70,7 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (("--release", "nowhere", "--model", "tiny"), "no manifest.json"),
         (("--release", "RELEASE"), "--model is missing"),
@@ -87,29 +84,29 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
         (("--release", "RELEASE", "--model", "tiny", "--set", "sft.max_steps=9"), "have different max_steps"),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str) -> None:
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
     given = [str(folder / "release") if word == "RELEASE" else word for word in words]
     ran = command("run", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
     assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (("--set", "gdpo.per_device_train_batch_size=40"), "takes 5 prompts (40 answers), and the release has 4"),
         (("--gold", "other.jsonl", "--set", SHORT[-1]), "names none of these conversations"),
     ],
 )
 def test_what_the_end_of_a_run_will_not_bear_is_said_before_its_beginning(
-    folder: Path, tmp_path: Path, words: tuple[str, ...], wanted: str
+    folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str
 ) -> None:
     # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
     (folder / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
     given = [str(folder / word) if word == "other.jsonl" else word for word in words]
     ran = command("run", "--release", folder / "release", "--model", "tiny", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and wanted in ran.stderr and "Traceback" not in ran.stderr
+    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -162,41 +159,3 @@ def test_help_needs_no_torch() -> None:
     code += "runpy.run_module('training.safecrs', run_name='__main__')"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert ran.returncode == 0 and "evaluate" in ran.stdout
-
-
-def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    for word in ("-1", "4294967296", "x"):
-        with pytest.raises(SystemExit):
-            safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
-        assert "argument --seed" in capsys.readouterr().err
-    assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
-
-
-def test_a_machine_that_refuses_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def ends(fault: BaseException) -> int:
-        def verb(_: Any) -> None:
-            raise fault
-
-        monkeypatch.setitem(commands.VERBS, "sft", verb)
-        return safecrs.main(["sft", "--release", str(tmp_path), "--output", "o", "--model", "tiny"])
-
-    monkeypatch.setattr(safecrs, "quiet", lambda *_: None)
-    assert ends(PermissionError(errno.EACCES, "Permission denied", "/root/runs")) == 1
-    assert ends(OSError(errno.ENOSPC, "No space left on device", "runs/sft/run.json")) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "error: /root/runs: Permission denied: name another folder" and "make room" in told[1]
-    assert ends(KeyboardInterrupt()) == 130 and capsys.readouterr().err == ""
-    with pytest.raises(FileNotFoundError):  # a bug keeps its traceback
-        ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
-
-
-def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    release = small_release.write(tmp_path / "release")
-    given = tmp_path / "given.jsonl"
-    given.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output"]
-    for output in (given, given / "below"):
-        assert safecrs.main([*words, str(output)]) == 1
-        assert capsys.readouterr().err.endswith("name another folder\n")

@@ -4,9 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from training.data import Release, rows
-from training.models import tiny
-
 # words take the blank before them, and a line break joins the sign that it follows: ")\n" may be one token
 PIECES = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
 TEMPLATE = (
@@ -53,7 +50,3 @@ def _tokenizer(texts: Iterable[str]) -> Any:
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=words, pad_token=MARKS[0], eos_token=MARKS[1], padding_side="left", chat_template=TEMPLATE
     )
-
-
-def made(folder: Path, release: Release, seed: int = 0) -> None:
-    tiny.make(folder, release, rows(release.folder, "grpo", "train"), seed)

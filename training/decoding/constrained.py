@@ -48,11 +48,6 @@ class Catalogue:
     def _named(self) -> dict[int, str]:
         return {token: item for item, token in reversed(list(self.tokens.items()))}
 
-    def predicted_traits(self, ids: Sequence[int]) -> list[str]:
-        """The traits that a completion names."""
-        named = {token: trait for trait, token in self.traits.items()}
-        return [named[i] for i in ids if i in named]
-
     def answer(self, items: Iterable[str], traits: Iterable[str]) -> list[int]:
         """The tokens to learn for this list and these traits: the first `opening` of them, and nothing for the rest."""
         first = [token for trait, token in self.traits.items() if trait in set(traits)][: self.opening]

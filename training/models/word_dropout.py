@@ -17,7 +17,7 @@ Collate = Callable[[list[dict[str, list[int]]]], dict[str, Tensor]]
 HIDDEN = "_"  # joins what the tokenizer left of the word, an ending: together they read as the unknown word
 
 
-def possible(policy: PolicyModel) -> bool:
+def can_hide_words(policy: PolicyModel) -> bool:
     """Whether the model has item tokens, and a word that stands for those it does not know."""
     return policy.catalogue is not None and policy.tokenizer.unk_token_id is not None
 
@@ -29,7 +29,7 @@ def words_of(policy: PolicyModel) -> Tensor:
     return words
 
 
-def hold(policy: PolicyModel) -> None:
+def freeze_words(policy: PolicyModel) -> None:
     """Keeps the embeddings of words as they are while the rest learns (an optimiser's weight decay would move them)."""
     if policy.catalogue is None:
         return
@@ -39,7 +39,7 @@ def hold(policy: PolicyModel) -> None:
     table.register_hook(lambda slope: slope * moves.to(slope.device))  # type: ignore[no-untyped-call]
 
 
-def batches(collate: Collate, policy: PolicyModel, share: float) -> Collate:
+def hide_in_batches(collate: Collate, policy: PolicyModel, share: float) -> Collate:
     """`collate` with a `share` of the prompts' words replaced by the unknown word, drawn anew at each sight."""
     words = words_of(policy)
 
@@ -58,7 +58,7 @@ def seeded(ids: Tensor) -> torch.Generator:
     return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
 
 
-def prompts(policy: PolicyModel, rows: Sequence[Row], share: float, seed: int) -> list[list[Message]]:
+def hide_in_prompts(policy: PolicyModel, rows: Sequence[Row], share: float, seed: int) -> list[list[Message]]:
     """The rows' prompts with a `share` of their words hidden, once and for all."""
     words, chance = words_of(policy).tolist(), random.Random(seed)
 

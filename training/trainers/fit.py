@@ -27,7 +27,7 @@ def fit(
     at = checkpoint(folder / "trainer")
     if at and is_first_process():
         print(f"  goes on from step {step_of(at)}")
-    best = Keeper(folder, score, every(trainer, checks), start=step_of(at))
+    best = Keeper(folder, score, steps_between_checks(trainer, checks), start=step_of(at))
     if start_counts:
         best.check(0, trainer.model)  # type: ignore[arg-type]
     trainer.remove_callback(PrinterCallback)
@@ -55,7 +55,7 @@ def refuse_spread(trainer: Trainer) -> None:
         raise TrainingError("FSDP: an adapter could not be merged at the end: expected saferec.lora=0, or no FSDP")
 
 
-def every(trainer: Trainer, checks: int) -> int:
+def steps_between_checks(trainer: Trainer, checks: int) -> int:
     """Steps between two looks at the validation split, for so many looks in a whole run."""
     args = trainer.args
     epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)

@@ -50,11 +50,11 @@ def train(
     table: list[Row] = [{c: row[c] for c in COLUMNS} for row in rows]  # type: ignore[literal-required, misc]
     if not policy.catalogue:
         prompt_tokens(policy.tokenizer, table)  # what the template refuses is an error now, not later
-    if options.thin and word_dropout.possible(policy):
-        hidden = word_dropout.prompts(policy, table, options.thin, seed)
+    if options.thin and word_dropout.can_hide_words(policy):
+        hidden = word_dropout.hide_in_prompts(policy, table, options.thin, seed)
         table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
     if options.hold:
-        word_dropout.hold(policy)
+        word_dropout.freeze_words(policy)
     kind = rollouts.trainer(policy, table, args)
     if options.credit == "rank":
         kind = advantages.ranked(kind, _places(policy, last), last, weights)

@@ -45,7 +45,7 @@ def train(
     taught = examples(policy, rows)
     long = too_long(policy, taught, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
     if options.hold:
-        word_dropout.hold(policy)
+        word_dropout.freeze_words(policy)
     trainer = (ListTrainer if policy.catalogue else SFTTrainer)(
         model=policy.model,
         args=args,
@@ -53,8 +53,8 @@ def train(
         processing_class=policy.tokenizer,
         peft_config=lora(options.lora, item_rows(policy)),
     )
-    if options.thin and word_dropout.possible(policy):
-        trainer.data_collator = word_dropout.batches(trainer.data_collator, policy, options.thin)
+    if options.thin and word_dropout.can_hide_words(policy):
+        trainer.data_collator = word_dropout.hide_in_batches(trainer.data_collator, policy, options.thin)
     return fit(trainer, policy, folder, score, options.checks) | long
 
 

@@ -48,7 +48,7 @@ LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
 
 @dataclass(frozen=True)
-class Said:
+class Stance:
     """A phrase that says how somebody stands to a content: level as in cues.toml."""
 
     start: int
@@ -147,18 +147,18 @@ _TOWARDS = re.compile(r"\s*(?:straight |right |ahead )?to\b")
 _TELLS = re.compile(r"^(?!.*\b(?:where|when|which|that|who|if|there)\b).*\b(?:is|are|was|were)\b", re.S)
 
 
-def is_anothers(low: str, place: Place, start: int, end: int, said: Said | None, content_end: int) -> bool:
+def is_anothers(low: str, place: Place, start: int, end: int, stance: Stance | None, content_end: int) -> bool:
     """ "The ratings board couldn't handle the blood", "it had no ghosts": told, and neither felt nor asked for."""
     lead, phrase, tail = low[place[0] : start], low[start:end], low[max(end, content_end) : place[1]]
-    if said and said.level == "request":
+    if stance and stance.level == "request":
         if _is_told(lead, phrase, tail):
             return True
         return bool(SHUNS.match(phrase)) and not _ASKED_OF_YOU.search(lead) and _of_another(lead)
     if UNABLE.match(phrase) and _GLADLY.match(low, end, place[1]):
         return True
-    if SELF.search(phrase) or (said and phrase.startswith(_AMOUNT)):
+    if SELF.search(phrase) or (stance and phrase.startswith(_AMOUNT)):
         return False
-    if said and said.after:
+    if stance and stance.after:
         shared = SAME_SUBJECT.search(low, content_end, start) and not SELF.search(low, content_end, start)
         told_to = _DO_SO.match(phrase)  # "he walks out at blood, so skip those"
         lead = low[place[0] : content_end] if shared and not told_to else ""
@@ -201,11 +201,11 @@ def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Patter
     """ "People say that it is too bloody", "no blood, says my aunt": tells nothing of who writes it."""
     lead = low[place[0] : start]
     before = [(lead[: m.start()], m.end()) for m in _REPORTS.finditer(lead)]
-    told = [at for who, at in before if _of_another(who) and not _ASKED_OF_YOU.search(who)]  # "could you find me"
+    reports = [at for who, at in before if _of_another(who) and not _ASKED_OF_YOU.search(who)]  # "could you find me"
     account = _BY_ACCOUNT.search(lead)
     if (account and not _HARD_EDGE.search(lead, account.end())) or _SAID_AFTER.match(low, end, place[1]):
         return True
-    if any(not SELF.search(lead, at) for at in told) and not _SO_FOR_ME.match(low, start):
+    if any(not SELF.search(lead, at) for at in reports) and not _SO_FOR_ME.match(low, start):
         return True
     if (asks := _ASKS_FOR.search(lead)) and _of_another(lead[: asks.start()]):
         return True

@@ -121,16 +121,16 @@ def _named(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator
     if before and before.level in GLAD and not (after and after[0].level == "strong"):
         return
     averse = [s for s in (before, *after) if s and s.level not in GLAD]
-    for said in sorted(averse, key=lambda s: list(REACH).index(s.level)):
-        first, last = min(start, said.start), max(end, said.end)
-        verdict = _verdict(said.level, genre, slug in turn.book.mild)
-        if verdict and not turn.asked(said.start) and turn.holds(said.start, said.end, said, end):
+    for stance in sorted(averse, key=lambda s: list(REACH).index(s.level)):
+        first, last = min(start, stance.start), max(end, stance.end)
+        verdict = _verdict(stance.level, genre, slug in turn.book.mild)
+        if verdict and not turn.asked(stance.start) and turn.holds(stance.start, stance.end, stance, end):
             liked = before is not None and before.level in GLAD
-            if liked and not (before and before.level == "theirs" and turn.points_back(said)):
+            if liked and not (before and before.level == "theirs" and turn.points_back(stance)):
                 verdict = (
                     "unsure"  # liked, and yet it does something to them; "he likes it, I can't take it" is present
                 )
-            sure = _SURE[said.level] if verdict == "present" else 0.35
+            sure = _SURE[stance.level] if verdict == "present" else 0.35
             yield turn.hit(slug, first, last, verdict, "explicit", sure)
             return
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 
 from saferec_builder.proposing.rules import cues, grammar
-from saferec_builder.proposing.rules.grammar import Said
+from saferec_builder.proposing.rules.grammar import Stance
 
 NEAR = 120  # code points between a cue and what is said of it
 LONG = 400  # code points: so much of a sentence without an end is read on either side
@@ -58,38 +58,38 @@ class Turn:
         return sorted({slug for slug, _ in self.signs})
 
     @cached_property
-    def said(self) -> list[Said]:
+    def stances(self) -> list[Stance]:
         """Every phrase of aversion, liking or ease, by its start."""
-        found = (Said(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
+        found = (Stance(a, b, level, side == "after") for (level, side), a, b in self.book.stances.find(self.low))
         here = (s for s in found if s.level not in GLAD or not self._was_once(s))
         return sorted((self._as_denied(s) for s in here), key=lambda s: (s.start, s.end, list(REACH).index(s.level)))
 
-    def _was_once(self, said: Said) -> bool:
-        return bool(grammar.ONCE.search(self.low, max(0, said.start - 20), said.start))
+    def _was_once(self, stance: Stance) -> bool:
+        return bool(grammar.ONCE.search(self.low, max(0, stance.start - 20), stance.start))
 
-    def _as_denied(self, said: Said) -> Said:
+    def _as_denied(self, stance: Stance) -> Stance:
         """The same, or ease where it is denied: "not afraid of"."""
-        if said.level in (*GLAD, "slight"):
-            return said
-        if said.level == "request" and not grammar.SHUNS.match(self.low, said.start):
-            return said
-        if grammar.REFUSES.match(self.low[said.start : said.end]):
-            return said
-        if grammar.OWN_CLAUSE.match(self.low[said.start : said.end]) and not grammar.DOUBTS.search(
-            self.low[max(0, said.start - 30) : said.start]
+        if stance.level in (*GLAD, "slight"):
+            return stance
+        if stance.level == "request" and not grammar.SHUNS.match(self.low, stance.start):
+            return stance
+        if grammar.REFUSES.match(self.low[stance.start : stance.end]):
+            return stance
+        if grammar.OWN_CLAUSE.match(self.low[stance.start : stance.end]) and not grammar.DOUBTS.search(
+            self.low[max(0, stance.start - 30) : stance.start]
         ):
-            return said  # "if they don't make it I'm inconsolable"
-        denied = grammar.DENIED.search(self.low[max(0, said.start - 30) : said.start])
+            return stance  # "if they don't make it I'm inconsolable"
+        denied = grammar.DENIED.search(self.low[max(0, stance.start - 30) : stance.start])
         level = "request" if denied and denied[0].startswith(_WISHED) else "fine"  # "one that won't upset me"
-        return Said(said.start, said.end, level, said.after) if denied else said
+        return Stance(stance.start, stance.end, level, stance.after) if denied else stance
 
-    def _around(self, place: int) -> list[Said]:
+    def _around(self, place: int) -> list[Stance]:
         starts = self._starts
-        return self.said[bisect_left(starts, place - NEAR) : bisect_right(starts, place + NEAR)]
+        return self.stances[bisect_left(starts, place - NEAR) : bisect_right(starts, place + NEAR)]
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [s.start for s in self.said]
+        return [s.start for s in self.stances]
 
     def _names_content(self, first: int, last: int) -> bool:
         """True where a sign of any trait begins in [first, last)."""
@@ -99,60 +99,60 @@ class Turn:
     def _all_signs(self) -> cues.Places:
         return cues.Places(chain.from_iterable(self.signs.values()))
 
-    def before(self, start: int) -> Said | None:
+    def before(self, start: int) -> Stance | None:
         """The nearest phrase that governs what begins at `start`."""
         near = [s for s in self._around(start) if not s.after and s.start < start and self._governs(s, start)]
         return max(near, key=lambda s: (s.end, -s.start), default=None)
 
-    def _governs(self, said: Said, start: int) -> bool:
-        if said.end > start + 12:  # a phrase may swallow the first word or two of the content
+    def _governs(self, stance: Stance, start: int) -> bool:
+        if stance.end > start + 12:  # a phrase may swallow the first word or two of the content
             return False
-        between = self.low[said.end : start]
-        if said.level in GLAD and ":" in between.lstrip(" :"):  # "all I need to say: a needle makes me faint"
+        between = self.low[stance.end : start]
+        if stance.level in GLAD and ":" in between.lstrip(" :"):  # "all I need to say: a needle makes me faint"
             return False
         if between.startswith(","):  # "no, that one has ghosts"
             return False
-        if len(between.split()) > REACH[said.level] or grammar.TURNING.search(between):
+        if len(between.split()) > REACH[stance.level] or grammar.TURNING.search(between):
             return False
-        if said.level == "request" and grammar.strays(self.low[said.start : said.end], between):
+        if stance.level == "request" and grammar.strays(self.low[stance.start : stance.end], between):
             return False
         pause = grammar.LIST_PAUSE.search(between)  # past a comma only the next content in a list is still governed
         if pause is None:
             return True
         if grammar.STARTS_ANEW.match(pause[1]):  # "fine with swords, it's needles that ..."
             return False
-        if said.level == "fine" and re.search(r"\b(?:and|or)\b", between):
+        if stance.level == "fine" and re.search(r"\b(?:and|or)\b", between):
             return True
-        return len(pause[1].split()) <= 3 and self._names_content(said.end, said.end + pause.start())
+        return len(pause[1].split()) <= 3 and self._names_content(stance.end, stance.end + pause.start())
 
-    def after(self, end: int) -> Said | None:
+    def after(self, end: int) -> Stance | None:
         return next(iter(self.afters(end)), None)
 
-    def afters(self, end: int) -> list[Said]:
+    def afters(self, end: int) -> list[Stance]:
         """What is said of what ends at `end`, in its sentence or by a pronoun just behind it, the nearest first."""
         near = [s for s in self._around(end) if s.after and s.start >= end and self._speaks_of(s, end)]
         eased = [s for s in near if s.level in GLAD and not self.low[end : s.start].strip()]
         return sorted(eased or near, key=lambda s: (s.level != "strong", s.start, -s.end))
 
-    def _speaks_of(self, said: Said, end: int) -> bool:
-        between = self.low[end : said.start]
-        others = [s for s in self._around(end) if not s.after and end < s.start and s.end < said.start]
-        if not self.points_back(said) and any(s.level in ("request", *GLAD) for s in others):
+    def _speaks_of(self, stance: Stance, end: int) -> bool:
+        between = self.low[end : stance.start]
+        others = [s for s in self._around(end) if not s.after and end < s.start and s.end < stance.start]
+        if not self.points_back(stance) and any(s.level in ("request", *GLAD) for s in others):
             return False  # another content stands between: the phrase is about that one
-        if not grammar.TURNING.search(self.low, end, said.start):
+        if not grammar.TURNING.search(self.low, end, stance.start):
             return len(between.split()) <= REACH["after"]
         if not between.strip(" .?!,:\n"):
-            return said.level == "strong"  # "Gore? No thanks."
-        if self._names_content(end + 1, said.start):
+            return stance.level == "strong"  # "Gore? No thanks."
+        if self._names_content(end + 1, stance.start):
             return False  # what is named in between has it
-        close = min(said.end + 30, self.sentence(said.start)[1])
-        if not self.points_back(said) and self._names_content(said.end, close):
+        close = min(stance.end + 30, self.sentence(stance.start)[1])
+        if not self.points_back(stance) and self._names_content(stance.end, close):
             return False  # "a slasher, but I can't do blood": what follows has it
-        pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : said.end])
-        return len(pieces) <= 3 and said.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
+        pieces = re.split(r"[.!?;,\n]+|\bbut\b|\bbecause\b|\bsince\b", self.low[end : stance.end])
+        return len(pieces) <= 3 and stance.level != "like" and bool(grammar.ANAPHOR.match(pieces[-1]))
 
-    def points_back(self, said: Said) -> bool:
-        return bool(grammar.POINTS_BACK.search(self.low, said.start, said.end))
+    def points_back(self, stance: Stance) -> bool:
+        return bool(grammar.POINTS_BACK.search(self.low, stance.start, stance.end))
 
     def sentence(self, place: int) -> tuple[int, int]:
         n = bisect_right(self.ends, place)
@@ -179,21 +179,21 @@ class Turn:
         first = max(0, first - NEAR) if far else first
         return self.contents_besides(slug, genre=True).begin(first, last)
 
-    def holds(self, start: int, end: int, said: Said | None = None, content_end: int = 0) -> bool:
+    def holds(self, start: int, end: int, stance: Stance | None = None, content_end: int = 0) -> bool:
         """True where it is the seeker, or one who watches along, here and now."""
         first, last = place = self.sentence(start)
         context, lead = self.book.context, self.low[first:start]
         if grammar.is_over(self.low, place, self.sentence(min(last + 1, len(self.low)))[1], start, end, context):
             return False
-        if said and grammar.is_hearsay(self.low, place, start, end, context["reported"]):
+        if stance and grammar.is_hearsay(self.low, place, start, end, context["reported"]):
             asked = grammar.ASKED_ME.search(self.low, first, start)
             return asked is not None and self._asked_along(start, end, first, asked.start())
         if grammar.is_supposed(self.low[first:end]):
             return False
         others = any(m["other"] for m in context["person"].finditer(lead))  # those who watch along count
-        if not others and grammar.is_anothers(self.low, place, start, end, said, content_end):
+        if not others and grammar.is_anothers(self.low, place, start, end, stance, content_end):
             return False
-        return self._watches(start, end, self._reach_back(start, said, content_end), said)
+        return self._watches(start, end, self._reach_back(start, stance, content_end), stance)
 
     def _asked_along(self, start: int, end: int, first: int, asked: int) -> bool:
         """True for "my wife, who watches too, asked me to leave blood out"; "the lad I live with" has no name."""
@@ -202,14 +202,14 @@ class Turn:
             return self._is_along(start, end, by[-1])
         return not self._alone and bool(self.book.context["along"].search(self.low))
 
-    def _reach_back(self, start: int, said: Said | None, content_end: int) -> int:
+    def _reach_back(self, start: int, stance: Stance | None, content_end: int) -> int:
         """From where on somebody named can be the one who feels it."""
-        if said and said.after and not grammar.UNABLE.match(self.low, said.start):
+        if stance and stance.after and not grammar.UNABLE.match(self.low, stance.start):
             return start  # "leave that out" is the seeker's, whoever was named
-        if said and said.after and not grammar.SAME_SUBJECT.search(self.low, content_end, said.start):
+        if stance and stance.after and not grammar.SAME_SUBJECT.search(self.low, content_end, stance.start):
             return content_end  # its subject stands behind the content ("a ward is more than she ...")
         first = max(self.sentence(start)[0], start - 70)
-        if said and said.level == "request" and not self._alone:
+        if stance and stance.level == "request" and not self._alone:
             return max((m.end() for m in grammar.CLAUSE_EDGE.finditer(self.low, first, start)), default=first)
         return first
 
@@ -235,17 +235,17 @@ class Turn:
             self._likes[slug] = [a for a, s in near if s.level in ("like", "fine")]
         return self._likes[slug]
 
-    def _watches(self, start: int, end: int, since: int, said: Said | None) -> bool:
+    def _watches(self, start: int, end: int, since: int, stance: Stance | None) -> bool:
         """Whose feeling it is: the nearest person named; others count where they watch along."""
         first, _ = self.sentence(start)
         ahead = list(self.book.context["person"].finditer(self.low, since, start))
         inside = [m for m in self.book.context["person"].finditer(self.low, start, end) if m[0] != "our" or not ahead]
         ahead = [m for m in ahead if m[0] not in ("my", "our")] or ahead  # "a lad in my squad"
-        if said and said.level == "request" and not grammar.SHUNS.match(self.low, said.start):
+        if stance and stance.level == "request" and not grammar.SHUNS.match(self.low, stance.start):
             # "a drama on rich people who have no fights" is asked for by the seeker
             ahead = [m for m in ahead if m[0] == "you" or not (m["any"] or m["which"])]
             inside = [m for m in inside if not m["other"]]  # "where the guy isn't cruel"
-        if said and said.after and ahead and grammar.SAME_SUBJECT.search(self.low, since, start):
+        if stance and stance.after and ahead and grammar.SAME_SUBJECT.search(self.low, since, start):
             ahead = ahead[:1]  # "I lost my brother to suicide and can't watch it"
         who = inside[0] if inside else ahead[-1] if ahead else None
         if inside and ahead and ahead[-1]["other"] and not self.low[ahead[-1].end() : start].strip():

@@ -59,13 +59,13 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
     assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
     assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
-    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"] and TALKING.predicted_traits([8, 9, 5, 6]) == ["needles"]
+    assert TALKING.items([8, 9, 5, 6]) == ["c", "d"]
     shut = blocked(TALKING, [[]], 10)
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
     logs, _ = log_probabilities(TALKING, shut, answer, torch.zeros(1, 5, 10))
     # all alike likely: 3 may be said; gore and nothing after needles; 4 items, then 3; the end
-    wanted = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
-    assert logs[0].exp().tolist() == pytest.approx(wanted)
+    expected = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
+    assert logs[0].exp().tolist() == pytest.approx(expected)
 
 
 def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:

@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 
 from tests.worlds import small_release
-from tests.worlds.chat_model import made
 from training.data import open_release, rows
 from training.decoding import generate
 from training.models import tiny
 
 pytestmark = pytest.mark.training
+
+
+@pytest.fixture(scope="module")
+def policy(world: Path) -> generate.PolicyModel:
+    return generate.load(str(world / "start"))
 
 
 def pieces(policy: generate.PolicyModel, text: str) -> list[str]:
@@ -38,19 +42,27 @@ def test_nobody_types_a_role(policy: generate.PolicyModel) -> None:
     assert [t for t in found if t in (tiny.USER, tiny.ANSWER, tiny.END)] == [tiny.USER, tiny.ANSWER]
 
 
-def test_the_words_come_from_the_train_split_alone(folder: Path, policy: generate.PolicyModel) -> None:
+def test_the_words_come_from_the_train_split_alone(world: Path, policy: generate.PolicyModel) -> None:
     words = set(policy.tokenizer.get_vocab())
-    train = {
-        w for row in rows(folder / "release", "grpo", "train") for m in row["prompt"] for w in m["content"].split()
-    }
+    train = {w for row in rows(world / "release", "grpo", "train") for m in row["prompt"] for w in m["content"].split()}
     assert "somethe" not in words and {"something", "accident", "dog"} & words
     assert len(words) < len(train) + len(small_release.LETTERS) + 40
 
 
-def test_one_seed_one_model(folder: Path, tmp_path: Path) -> None:
-    release = open_release(folder / "release")
-    made(tmp_path / "a", release, seed=3)
-    made(tmp_path / "b", release, seed=3)
-    made(tmp_path / "c", release, seed=4)
+def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
+    world: Path, policy: generate.PolicyModel
+) -> None:
+    table = rows(world / "release", "grpo", "test")
+    shut = [row["seen"] for row in table]
+    together = generate.items(policy, table, shut)
+    assert [len(answer) for answer in together] == [small_release.K] * 2
+    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
+    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]
+
+
+def test_one_seed_one_model(world: Path, tmp_path: Path) -> None:
+    release = open_release(world / "release")
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        tiny.make(tmp_path / name, release, rows(release.folder, "grpo", "train"), seed)
     a, b, c = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")
     assert a == b != c

@@ -49,7 +49,7 @@ def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None
     assert (table[4:6] @ table[8]).abs().max() < 1e-5
 
 
-def test_an_untrained_model_says_what_a_linear_model_hears(tmp_path: Path) -> None:
+def test_an_untrained_model_predicts_what_a_linear_model_does(tmp_path: Path) -> None:
     # one word in five tells: the traits are not learnt, they are there from the start
     release = open_release(small_release.write(tmp_path / "release"))
     table = rows(release.folder, "grpo", "train") * 10
@@ -58,7 +58,8 @@ def test_an_untrained_model_says_what_a_linear_model_hears(tmp_path: Path) -> No
     assert policy.catalogue
     policy = replace(policy, catalogue=replace(policy.catalogue, opening=1))
     found = generate.tokens(policy, table[:4], [[]] * 4)
-    assert [policy.catalogue.predicted_traits(answer) for answer in found] == [row["traits"] for row in table[:4]]
+    traits = {token: [trait] for trait, token in policy.catalogue.traits.items()} | {policy.catalogue.nothing: []}
+    assert [traits[answer[0]] for answer in found] == [row["traits"] for row in table[:4]]
 
 
 def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:

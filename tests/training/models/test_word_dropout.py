@@ -1,9 +1,9 @@
 """Words that are hidden from the embedded model: words of prompts alone, the same for the same seed."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.worlds import small_release
-from training.data import open_release, rows
 from training.decoding import generate
 from training.models import tiny, word_dropout
 
@@ -11,11 +11,8 @@ pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> generate.PolicyModel:
-    root = tmp_path_factory.mktemp("thin")
-    release = open_release(small_release.write(root / "release"))
-    tiny.make(root / "model", release, rows(release.folder, "grpo", "train"))
-    return generate.load(str(root / "model"))
+def policy(world: Path) -> generate.PolicyModel:
+    return generate.load(str(world / "start"))
 
 
 def said(policy: generate.PolicyModel, prompt: list[dict[str, str]]) -> list[str]:
@@ -24,14 +21,18 @@ def said(policy: generate.PolicyModel, prompt: list[dict[str, str]]) -> list[str
 
 def test_all_words_can_be_hidden_and_items_and_marks_never(policy: generate.PolicyModel) -> None:
     prompt = [{"role": "user", "content": "After the accidents, Item B (2002) please"}]
-    shown = said(policy, word_dropout.prompts(policy, [{"prompt": prompt}], 1.0, 0)[0])
+    shown = said(policy, word_dropout.hide_in_prompts(policy, [{"prompt": prompt}], 1.0, 0)[0])
     # After, the, accidents with its comma, the item, please
     assert shown == [tiny.BEGIN, tiny.USER, *[tiny.UNKNOWN] * 3, "Item B (2002)", tiny.UNKNOWN, tiny.ANSWER]
 
 
 def test_a_share_is_hidden_and_the_seed_decides_which(policy: generate.PolicyModel) -> None:
     row = {"prompt": [{"role": "user", "content": "something like the dog " * 200}]}
-    hidden = word_dropout.prompts(policy, [row], 0.4, 1)[0]
-    assert hidden == word_dropout.prompts(policy, [row], 0.4, 1)[0] != word_dropout.prompts(policy, [row], 0.4, 2)[0]
+    hidden = word_dropout.hide_in_prompts(policy, [row], 0.4, 1)[0]
+    assert (
+        hidden
+        == word_dropout.hide_in_prompts(policy, [row], 0.4, 1)[0]
+        != word_dropout.hide_in_prompts(policy, [row], 0.4, 2)[0]
+    )
     # 800 words: four standard deviations are 4 * sqrt(.4 * .6 / 800) = .07
     assert abs(hidden[0]["content"].count(word_dropout.HIDDEN) / 800 - 0.4) < 0.07

@@ -7,26 +7,23 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from tests.worlds import chat_model, small_release
+from tests.worlds import chat_model
 from training import settings
-from training.data import open_release, rows
+from training.data import rows
 from training.decoding import generate
-from training.models import tiny
 from training.trainers import sft
 
 pytestmark = pytest.mark.training
 
 
-def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
+def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path) -> None:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    release = open_release(small_release.write(tmp_path / "release"))
-    tiny.make(tmp_path / "model", release, rows(release.folder, "grpo", "train"))
-    table = rows(release.folder, "sft", "train")
+    table = rows(world / "release", "sft", "train")
 
     def loss(kind: Any, counted: Any, answers: bool) -> tuple[float, Any]:
-        policy = generate.load(str(tmp_path / "model"))
+        policy = generate.load(str(world / "start"))
         examples = Dataset.from_list(sft.examples(policy, table))
         args = settings.trl_arguments(
             SFTConfig, {"bf16": False, "report_to": "none", "gradient_checkpointing": False}, tmp_path, 0
@@ -40,18 +37,16 @@ def test_the_loss_of_the_answers_places_is_trls_loss(tmp_path: Path) -> None:
         return found.item(), policy.model.get_input_embeddings().weight.grad
 
     for how in ((None, True), (torch.tensor(40), True), (None, False)):
-        (ours, slope), (theirs, wanted) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
+        (ours, slope), (theirs, expected) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
         assert ours == pytest.approx(theirs, rel=1e-5)
-        assert torch.allclose(slope, wanted, atol=1e-6)
+        assert torch.allclose(slope, expected, atol=1e-6)
 
 
-def test_rows_that_are_cut_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    release = open_release(small_release.write(tmp_path / "release"))
-    tiny.make(tmp_path / "tiny", release, rows(release.folder, "grpo", "train"))
-    table = rows(release.folder, "sft", "train")
-    chat_model.write(tmp_path / "words", [row["prompt"][0]["content"] for row in table])
-    for name in ("tiny", "words"):
-        policy = generate.load(str(tmp_path / name))
+def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = rows(world / "release", "sft", "train")
+    words = chat_model.write(tmp_path, [row["prompt"][0]["content"] for row in table])
+    for model in (world / "start", words):
+        policy = generate.load(str(model))
         taught = sft.examples(policy, table)
         sizes = generate.prompt_tokens(policy.tokenizer, table)
         short, long = min(map(len, sizes)), max(map(len, sizes))
@@ -69,3 +64,21 @@ def test_rows_that_are_cut_are_counted(tmp_path: Path, capsys: pytest.CaptureFix
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
             sft.too_long(policy, taught, short, True)
+
+
+def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Gemma and others want the user to begin; a recommender may have said hello first
+    refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
+    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
+    asked = {"role": "user", "content": "Something like Item A (2001)?"}
+    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
+    with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
+        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+
+
+def test_half_a_model_is_one_line(tmp_path: Path) -> None:
+    weights = chat_model.write(tmp_path, ["Something like Item A (2001)?"]) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])  # a copy that broke off
+    with pytest.raises(TrainingError, match="cannot be loaded"):
+        generate.load(str(tmp_path))

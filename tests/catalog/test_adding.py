@@ -1,0 +1,69 @@
+"""The catalog from Python: files, rulings on merges, and what stops the API from being asked on."""
+
+import json
+
+import pytest
+
+from saferec_builder.catalog import adding, lookup
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import ingest
+from saferec_builder.sources import ddd_api
+
+ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"
+
+
+@pytest.fixture
+def items(tmp_path):
+    (tmp_path / "items.csv").write_text(ITEMS)
+    return tmp_path / "items.csv"
+
+
+def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, items):
+    first, again = (adding.add_catalog(workspace, "csv", [items, str(items)]) for _ in range(2))
+    assert (first.added, first.dropped, first.figures["items"]) == (3, {"no title": 1}, 3)
+    assert first.examples["no title"].startswith("items.csv:5")
+    assert (again.added, again.skipped) == (0, 3)
+    for source, paths, says in (("netflix", [items], "no such source"), ("csv", ["gone.csv"], "no such file")):
+        with pytest.raises(UsageError, match=says):
+            adding.add_catalog(workspace, source, paths)
+
+
+def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
+    adding.add_catalog(workspace, "csv", [items])
+    row = "csv:imdb:tt0078748"
+    done = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
+    assert done == [0, 1, 0, 1]
+
+
+def test_what_stops_a_fetch_is_said_beside_what_came(workspace, items, tmp_path, monkeypatch):
+    adding.add_catalog(workspace, "csv", [items])
+    said = {"role": "assistant", "content": "Try.", "items": ["Alien (1979)", "Heat (1995)", "Big (1988)"]}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "A film, please."}, said]}))
+    ingest.mine(workspace, "messages", [tmp_path / "a.jsonl"])
+
+    def media(site, item):
+        if item["title"] == "Big":
+            raise UsageError("the key is refused")
+        topics = [{"topic": {"name": "a dog dies"}, "yesSum": 0, "noSum": 20}]
+        return {"item": {"id": item["year"], "name": item["title"]}, "topicItemStats": topics, "exact": True}
+
+    monkeypatch.setattr(ddd_api, "media", media)
+    bars = []
+    fetched = adding.fetch(workspace, ddd_api.Site("k"), progress=lambda total: bars.append(total) or Bar(bars))
+    assert (fetched.counts.added, fetched.fault) == (4, "the key is refused")  # two items and a count on each
+    assert bars == [3, 1, 1]
+    assert lookup.show(workspace, "imdb:tt0113277").warnings["source"].to_list() == ["ddd"]
+
+
+class Bar:
+    def __init__(self, drawn):
+        self.drawn = drawn
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def update(self, n=1):
+        self.drawn.append(n)
