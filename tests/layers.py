@@ -19,13 +19,11 @@ AT_THE_ROOT = 5  # files of saferec_builder/
 # modules that have no test at their own path: another one holds them, for what they do is seen only there
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
-    "saferec_builder/catalog/adding.py": "tests/catalog/test_lookup.py",
     "saferec_builder/catalog/explain.py": "tests/catalog/test_lookup.py",
     "saferec_builder/catalog/title_evidence.py": "tests/catalog/test_mention_finder.py",
     "saferec_builder/core/progress.py": "tests/mining/test_ingest.py",
     "saferec_builder/demo/flags.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
-    "saferec_builder/demo/truth.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/llm/local.py": "tests/servers/test_propose.py",  # llama.cpp's own server
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
