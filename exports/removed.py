@@ -5,7 +5,9 @@ from pathlib import Path
 import polars as pl
 
 from exports import folder as write, formats as rows, versioning as versions
-from saferec_builder.mining import conversations as mine, withheld
+from saferec_builder.mining import withheld
+from saferec_builder.mining.conversations import pseudonym
+from saferec_builder.mining.removals import read_removals
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
@@ -18,12 +20,12 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
     asked = ws.root / "removals.csv"
     if not asked.exists():
         return []
-    removals, manifest = mine.read_removals(asked), write.facts_of(home)
+    removals, manifest = read_removals(asked), write.facts_of(home)
     there = versions.table((home, manifest), "conversations", ["conversation", "digest", "source", "seeker"])
     held = there.join(withheld.erased(ws), on=["conversation", "digest"], how="semi")["conversation"].to_list()
     for source in there["source"].unique():
         ids = [tables.digest(source, name) for name in removals.of(removals.ids, source)]
-        people = [mine.pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
+        people = [pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
         people = [rows.pseudonym(manifest["name"], who) for who in people]
         named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()

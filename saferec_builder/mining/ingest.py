@@ -18,7 +18,15 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
-from saferec_builder.mining import conversations as stage, language, near_duplicates, privacy, reddit, withheld
+from saferec_builder.mining import (
+    conversations as stage,
+    language,
+    near_duplicates,
+    privacy,
+    reddit,
+    removals as wishes,
+    withheld,
+)
 from saferec_builder.mining.handles import AT_SIGN
 from saferec_builder.sources import Read, ccpe, conversations, hf, inspired, messages, redial, saferec, threads
 from saferec_builder.sources.conversations import Source
@@ -38,7 +46,7 @@ SUFFIXES = {  # of the files that a folder stands for
     Source.ccpe: (".csv",),
     Source.saferec: (".json", ".jsonl", ".parquet"),
 }
-EXPECTED = ("same id", "removed on request")  # a file may consist of these: it was read, and nothing is missing
+EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
@@ -195,7 +203,7 @@ def _known(ws: Workspace) -> pl.DataFrame:
     parts = store.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
     have = pl.concat(part.select(*named, _facts()) for part in (tables.CONVERSATIONS.empty, *parts))
     if len(named) > 2:
-        gone = stage.gone(removals, have, store.read(ws, tables.ORIGINS), ws.secret)
+        gone = wishes.gone(removals, have, store.read(ws, tables.ORIGINS), ws.secret)
         have = have.filter(~pl.col("conversation").is_in(gone.implode()))
     return have.select("conversation", "digest", "facts")
 
@@ -224,9 +232,9 @@ def _read(
 
 def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
     """What was read with placeholders and pseudonyms and without removals, as one part."""
-    removals = stage.read_removals(ws.root / "removals.csv")
-    store.append(ws, tables.HONOURED, stage.met_in(removals, read.rows, ws.secret))
-    kept, gone = stage.without(read.rows, removals)
+    removals = wishes.read_removals(ws.root / "removals.csv")
+    store.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
+    kept, gone = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
     clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
     rows = stage.speakers(clean, ws.secret)
@@ -247,7 +255,7 @@ def _reddit(
     given = ws.config.reddit.model_dump()
     buckets = given.pop("buckets")
     rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
-    removals = stage.read_removals(ws.root / "removals.csv")
+    removals = wishes.read_removals(ws.root / "removals.csv")
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
     parts, figures, seconds, met = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", how)
     store.append(ws, tables.HONOURED, met)

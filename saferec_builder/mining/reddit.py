@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder import catalog, sources
-from saferec_builder.mining import conversations as mine, language, privacy
+from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
 from saferec_builder.sources import Read, Rows, conversations, reddit, threads
 from saferec_builder.storage import parallel as engine, tables
 
@@ -34,7 +34,7 @@ class Job:
 
     rules: threads.Rules
     secret: bytes
-    removals: mine.Removals
+    removals: wishes.Removals
     buckets: int
     items: Path | None  # the merged catalog
 
@@ -170,14 +170,14 @@ def _met(posts: pl.DataFrame, job: Job) -> pl.Series:
     """Pseudonyms of the ids and authors here that removals.csv names."""
     named = posts.with_columns(source=pl.lit(reddit.SOURCE))
     ids, people = (named.select("source", name=column).drop_nulls() for column in ("post", "author"))
-    return mine.met(job.removals, ids, people, job.secret)["who"]
+    return wishes.met(job.removals, ids, people, job.secret)["who"]
 
 
-def _wished(posts: pl.DataFrame, removals: mine.Removals) -> tuple[pl.DataFrame, Rows]:
+def _wished(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFrame, Rows]:
     ids, authors = (list(removals.of(wanted, reddit.SOURCE)) for wanted in (removals.ids, removals.authors))
     gone = pl.col("post").is_in(ids) | pl.col("author").is_in(authors)
     places = posts.filter(gone)["place"]
-    return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, mine.REMOVED) for place in places]
+    return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, wishes.REMOVED) for place in places]
 
 
 def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:

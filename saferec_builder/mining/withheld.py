@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from saferec_builder.mining import conversations as mine
+from saferec_builder.mining import removals as wishes
+from saferec_builder.mining.removals import REMOVED
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import Workspace
 
-REMOVED = "removed on request"
 CRISIS = "crisis"
 
 MANY = 5  # removals that a line tells one by one
@@ -23,7 +23,7 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     out = dict.fromkeys(crisis, CRISIS)
     asked = ws.root / "removals.csv"
     if asked.exists():
-        gone = mine.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
+        gone = wishes.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
         out |= dict.fromkeys(gone, REMOVED)
     return out
 
@@ -35,22 +35,22 @@ def erased(ws: Workspace) -> pl.DataFrame:
     asked = ws.root / "removals.csv"
     if not asked.exists():
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
-    return mine.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
+    return wishes.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
 
 
 def unmet(ws: Workspace) -> str | None:
     """What to say of rows of removals.csv that name nobody who was mined, or left out on request, so far."""
     from saferec_builder.storage import spool as spilled
 
-    removals = mine.read_removals(ws.root / "removals.csv")
+    removals = wishes.read_removals(ws.root / "removals.csv")
     if not removals.wishes:
         return None
     told, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
     posts = posts.join(told.select("conversation", "digest", "source"), on=["conversation", "digest"])
     ids = pl.concat([frame.select("source", name="source_id") for frame in (told, posts)]).drop_nulls()
     people = [told.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
-    have = [mine.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
-    left = mine.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
+    have = [wishes.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
+    left = wishes.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
     if not left:
         return None
     said = "; ".join(_unmet(wish, ids) for wish in left[:MANY]) + ("; ..." if len(left) > MANY else "")
@@ -61,11 +61,11 @@ def unmet(ws: Workspace) -> str | None:
     )
 
 
-def _unmet(wish: mine.Wish, ids: pl.DataFrame) -> str:
+def _unmet(wish: wishes.Wish, ids: pl.DataFrame) -> str:
     if not wish.post:  # authors are kept as pseudonyms, which tell nothing of their spelling
         return f"line {wish.line}, an author (is it the source's spelling?)"
     here = ids["name"].filter([wish.source in ("", s.lower(), s.lower().partition(":")[0]) for s in ids["source"]])
-    near = mine.nearest(wish, here) or mine.nearest(wish, ids["name"])
+    near = wishes.nearest(wish, here) or wishes.nearest(wish, ids["name"])
     return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
 
 

@@ -20,7 +20,7 @@ from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
 from saferec_builder.storage import config, workspace as store
-from tests.worlds import review_csv
+from tests.worlds import csv_rows, review_csv
 from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
 
@@ -227,7 +227,7 @@ def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path,
     rows = review_file(tmp_path / "ann.csv")
     rows += [dict(rows[0]) for _ in cells[len(rows) :]]
     rows = [row | more for row, more in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
-    path = review_csv.save(tmp_path / "ann.csv", rows)
+    path = csv_rows.save(tmp_path / "ann.csv", rows)
     pulled = review_csv.back(path)
     again = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
     taken = len(rows) - pulled.empty - (len(pulled.drops) - again)
@@ -262,4 +262,4 @@ def review_file(path: Path) -> list[dict[str, str]]:
     frame = pl.DataFrame([*made, unit("*")], schema=UNITS)
     _, text = review_csv.world()
     files.push(frame, text, review_csv.TAXONOMY, guideline(), store.replacing, {"ann": path})
-    return review_csv.rows_of(path)
+    return csv_rows.rows_of(path)

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.mining import conversations as mine
+from saferec_builder.mining import conversations as mine, removals
 from saferec_builder.sources import conversations
 from saferec_builder.storage import tables
 from tests.worlds.source_lines import texts
@@ -83,7 +83,7 @@ def test_pseudonyms_are_keyed_and_stable():
 def wished(tmp_path, *rows):
     path = tmp_path / "removals.csv"
     path.write_bytes("\n".join(("source,source_id,author", *rows)).encode("cp1252"))
-    return mine.read_removals(path)
+    return removals.read_removals(path)
 
 
 def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
@@ -103,10 +103,10 @@ def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
 def test_blanks_around_an_id_keep_nobody_in(tmp_path):
     """A cell of removals.csv has none, so neither may what it is compared with."""
     read = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
-    kept, drops = mine.without(read, wished(tmp_path, ",a1,"))
-    assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [mine.REMOVED])
+    kept, drops = removals.without(read, wished(tmp_path, ",a1,"))
+    assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
     rows, _ = mine.mine(read, EMPTY, b"key" * 11)
-    gone = mine.gone(tmp_path / "removals.csv", rows, tables.ORIGINS.empty, b"key" * 11)
+    gone = removals.gone(tmp_path / "removals.csv", rows, tables.ORIGINS.empty, b"key" * 11)
     assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
 
 

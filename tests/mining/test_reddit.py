@@ -59,7 +59,7 @@ def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
 
 
 def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspace, tmp_path):
-    from saferec_builder.mining import conversations as mine
+    from saferec_builder.mining import removals
 
     rows = [S, *THREAD, submission(2, author="Bo"), comment(40, "s2", author="Helper"), submission(3)]
     path = reddit_dump.write(tmp_path / "all.ndjson", rows)
@@ -69,7 +69,7 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
 
     def gone():
         rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-        return set(mine.gone(wishes, rows, origin, workspace.secret))
+        return set(removals.gone(wishes, rows, origin, workspace.secret))
 
     rows = store.read(workspace, tables.CONVERSATIONS)
     of = dict(rows.select("source_id", "conversation").rows())
@@ -80,7 +80,7 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert store.read(workspace, tables.DROPS).filter(reason="removed on request")["detail"].unique().to_list() == [""]
     assert gone() == {of["s3"]}  # the new revisions of the others are without Helper
     rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-    old = mine.removed(wishes, rows, origin, workspace.secret)  # the revisions before are not
+    old = removals.removed(wishes, rows, origin, workspace.secret)  # the revisions before are not
     newest = rows.unique("conversation", keep="last").select("conversation", "digest")
     assert set(old["conversation"]) == {of["s1"], of["s2"], of["s3"]}
     assert set(old.join(newest, on=newest.columns, how="semi")["conversation"]) == {of["s3"]}

@@ -23,7 +23,7 @@ import zstandard
 from hypothesis import example, given, strategies as st
 
 from saferec_builder.core.errors import SafeRecError, SourceError
-from saferec_builder.mining import conversations as mine
+from saferec_builder.mining import removals
 from saferec_builder.sources import (
     Read,
     conversations,
@@ -365,7 +365,7 @@ def test_every_wish_to_be_removed_is_read_or_refused_in_a_line(tmp_path: Path, r
     path = tmp_path / "removals.csv"
     path.write_text(table_of(("source", "source_id", "author"), rows), encoding="utf-8", newline="")
     try:
-        wishes = mine.read_removals(path)
+        wishes = removals.read_removals(path)
     except SafeRecError as fault:
         assert "removals.csv" in str(fault)
         return
