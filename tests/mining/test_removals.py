@@ -1,0 +1,61 @@
+"""Wishes to be taken out: honoured however a source, an author or an id is written."""
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import conversations as mine, removals
+from saferec_builder.sources import conversations
+from saferec_builder.storage import tables
+from tests.worlds.mined import EMPTY, talk
+
+
+def wished(tmp_path, *rows):
+    path = tmp_path / "removals.csv"
+    path.write_bytes("\n".join(("source,source_id,author", *rows)).encode("cp1252"))
+    return removals.read_removals(path)
+
+
+def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
+    wishes = wished(tmp_path, "Reddit,,u/Some_Body", "HF,d1,", "hf:NS/Films,d2,", ",everywhere,")
+    assert "some_body" in wishes.of(wishes.authors, "reddit")
+    assert wishes.of(wishes.ids, "hf:ns/Films") == {"d1", "d2", "everywhere"}
+    assert wishes.of(wishes.ids, "hf:ns/other") == {"d1", "everywhere"}
+    assert wishes.of(wishes.ids, "messages") == {"everywhere"}
+
+
+@pytest.mark.parametrize("who", ["U/Some_Body", "/u/some_body/", "user/Some_Body", "@some_body", " some_body "])
+def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
+    wishes = wished(tmp_path, f"reddit,,{who}")
+    assert "some_body" in wishes.of(wishes.authors, "reddit")
+
+
+def test_blanks_around_an_id_keep_nobody_in(tmp_path):
+    """A cell of removals.csv has none, so neither may what it is compared with."""
+    read = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
+    kept, drops = removals.without(read, wished(tmp_path, ",a1,"))
+    assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
+    rows, _ = mine.mine(read, EMPTY, b"key" * 11)
+    gone = removals.gone(tmp_path / "removals.csv", rows, tables.ORIGINS.empty, b"key" * 11)
+    assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
+        ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
+        (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
+        ("messages,,Smith, Ann", "removals.csv:2: expected as many cells as the header has"),
+        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # a quote that nobody closes took the rest
+        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: expected as many cells"),
+    ],
+)
+def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
+    with pytest.raises(UsageError) as fault:
+        wished(tmp_path, row)
+    assert told in str(fault.value)
+
+
+def test_wishes_know_every_source_of_the_command(tmp_path):
+    for source in conversations.Source:
+        assert wished(tmp_path, f"{source},a,").wishes[0].source == source
