@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := label-studio,argilla,hub,train
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_workspace \
-	exports/test_hub exports/test_hub_faults annotation/tools/test_sync servers/test_review_campaign
+FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
+	exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync servers/test_review_campaign
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
 
 venv: .venv/ready

@@ -16,6 +16,42 @@ OF_TRAINING = {"core", "scoring", "training"}  # what training may import; nothi
 AT_THE_ROOT = 5  # files of saferec_builder/
 
 
+# modules that have no test at their own path: another one holds them, for what they do is seen only there
+ELSEWHERE = {
+    "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
+    "saferec_builder/catalog/explain.py": "tests/catalog/test_lookup.py",
+    "saferec_builder/catalog/title_evidence.py": "tests/catalog/test_mention_finder.py",
+    "saferec_builder/core/progress.py": "tests/mining/test_ingest.py",
+    "saferec_builder/demo/flags.py": "tests/flows/test_propose_items.py",
+    "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
+    "saferec_builder/llm/local.py": "tests/servers/test_propose.py",  # llama.cpp's own server
+    "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
+    "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
+    "saferec_builder/proposing/batch_ledger.py": "tests/llm/test_batch.py",
+    "saferec_builder/proposing/corpus.py": "tests/proposing/test_run.py",
+    "saferec_builder/proposing/jobs.py": "tests/proposing/test_runner.py",
+    "saferec_builder/proposing/rules/grammar.py": "tests/proposing/rules/test_matcher.py",
+    "saferec_builder/proposing/rules/turn.py": "tests/proposing/rules/test_matcher.py",
+    "saferec_builder/scoring/entry.py": "tests/scoring/test_answers.py",
+    "saferec_builder/scoring/prose.py": "tests/scoring/test_answers.py",
+    "saferec_builder/sources/conversations.py": "tests/sources/test_messages.py",
+    "annotation/places.py": "tests/annotation/test_pull.py",
+    "annotation/servers.py": "tests/servers/test_review_contract.py",  # real servers
+    "annotation/tools/answers.py": "tests/annotation/tools/test_task_sheet.py",
+    "annotation/tools/argilla_server.py": "tests/annotation/tools/test_server_errors.py",
+    "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",
+    "exports/facts.py": "tests/exports/test_verify.py",
+    "exports/manifest_facts.py": "tests/exports/test_provenance.py",
+    "exports/report/charts.py": "tests/exports/report/test_page.py",
+    "exports/report/gather.py": "tests/exports/report/test_page.py",
+    "training/commands.py": "tests/training/test_safecrs.py",
+    "training/comparison.py": "tests/training/test_safecrs.py",
+    "training/decoding/validation.py": "tests/training/trainers/test_fit.py",
+    "training/evaluation/predictions.py": "tests/training/evaluation/test_evaluate.py",
+    "training/machine.py": "tests/training/test_safecrs.py",
+}
+
+
 def files() -> list[Path]:
     return [p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
 
@@ -32,12 +68,13 @@ def mirrored(path: str) -> str:
     return f"tests/{folder}/test_{name}" if folder else f"tests/test_{name}"
 
 
-def tests_of(path: str) -> list[str]:
-    """The files that the path of a module names: its test, and tests of one side of it, as test_hub_faults.py."""
+def held_by(path: str) -> list[str]:
+    """The tests of a module: the file at its path and those of one side of it (test_hub_faults.py), or ELSEWHERE."""
     own = ROOT / mirrored(path)
     others = {mirrored(str(p.relative_to(ROOT))) for p in files()}
     sides = {str(p.relative_to(ROOT)) for p in own.parent.glob(f"{own.stem}_*.py")}
-    return [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - others)
+    found = [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - others)
+    return found or [test for module, test in ELSEWHERE.items() if module == path]
 
 
 def room(module: str) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT
-from tests.layers import files, tests_of
+from tests.layers import files, held_by
 from tests.mutation import CALM, COPIED, PATIENCE, told_wrong
 
 FOLDER = ROOT / "build" / "mutation" / "nearest"
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
     seconds: dict[str, float | None] = {}  # of each file's tests without a fault; None where they fail
     seen, missed, unknown = 0, list[str](), list[str]()
     for fault in draw(given.sample, given.seed):
-        tests = tests_of(fault.path)
+        tests = held_by(fault.path)
         if tests and fault.path not in seconds:
             began = time.monotonic()
             seconds[fault.path] = time.monotonic() - began if _passes(tests, 900) else None

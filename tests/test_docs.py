@@ -24,7 +24,7 @@ ELSEWHERE = {  # pages with commands that another test runs
     "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
     "contributing.md": "they are the tests",
     "mining.md": "tests/mining/test_reddit.py, tests/sources",
-    "oracle.md": "tests/cli/test_catalog_check.py, tests/test_oracle_doc.py",
+    "oracle.md": "tests/catalog/test_lookup_command.py, tests/test_oracle_doc.py",
     "proposing.md": "tests/proposing/test_evaluation.py",
     "releases.md": "tests/test_docs_releases.py",
     "review-guide.md": "tests/servers/test_review_contract.py",

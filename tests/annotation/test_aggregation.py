@@ -1,57 +1,13 @@
 """From reviews to labels, in worlds one can check by eye."""
 
-import dataclasses
-
 import polars as pl
-import pytest
 
 from annotation import desk as command
 from annotation.aggregation import adjudicate, changed, disputed, opinions, votes, warnings
-from annotation.review_history import record, standing
-from saferec_builder.core import taxonomy as traits
+from annotation.review_history import standing
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world as world
-
-ALL = traits.load()
-# three traits are enough to count on one hand
-THREE = dataclasses.replace(ALL, traits=tuple(t for t in ALL.traits if t.slug in ("gore", "needles", "sad_endings")))
-TEXT = ["I faint: blood, ugh", "Try Alien (1979)"]
-
-
-def span(quote: str, turn: int = 0, turns: list[str] = TEXT) -> dict:
-    start = turns[turn].index(quote)
-    return {"turn": turn, "start": start, "end": start + len(quote), "quote": quote}
-
-
-def texts(*revisions: tuple[str, list[str]], kind: str = "sensitivity", subject: str = "c1") -> pl.DataFrame:
-    rows = [
-        (kind, subject, name, [{"role": "seeker", "text": t, "items": []} for t in turns], n == len(revisions))
-        for n, (name, turns) in enumerate(revisions, 1)
-    ]
-    schema = {"kind": pl.String, "subject": pl.String, "digest": pl.String, "turns": pl.List(tables.TURN)}
-    return pl.DataFrame(rows, schema=schema | {"current": pl.Boolean}, orient="row")
-
-
-def review(reviewer: str, trait: str, verdict: str, **more) -> dict:
-    row = dict.fromkeys(tables.REVIEWS.columns) | {"kind": "sensitivity", "subject": "c1", "digest": "d1"}
-    row |= {"reviewer": reviewer, "trait": trait, "verdict": verdict, "role": "reviewer", "spans": [], "tool": "files"}
-    return row | {"simulated": False, "guideline": "g", "taxonomy": THREE.digest} | more
-
-
-def reviews(*rows: dict) -> pl.DataFrame:
-    rows = tuple(row | {"review": row["review"] or f"r{n}"} for n, row in enumerate(rows))
-    return pl.DataFrame(rows, schema=tables.REVIEWS.schema)
-
-
-def labels(*rows: dict, text: pl.DataFrame | None = None, before: pl.DataFrame | None = None) -> dict[str, dict]:
-    """trait -> label"""
-    stands, _ = standing(reviews(*rows), texts(("d1", TEXT)) if text is None else text, THREE)
-    judged = adjudicate(votes(stands, THREE), tables.LABELS.empty if before is None else before)
-    return {row["trait"]: row for row in judged.to_dicts()}
-
-
-def said(label: dict) -> tuple:
-    return label["verdict"], label["method"]
+from tests.worlds.opinions import ALL, TEXT, THREE, labels, review, reviews, said, span, texts
 
 
 def test_a_dispute_waits_for_the_adjudicator():
@@ -122,42 +78,6 @@ def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
     assert votes(stands, THREE).is_empty()
 
 
-def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
-    rows = [
-        review("ann", "gore", "present", spans=[span("blood")]),
-        review("bo", "gore", "present", spans=[span("ugh")]),
-    ]
-    longer = ["Well... I faint: blood"]  # blood moved by 8, ugh is gone
-    stands, out = standing(reviews(*rows), texts(("d1", TEXT), ("d2", longer)), THREE)
-    assert out == {"stale": 1}
-    told = labels(*rows, text=texts(("d1", TEXT), ("d2", longer)))["gore"]
-    assert said(told) == (None, "unresolved")
-    assert told["reviews"] == ["r0"]
-    assert told["digest"] == "d2"
-    moved = stands.filter(reviewer="ann")["spans"][0][0]
-    assert longer[0][moved["start"] : moved["end"]] == "blood"
-
-
-def test_absent_stands_in_a_shorter_text_and_not_in_one_that_has_grown():
-    rows = [review("ann", "gore", "absent"), review("bo", "gore", "absent")]
-    redacted = texts(("d1", TEXT), ("d2", ["I faint: [name], ugh", "Try Alien (1979)"]))
-    assert said(labels(*rows, text=redacted)["gore"]) == ("absent", "agreed")
-    grown = texts(("d1", TEXT), ("d2", [*TEXT, "No blood please"]))
-    assert labels(*rows, text=grown) == {}
-
-
-def test_a_stale_present_is_never_filled_from_a_star():
-    # ann found gore in words that are gone; her "the rest is absent" was not about gore
-    rows = [
-        review("ann", "gore", "present", spans=[span("ugh")]),
-        review("ann", "*", "absent"),
-        review("bo", "*", "absent"),
-    ]
-    told = labels(*rows, text=texts(("d1", TEXT), ("d2", ["I faint: blood", "Try Alien (1979)"])))
-    assert said(told["gore"]) == (None, "unresolved")
-    assert said(told["needles"]) == ("absent", "agreed")
-
-
 def appended(before: pl.DataFrame, *rows: dict, text: pl.DataFrame | None = None) -> pl.DataFrame:
     new = changed(pl.DataFrame([*labels(*rows, text=text, before=before).values()], schema=_no_id()), before)
     assert not set(new["label"]) & set(before["label"])
@@ -221,18 +141,6 @@ def test_item_labels_become_warnings_and_are_taken_back():
     ]
     assert warnings(frame[1:2]).is_empty()  # unresolved from the start: nothing to take back
     assert warnings(frame.with_columns(kind=pl.lit("sensitivity"))).is_empty()
-
-
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
-    had = tables.REVIEWS.empty
-    for n in range(times):
-        answer = pl.DataFrame(
-            [review("ann", "gore", "absent" if n % 2 else "unsure")], schema=tables.REVIEWS.schema
-        ).drop("review")
-        had = pl.concat([had, record(answer, had)])
-        assert record(answer, had).is_empty()
-    assert had["review"].n_unique() == times
 
 
 def test_labels_need_only_texts_that_changed_or_hold_evidence(workspace, cli, monkeypatch):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from annotation import confidence_bounds as c
-from annotation.agreement import rubber_stamp
 from tests.worlds import certificate_worlds as worlds
 
 
@@ -339,16 +338,3 @@ def test_a_bound_in_words_is_never_less_than_the_bound():
     told = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
     # 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate promises
     assert told == ["<= 0.0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]
-
-
-def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
-    # 13 decoys, 5 accepted is the border: P(X >= 5 | 13, 0.1) = 0.65 %, P(X >= 4) = 3.4 %;
-    # who accepts 70 % reaches 5 in 99.6 % of cases
-    assert [rubber_stamp(k, 13) for k in (3, 4, 5, 9)] == [False, False, True, True]
-    assert not rubber_stamp(12, 12)  # too few to tell
-    tail = sum(comb(13, k) * 0.7**k * 0.3 ** (13 - k) for k in range(5, 14))
-    assert tail >= 0.9
-    rng = np.random.default_rng(0)
-    careless, honest = rng.binomial(13, 0.7, 2_000), rng.binomial(13, 0.1, 2_000)
-    assert np.mean([rubber_stamp(int(k), 13) for k in careless]) >= 0.9
-    assert np.mean([rubber_stamp(int(k), 13) for k in honest]) <= 0.01

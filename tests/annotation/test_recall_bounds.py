@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from annotation import recall_bounds as bounds
-from annotation.dealing import Plan, by_draw
-from annotation.routing import called_for, revoked, route, texts
+from annotation.dealing import by_draw
+from annotation.routing import Plan, called_for, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
@@ -152,3 +152,119 @@ def test_what_adjudicate_prints_is_not_below_the_truth(setting: str, tmp_path: P
 
 def test_the_traits_of_the_worlds_are_those_of_the_default_list():
     assert {*worlds.SLUGS} <= {*traits.load().slugs} and len(worlds.SEVERE) == 3
+
+
+WAITS = "proposed, assigned or drawn are not labelled yet"
+
+
+def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, str | None]]]:
+    """Some proposed conversations, all with gore, and a zone of which some were audited and found clean."""
+    ids = [f"p{n}" for n in range(present)] + [f"z{n}" for n in range(zone)]
+    clean = dict.fromkeys(TAXONOMY.slugs, "absent")
+    text = texts(conversations(*ids))
+    order = sorted((f"z{n}" for n in range(zone)), key=lambda c: tables.digest("audit", c))[:audited]
+    rows = [("sensitivity", c, "ann", "reviewer", "d", "proposed", "b") for c in ids[:present]]
+    rows += [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in order]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    said = {c: clean | {"gore": "present"} for c in ids[:present]} | {c: dict(clean) for c in order}
+    return text, given, said
+
+
+def test_a_clean_audit_certifies_and_an_open_one_does_not():
+    text, given, said = world(200, 700, 1_500)
+    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert told.traits["gore"].certified
+    assert told.together == ["gore"]
+    assert (told.traits["gore"].found, told.traits["gore"].zone, told.traits["gore"].audited) == (200, 1_500, 700)
+    assert told.pooled.certified
+    assert told.traits["needles"].share is None  # nobody has needles: no share of nothing
+    assert "positives" in bounds.words(told.traits["needles"])
+    order = [c for c in said if c.startswith("z")]
+    for c in order[:60]:
+        said[c]["gore"] = None  # read, and nobody agreed
+    open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert not open_.traits["gore"].certified
+    assert f"60 {WAITS}" in bounds.words(open_.traits["gore"])  # no more reading helps
+    assert "60 conversations" in (bounds.lowers_most(open_) or "")
+
+
+def test_only_audits_enter_a_bound():
+    text, given, said = world(200, 700, 1_500)
+    chosen = given.with_columns(why=pl.lit("band"))
+    told = bounds.bounds(text, chosen, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert (told.traits["gore"].audited, told.traits["gore"].certified) == (0, False)
+    assert told.traits["gore"].zone == 800  # what was read by choice is no part of what is bounded
+
+
+def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
+    text, given, said = world(200, 700, 1_500)
+    holes = given.filter(~pl.col("subject").is_in(given.filter(why="audit")["subject"][:60]))
+    kept = {c: verdicts for c, verdicts in said.items() if c in set(holes["subject"])}
+    told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert (told.traits["gore"].audited, told.traits["gore"].misses, told.traits["gore"].certified) == (700, 60, False)
+    # all 100 drawn, 10 of them open: the ten may all be missed, beside 40 found
+    text_, given_, said_ = world(40, 100, 100)
+    for c in [c for c in said_ if c.startswith("z")][:10]:
+        said_[c]["gore"] = None
+    all_drawn = bounds.bounds(text_, given_, judged(**said_), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert all_drawn.traits["gore"].share == all_drawn.pooled.share == 10 / 50
+    assert not all_drawn.traits["gore"].certified
+    unread = {c: verdicts for c, verdicts in said.items() if c not in [f"p{n}" for n in range(20)]}
+    open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert open_.traits["gore"].open == open_.pooled.open == 20
+    assert open_.traits["gore"].share > 20 / 200
+    assert f"20 {WAITS}" in bounds.words(open_.traits["gore"])
+    assert "20 conversations" in (bounds.lowers_most(open_) or "")
+
+
+def test_what_an_audit_found_stays_in_the_sample_though_gold_is_made_of_it():
+    """20 of 300 audited have gore: of the other 1,200 about 80 too, beside 220 that are found. 80 of 300 are 27 %."""
+    text, given, said = world(200, 300, 1_500)
+    found = [c for c in said if c.startswith("z")][::15]
+    for c in found:
+        said[c]["gore"] = "present"
+    before = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
+        "gore"
+    ]
+    assert before.misses == 20 and before.share > 0.27
+    rows = [("sensitivity", c, "di", "reviewer", "d", "gold", "b") for c in found]
+    known = pl.concat([given, pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")])
+    assert (
+        bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
+            "gore"
+        ]
+        == before
+    )
+
+
+def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
+    # 100 found and 20 on which two people agreed that they are unsure: 20 of 120 may be missed, audited or not
+    text, given, said = world(120, 500, 500)
+    for n in range(20):
+        said[f"p{n}"]["gore"] = "unsure"
+    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    assert told.traits["gore"].open == told.pooled.open == 20
+    assert told.traits["gore"].share == told.pooled.share == 20 / 120
+    assert bounds.words(told.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
+
+
+def test_gold_is_told_apart_from_the_audit():
+    text, given, said = world(20, 50, 100)
+    gold = pl.DataFrame(
+        [("sensitivity", "p0", ["gore"]), ("sensitivity", "p1", ["gore", "needles"])],
+        schema=tables.GOLD.schema,
+        orient="row",
+    )
+    told = bounds.bounds(text, given, judged(**said), gold, TAXONOMY.slugs, claimed=frozenset())
+    # gore in p0 and p1 found, needles in p1 missed; of 2 * 20 - 3 absent ones none invented
+    assert (told.gold["units_present"], told.gold["missed"], told.gold["units_absent"]) == (3, 1, 37)
+    assert told.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))
+
+
+def test_a_band_is_advised_where_scores_tell_something():
+    ids = [f"c{n}" for n in range(2_000)]
+    sure = pl.Series([0.6 if n < 40 else 0.9999 for n in range(2_000)])
+    props = proposals(*((c, "gore", "absent") for c in ids)).with_columns(confidence=sure)
+    start = bounds.certificates.bound(bounds.Audit(150, 2_000, ()))
+    assert 20 <= bounds.band(props, start) <= 60
+    assert bounds.band(props.head(0), start) == 0

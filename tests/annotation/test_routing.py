@@ -5,10 +5,10 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from annotation.progress import progress
 from annotation.routing import Plan, drawn, route, short, texts, units
 from saferec_builder.storage import tables
-from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals, send
+from tests.worlds.reviewing import SEVERE
+from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, conversations, proposals, send
 
 
 def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
@@ -107,18 +107,6 @@ def show(sent: pl.DataFrame, props: pl.DataFrame, reviews: list[dict] | None = N
     return units(sent, texts(conversations("c1", "c2")), props, frame, said)
 
 
-def answer(trait: str, **more) -> dict:
-    row = {
-        "kind": "sensitivity",
-        "subject": "c1",
-        "trait": trait,
-        "reviewer": "ann",
-        "role": "reviewer",
-        "verdict": "absent",
-    }
-    return row | {"spans": []} | more
-
-
 def test_proposed_units_first_then_the_rest_and_no_suggestion_in_an_audit():
     props = proposals(("c1", "needles", "unsure"), ("c1", "gore", "present"), ("c1", "torture", "absent"))
     sent = send(texts(conversations("c1")), props, reviewers=("ann",))
@@ -159,19 +147,46 @@ def test_the_adjudicator_is_asked_about_disputes_only():
     assert shown.select("trait", "said", "verdict").rows() == [("gore", ["absent", "present"], "present")]
 
 
-def test_progress_counts_units():
-    props = proposals(("c1", "gore", "present"), ("c2", "gore", "present"), ("c2", "gore", "unsure"))
-    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
-    votes = pl.DataFrame([answer("gore"), answer("gore", reviewer="bo"), answer("needles")]).select(
-        "kind", "subject", "trait", "reviewer"
-    )
-    told = progress(props, sent, votes, votes.head(1).drop("reviewer")).to_dicts()
-    assert told == [
-        {"trait": "gore", "proposed": 2, "assigned": 1, "once": 0, "twice": 1, "disputed": 1},
-        {"trait": "needles", "proposed": 0, "assigned": 0, "once": 1, "twice": 0, "disputed": 0},
-    ]
-
-
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_no_audit_and_all_of_it(share):
     assert {drawn(c, share) for c in MANY} == {share == 1.0}
+
+
+def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():
+    rows = [(c, "torture" if n % 2 else "gore", "present") for n, c in enumerate(MANY)]
+    text, props = texts(conversations(*MANY)), proposals(*rows)
+    caps = {"severe": SEVERE, "severe_a_day": 20, "severe_in_a_row": 2}
+    first = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
+    severe = {c for c, trait, _ in rows if trait in SEVERE}
+    for name in PEOPLE:
+        mine = first.filter(reviewer=name)["subject"].to_list()
+        assert sum(c in severe for c in mine) == 20
+        runs = "".join("s" if c in severe else "." for c in mine)
+        assert "sss" not in runs
+    again = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
+    assert again.is_empty()
+    whole = [c for c, n in Counter(first["subject"]).items() if c in severe and n == 2]
+    waits = short(text, props, first, Plan(PEOPLE, audit=0, batch="mon", **caps), first.clear())
+    assert Counter(waits) == {("sensitivity", "day"): len(severe) - len(whole)}
+    next_day = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="tue", **caps))
+    assert next_day.height > 0
+    assert set(next_day["subject"]) <= severe
+
+
+def test_a_budget_is_kept_and_the_next_push_goes_on():
+    text, props = texts(conversations(*MANY)), proposals(*((c, "gore", "present") for c in MANY))
+    sent = tables.ASSIGNMENTS.empty
+    for _ in range(3):
+        new = route(text, props, sent, NO_DISPUTES, Plan(PEOPLE, audit=0, budget=50))
+        assert new.height == 50
+        sent = pl.concat([sent, new])
+    assert sent.select("subject", "reviewer").is_unique().all()
+    assert max(Counter(sent["reviewer"]).values()) <= 51
+
+
+def test_orders_to_a_model_are_read_by_people_and_the_band_goes_by_score():
+    text = texts(conversations("c1", "c2", "c3"))
+    props = proposals(("c2", "gore", "absent"), ("c3", "gore", "absent")).with_columns(confidence=pl.Series([0.9, 0.6]))
+    plan = Plan(("ann",), audit=0, band=1, orders=frozenset({("sensitivity", "c1")}))
+    sent = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, plan)
+    assert set(sent.select("subject", "why").iter_rows()) == {("c1", "orders"), ("c3", "band")}

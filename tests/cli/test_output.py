@@ -1,16 +1,13 @@
 """What a file of others holds reaches the terminal as one harmless line, whichever command prints it."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from exports import card
-from saferec_builder.cli.output import line, say
-from saferec_builder.core.counts import Counts
-from saferec_builder.storage import config, workspace as store
+from saferec_builder.cli.output import line
+from saferec_builder.storage import workspace as store
 from tests.worlds import release_world as world
 
 EVIL = "Evil \x1b]0;pwn\x07\x1b[2J\u202eFilm"
@@ -35,24 +32,6 @@ def harmless(text: str) -> bool:
 def test_a_title_cannot_steer_the_terminal(catalog, cli, words):
     ran = cli("catalog", words[0], f"{EVIL} (2001)", *words[1:], "-C", catalog.root)
     assert (ran.code, "Evil" in ran.out, harmless(ran.out)) == (0, True, True), ran.out + ran.err
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [(["gore", "needles"], "gore, needles"), ([], "none"), ({}, "none"), ({"a": 1_000}, "a 1,000"), (0.25, "0.250")],
-)
-def test_figures_are_told_in_words(capsys, value, told):
-    say(Counts("x", figures={"left_out": value}), False)
-    assert capsys.readouterr().out.startswith(f"  left out: {told}\n")
-
-
-def test_a_new_workspace_shows_every_setting():
-    """Whoever opens saferec.toml sees what there is to set."""
-    for name, section in config.Config.model_fields.items():
-        if name != "demo":  # of demo workspaces only
-            assert f"[{name}]" in config.TEMPLATE
-            for field in section.annotation.model_fields:
-                assert re.search(rf"^(?:# )?{field} = |^# \[propose.{field}", config.TEMPLATE, re.M), (name, field)
 
 
 def test_outside_text_begins_no_line_of_its_own():
@@ -102,7 +81,3 @@ def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path, text):
     ran = cli(*words, "-C", workspace.root)
     assert (ran.code, Path(path).name in ran.out + ran.err) == (1, True), ran.err
     assert "opt-out" in words or "python: 3." in ran.out  # the machine was looked at all the same
-
-
-def test_no_reader_of_markdown_makes_a_link_of_a_name():
-    assert card.escape("see www.evil.example and WWW.x.example") == "see www\\.evil.example and WWW\\.x.example"

@@ -1,17 +1,12 @@
 """What the demo promises of its own data: sizes, gold that holds, banks that do not leak, people who err as stated."""
 
-import csv
 import re
 import tomllib
 from collections import Counter
-from pathlib import Path
 
-import pytest
+from saferec_builder.demo import world
+from tests.worlds.demo_truth import TAXONOMY
 
-from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import generate, inputs, people, world
-
-TAXONOMY = traits.load()
 BANKS = tomllib.loads((world.FOLDER / "phrases.toml").read_text(encoding="utf-8"))
 SPLITS = ("train", "validation", "test", "unseen")
 
@@ -87,57 +82,3 @@ def test_unseen_sentences_carry_words_that_no_other_bank_has() -> None:
     for slug, banks in BANKS["evidence"].items():
         for entry in banks["unseen"]:
             assert len(words(entry["text"]) - other) >= 2, (slug, entry["text"])
-
-
-@pytest.fixture(scope="module")
-def made() -> list[generate.Made]:
-    counts = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
-    return generate.conversations(TAXONOMY, counts=counts)
-
-
-def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Made]) -> None:
-    counts = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
-    assert made == generate.conversations(TAXONOMY, counts=counts)
-    for one in made:
-        for gold in one.gold:
-            turn = one.row["messages"][gold["turn"]]
-            assert turn["role"] == "user" and turn["content"].count(gold["quote"]) == 1, one.row["id"]
-        text = " ".join(t["content"] for t in one.row["messages"])
-        assert "{" not in text and all(f"{t.name.lower()}" not in text.lower() for t in TAXONOMY.traits)
-
-
-def test_recommenders_do_not_know(made: list[generate.Made]) -> None:
-    broken = {i.name: set(i.breaks(TAXONOMY)) for i in world.items()}
-    pairs = [bool(broken[name] & {g["trait"] for g in m.gold}) for m in made if m.gold for name in m.row["accepted"]]
-    # BROKEN = .55 at most, less where a taste has few items that break the trait; about 1,900 draws: sd .011
-    assert 0.42 < sum(pairs) / len(pairs) < 0.59
-
-
-def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
-    text = "1. seeker: I look away whenever blood is drawn, always have."
-    gold = [{"trait": "needles", "form": "implicit", "turn": 0, "quote": "I look away whenever blood is drawn"}]
-    head = ["task", "text", "trait", "proposed_quote", "verdict", "form", "quote", "turn", "seconds"]
-    path = tmp_path / "ann.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(head)
-        out.writerows(
-            [f"task-{n}", text, trait, "", "", "", "", "", ""] for n in range(2000) for trait in ("needles", "*")
-        )
-    assert people.fill(path, {f"task-{n}": gold for n in range(2000)}) == 4000
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    asked = [r for r in rows if r["trait"] == "needles"]
-    missed = sum(r["verdict"] == "absent" for r in asked) / len(asked)
-    assert abs(missed - people.MISSED) < 4 * (0.06 * 0.94 / 2000) ** 0.5  # four standard errors
-    added = sum(r["verdict"] != "none" for r in rows if r["trait"] == "*")
-    assert 0 < added < 24  # 2,000 x .004 = 8, sd 2.8
-
-
-def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:
-
-    for name in ("a", "b"):
-        inputs.write(tmp_path / name, TAXONOMY, 41)
-    for file in ("conversations.jsonl", "warnings.csv", "gold.jsonl"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    assert (tmp_path / "a" / "conversations.jsonl").read_text().count("\n") == 260 + 41  # no more and no less

@@ -172,3 +172,7 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
     assert "declared by its owner" not in (later / "README.md").read_text()
     toml.write_text(toml.read_text().replace('licence = "cc-by-4.0"', 'licence = " "'))
     assert "dataset.licence" in cli("release", "1.0.2", "-C", workspace.root).err
+
+
+def test_no_reader_of_markdown_makes_a_link_of_a_name():
+    assert card.escape("see www.evil.example and WWW.x.example") == "see www\\.evil.example and WWW\\.x.example"

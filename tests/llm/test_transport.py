@@ -8,8 +8,8 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.llm.transport import Wire
-from tests.servers.llm_stub import SEA, Handler, Stub, probe
-from tests.worlds.llm_client import BUSY, ask, body
+from tests.servers.llm_stub import SEA, Handler, Stub, probe, says
+from tests.worlds.llm_client import BUSY, KEY, ask, body
 
 
 def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:
@@ -55,3 +55,34 @@ def test_a_request_leaves_before_the_next_is_made(stub: Stub, monkeypatch: pytes
     monkeypatch.setattr(Wire, "post", counted)
     llm.run(run())
     assert seen == [0, *range(2, 9)]  # the probe goes with the first
+
+
+def test_what_the_environment_says_of_a_person_reaches_openai_alone(stub: Stub, monkeypatch) -> None:
+    for name in ("ORG_ID", "PROJECT_ID", "ADMIN_KEY", "API_KEY", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", "mine-alone")
+    own = "authorization: Bearer mine-alone\nX-Team: mine-alone\nopenai-organization: mine-alone"
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", own)
+    seen: list[str] = []
+
+    def look(h: Handler) -> None:
+        seen.append(str(h.headers))
+        says("fine")(h)
+
+    stub.scripts["a"] = [look]
+    assert ask(stub, "a")[0].content == "fine"
+    server = llm.Server("m", stub.url, key=KEY)
+    asked = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+
+    async def copied() -> None:  # as the Batch API is asked
+        async with Wire(server) as wire:
+            await wire.client.with_options(max_retries=0).chat.completions.create(**asked)
+
+    llm.run(copied())
+    assert len(seen) == 2
+    assert all("mine-alone" not in headers and f"Bearer {KEY}" in headers for headers in seen)
+
+    async def to_openai() -> str:
+        async with Wire(llm.Server("m", key=KEY)) as wire:
+            return wire.client.default_headers["OpenAI-Organization"]
+
+    assert llm.run(to_openai()) == "mine-alone"

@@ -1,10 +1,249 @@
-"""mine from Python: what was left out, and of which file nothing was taken."""
+"""`mine`: every row counted, no names, nothing lost, whatever the order of files and runs."""
+
+import json
 
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.mining import ingest
+from saferec_builder.mining import ingest, language, withheld
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.reddit_dump import comment, submission, write
 from tests.worlds.source_lines import chat
+
+
+def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(
+        "\n".join([chat("a", "hi", "Heat (1995)"), chat("b", ""), "{", chat("a", "hi Heat"), chat("c", "yo")])
+    )
+    first = cli("mine", "messages", path, "-C", workspace.root, "--json")
+    assert first.code == 0, first.err
+    assert {k: first.json[k] for k in ("command", "in", "out", "added", "skipped")} == {
+        "command": "mine",
+        "in": 5,
+        "out": 2,
+        "added": 2,
+        "skipped": 0,
+    }
+    assert first.json["dropped"] == {"no seeker text": 1, "not JSON": 1, "same id": 1}
+    assert (first.json["turns"], first.json["seekers"], first.json["empty_messages_left_out"]) == (3, 1, 1)
+    before = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    again = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+    assert (again["in"], again["added"], again["skipped"], again["dropped"]) == (5, 0, 2, first.json["dropped"])
+    after = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    assert all(a.equals(b) for a, b in zip(before, after, strict=True))
+    assert after[1].select("place", "reason").rows() == [
+        ("chats.jsonl:2", "no seeker text"),
+        ("chats.jsonl:3", "not JSON"),
+        ("chats.jsonl:4", "same id"),
+    ]
+
+
+def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
+    """Marks and origins are there before the text is: without its mark a model would read it and people would."""
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", "I want to kill myself") + "\n" + chat("b", "A quiet film, no blood please"))
+    append = store.append
+
+    def killed(ws, table, frame):
+        added = append(ws, table, frame)
+        if table is tables.CONVERSATIONS:
+            raise KeyboardInterrupt
+        return added
+
+    with monkeypatch.context() as then:
+        then.setattr(store, "append", killed)
+        assert cli("mine", "messages", path, "-C", workspace.root).code == 130
+    assert store.read(workspace, tables.CONVERSATIONS).height == 2
+    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
+
+
+@pytest.mark.parametrize("source", ["messages", "reddit"])
+def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspace, tmp_path, monkeypatch, source):
+    said = "I am looking for a film. I want to kill myself"
+    path = tmp_path / "all.ndjson"
+    path.write_text(chat("a", said) if source == "messages" else json.dumps(submission(1, selftext=said)))
+
+    def held():
+        assert cli("mine", source, path, "-C", workspace.root).code == 0
+        return len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS)))
+
+    with monkeypatch.context() as before:
+        before.setattr(language, "crisis", lambda text: False)
+        before.setattr(language, "rules", lambda: "of an earlier version", raising=False)
+        assert held() == 0
+    assert [held(), held()] == [1, 1]
+    assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
+
+
+def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, workspace, tmp_path):
+    """`accepted` was forgotten at first: the same words are the same revision, whose first row counts."""
+    path = tmp_path / "chats.jsonl"
+    former = []
+    for more in ({}, {}, {"accepted": ["Heat (1995)"]}):
+        path.write_text(chat("a", "A film?", "Heat (1995)", **more) + "\n" + chat("b", "A game?"))
+        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        former.append((ran["added"], ran.get("kept_with_former_facts")))
+    assert former == [(2, None), (0, None), (0, 1)]
+    assert "deleted and all are mined again" in ran["next"]
+
+
+def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):
+    """An older export does no harm, and a text that is as it was before looks alike: both were `there already`."""
+    path = tmp_path / "chats.jsonl"
+    told = []
+    for words in ("I like it", "I love it", "I like it", "I love it"):
+        path.write_text(chat("a", words))
+        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        told.append((ran["added"], ran.get("kept_with_later_words")))
+    assert told == [(1, None), (1, None), (0, 1), (0, None)]
+    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
+
+
+def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
+    from saferec_builder.storage.workspace import make
+
+    said = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(said)
+    told = []
+    for n, order in enumerate((("one", "two"), ("two", "one"))):
+        make(tmp_path / f"ws{n}", demo=False)
+        toml = tmp_path / f"ws{n}" / "saferec.toml"
+        toml.write_text(toml.read_text().replace("# languages", "languages"))
+        assert (
+            cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 1
+        )  # nothing is left
+        told.append(store.read(store.Workspace.open(toml.parent), tables.DROPS).select("place", "reason").rows())
+    assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
+
+
+def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
+    """Worker 8 helps in both dialogues, worker 9 asks in one: what they wrote is theirs."""
+    path = tmp_path / "redial.jsonl"
+    rows = [("a", 7), ("b", 9)]
+    path.write_text(
+        "\n".join(
+            json.dumps(
+                {"conversationId": name, "initiatorWorkerId": who, "respondentWorkerId": 8}
+                | {"messages": [{"text": "hi", "senderWorkerId": who}, {"text": "my son Ethan", "senderWorkerId": 8}]}
+            )
+            for name, who in rows
+        )
+    )
+    wishes = workspace.root / "removals.csv"
+
+    def held():
+        return cli("propose", "-C", workspace.root, "--json").json.get("withheld", 0)
+
+    mine_it = ("mine", "redial", path, "-C", workspace.root, "--json")
+    assert cli(*mine_it).json["added"] == 2 and held() == 0
+    for who, many in ((9, 1), (8, 2)):
+        wishes.write_text(f"source,source_id,author\nredial,,{who}\n")
+        assert held() == many  # what was mined before
+        assert cli(*mine_it).json["dropped"] == {"removed on request": many}
+    assert set(store.read(workspace, tables.ORIGINS)["author"].str.len_chars()) == {16}  # pseudonyms
+
+
+def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", "hi"))
+    cli("mine", "messages", path, "-C", workspace.root)
+    frame = store.read(workspace, tables.CONVERSATIONS)
+    assert "example.org" not in json.dumps(frame.to_dicts(), default=str)
+    written = [p for p in workspace.root.rglob("*") if p.is_file() and p.name != "saferec.toml"]
+    assert all(b"example.org" not in p.read_bytes() for p in written)
+
+
+def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
+    for name, texts in (("coarse", ["hi there you"]), ("fine", ["hi", "there", "you"])):
+        (tmp_path / f"{name}.jsonl").write_text(chat("a", *texts))
+    runs = [
+        cli("mine", "messages", tmp_path / f"{n}.jsonl", "-C", workspace.root, "--json").json
+        for n in ("coarse", "fine")
+    ]
+    assert [run["added"] for run in runs] == [1, 1]
+    current = tables.last(store.read(workspace, tables.CONVERSATIONS), "conversation")
+    assert current["turns"].list.len().to_list() == [3]
+    for name in ("coarse", "fine"):
+        again = cli("mine", "messages", tmp_path / f"{name}.jsonl", "-C", workspace.root, "--json").json
+        assert (again["added"], again["in"]) == (0, 1)
+    assert store.read(workspace, tables.CONVERSATIONS).height == 2
+
+
+def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
+    good = tmp_path / "good.jsonl"
+    good.write_text(chat("a", "hi"))
+    (tmp_path / "bare").mkdir()
+    for words, code, says in (
+        (("messages", good, tmp_path / "none.jsonl"), 1, "no such file"),
+        (("messages", tmp_path / "bare"), 1, "no .jsonl file"),
+        (("diary", good), 2, "diary"),
+        (("messages",), 2, "PATH"),
+    ):
+        ran = cli("mine", *words, "-C", workspace.root)
+        assert (ran.code, says in ran.err) == (code, True), ran.err
+        assert code == 2 or ran.err.count("\n") == 1
+    assert store.read(workspace, tables.CONVERSATIONS).is_empty()
+
+
+def test_one_row_of_each_reason_is_shown_so_that_the_file_can_be_mended(cli, workspace, tmp_path):
+    path = tmp_path / "own.jsonl"
+    lines = [
+        '{"turns": [], "asker": "u1"}',
+        "hello",
+        '{"turns": []}',
+        '{"messages": [{"role": "bot", "content": "x"}]}',
+    ]
+    path.write_text("\n".join(lines))
+    told = cli("mine", "messages", path, "-C", workspace.root).out
+    assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in told
+    assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in told
+
+
+def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(chat("a", "hi"))
+    (folder / "b.jsonl").write_text("")
+    (folder / "readme.txt").write_text("not a dump")
+    ran = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
+
+
+def test_real_redial_through_the_command(cli, workspace, real_data):
+    ran = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (1600, 1550, {"same id": 50})
+    again = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
+    assert (again["added"], again["skipped"]) == (0, 1550)
+
+
+def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
+    from saferec_builder.storage.workspace import make
+
+    names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
+    current = []
+    for n, order in enumerate((names, names[::-1])):
+        make(tmp_path / f"ws{n}", demo=False)
+        for name in order:
+            path = real_data / "redial" / f"{name}.jsonl"
+            assert cli("mine", "redial", path, "-C", tmp_path / f"ws{n}").code == 0
+        rows = store.read(store.Workspace.open(tmp_path / f"ws{n}"), tables.CONVERSATIONS)
+        current.append(tables.last(rows, "conversation").sort("conversation").drop("seeker"))  # each has its own key
+    assert current[0].height == 1550
+    assert current[0].equals(current[1])
+
+
+def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
+    """Polars reads `[1]` in a path as "1": it was a traceback once there was a catalog."""
+    root, items, dump = tmp_path / "team[1]", tmp_path / "items.csv", tmp_path / "RS_2022-08.ndjson"
+    items.write_text("source_id,title,year,domain\ni1,Alien,1979,film\n")
+    asked = submission(1, title="Looking for a film like Alien (1979)", selftext="Which one?")
+    reply = comment(1, "s1", body="Alien (1979) again!")
+    write(dump, [asked, reply])
+    assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
+    ran = cli("mine", "reddit", dump, "-C", root, "--json")
+    assert (ran.code, ran.json["added"]) == (0, 1), ran.err
 
 
 def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):

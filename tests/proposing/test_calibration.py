@@ -1,15 +1,12 @@
-"""What the figures of propose-score mean, by hand."""
+"""What the figures of propose-score mean, by hand, and the command on the demo's gold and on labels."""
 
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
-from saferec_builder.proposing import calibration, corpus, ground_truth
+from saferec_builder.proposing import calibration
 from saferec_builder.proposing.calibration import Truth
-from saferec_builder.storage import tables, workspace as store
-from tests.worlds.model_replies import fill
 
 
 def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, int, int]) -> dict[str, Any]:
@@ -69,13 +66,4 @@ def test_a_fit_needs_fifty_and_is_judged_on_the_other_half() -> None:
     assert calibration.held_out_ece(claims[:49], truth) == (None, None)
 
 
-def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Workspace) -> None:
-    fill(workspace, "no blood", "blood?")
-    one = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "form": "explicit", "spans": [], "reviews": []}
-    rows = [
-        one | {"label": name, "subject": name, "digest": tables.digest(text), "method": method, "simulated": False}
-        for name, text, method in (("c0", "no blood", "agreed"), ("c1", "blood?", "auto"))
-    ]
-    store.append(workspace, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
-    truth = ground_truth.labels(corpus.load(workspace))
-    assert (truth.of(("c0", "gore")), truth.of(("c1", "gore"))) == (True, None)
+# ---- the command

@@ -1,21 +1,17 @@
 """Cascades, juries, votes, money, other prompts and other taxonomies, through the command and a stub server."""
 
-import re
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import cascade as votes, pending as asked, workers as shards
+from saferec_builder.proposing import cascade as votes
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.workspace import make
 from tests.conftest import Ran
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, speaks
+from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, said, speaks
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -84,11 +80,6 @@ def test_a_model_that_refuses_a_temperature_votes_with_its_own(
 # ---- who is asked next, on tables
 
 
-def said(*rows: tuple[str, str, str, str, float]) -> pl.DataFrame:
-    names = ["subject", "trait", "proposer", "verdict", "confidence"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(version=pl.lit("v"))
-
-
 def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
     rows = said(
         ("sure", "gore", "a", "present", 0.9),
@@ -133,26 +124,6 @@ def test_a_vote_without_a_majority_keeps_the_evidence_that_there_is() -> None:
 
 
 # ---- money
-
-
-def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
-    price(workspace, "small")
-    ran = ask("--proposer", "openai:small", "--dry-run").json
-    assert (ran["requests"], ran["dropped"], stub.asked) == (3, {"dry run": 3}, [])
-    wanted = (ran["estimated_tokens_in"] * 10 + ran["estimated_tokens_out"] * 100) / 1e6
-    assert ran["estimated_usd"] == pytest.approx(wanted, abs=1e-4) and ran["estimated_tokens_in"] > 3_000
-
-
-def test_a_dry_run_tells_votes_on_what_is_uncertain_now(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
-    price(workspace, "small")
-    ask("--proposer", "openai:small")
-    sent = len(stub.asked)
-    ran = ask("--proposer", "openai:small", "--samples", "5", "--dry-run").json
-    votes = ran["small x5"]  # one text has a maybe
-    assert (votes["in"], votes["requests"], ran["small"]["requests"]) == (1, 5, 0)
-    assert votes["estimated_usd"] == pytest.approx(5 * (7 * 10 + 3 * 100) / 1e6, abs=1e-4) and len(stub.asked) == sent
 
 
 def test_what_was_spent_is_kept_per_model_and_run(ask: Any, cli: Cli, workspace: store.Workspace) -> None:
@@ -223,34 +194,6 @@ def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> N
 # ---- another prompt, another taxonomy
 
 
-def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
-    ask("--proposer", "openai:small")
-    before = store.read(workspace, tables.PROPOSALS)
-    text = traits.EMBEDDED.read_text()
-    reworded = re.sub(r'(slug = "needles".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
-    (workspace.root / "mine.toml").write_text("# a remark\n" + text)
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
-    assert ask("--proposer", "openai:small").json["skipped"] == 3  # another file, the same words
-    (workspace.root / "mine.toml").write_text(reworded)
-    asked_before = len(stub.bodies)
-    assert ask("--proposer", "openai:small").json["added"] == 3
-    for body in stub.bodies[asked_before + 1 :]:
-        said = body["messages"][0]["content"]
-        assert "- needles: Above all" in said and "- gore:" not in said
-    assert store.read(workspace, tables.PROPOSALS).head(before.height).equals(before)
-    assert ask("--proposer", "openai:small").json["added"] == 0
-
-
-def test_a_part_of_a_taxonomy_has_a_name_of_its_own() -> None:
-    whole = traits.load()
-    part = asked.part_of(whole, ["gore", "needles"])
-    assert part.slugs == ("gore", "needles") and part.digest != whole.digest
-    assert asked.part_of(whole, whole.slugs) is whole
-    assert part.digest == asked.part_of(whole, {"needles", "gore"}).digest != asked.part_of(whole, ["gore"]).digest
-
-
 def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     fill(workspace, *TEXTS)
     ask("--proposer", "openai:small")
@@ -319,50 +262,3 @@ def test_a_file_that_is_no_model_is_one_line(ask: Any, workspace: store.Workspac
 
 
 # ---- in shards
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_tables_of_one(
-    cli: Cli, workspace: store.Workspace, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shards.How, "__init__", lambda self, engine: _how(self, engine))
-    stub.usual = speaks_plainly
-    texts = [f"text {n}, {'no blood please' if n % 2 else 'funny'}" for n in range(25)] + [" "]
-    make(tmp_path / "other [2]", demo=False)
-    one, other = workspace, store.Workspace.open(tmp_path / "other [2]")
-    for ws, words in ((one, ()), (other, ("--workers", 2))):
-        options(ws, f'base_url = "{stub.url}"')
-        fill(ws, *texts)
-        for proposer in ("rules", "openai:m"):
-            ran = cli("propose", "-C", ws.root, "--proposer", proposer, "--json", *words)
-            assert ran.code == 0, ran.err
-            assert (ran.json["added"], ran.json["dropped"]) == (25, {"nothing to read": 1})
-    for table in (tables.PROPOSALS, tables.READINGS, tables.REPLIES, tables.DROPS):
-        ours, theirs = (store.read(ws, table).sort(table.key) for ws in (one, other))
-        assert ours.equals(theirs), table.name
-    assert not list((other.root / "shards").rglob("*.parquet"))
-    assert len(list((other.root / "tables" / "readings").glob("*.json"))) == 2  # three shards of a proposer in one
-    assert store.read(other, tables.SPEND)["requests"].sum() == 25
-    assert cli("propose", "-C", other.root, "--proposer", "openai:m", "--workers", 2, "--json").json["added"] == 0
-
-
-def _how(self: Any, engine: Any) -> None:
-    object.__setattr__(self, "engine", engine)
-    object.__setattr__(self, "shard", 10)
-
-
-def speaks_plainly(handler: Handler) -> None:
-    handler.reply(200, completion(answer(*[claim("gore", "blood")] * ("blood" in handler.text))))
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--engine", "spark"), "expected local or ray"),
-        (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
-    ],
-)
-def test_a_cluster_needs_what_it_shares(ask: Any, workspace: store.Workspace, words: Any, said: str) -> None:
-    fill(workspace, *TEXTS)
-    ran: Ran = ask("--proposer", "rules", *words)
-    assert ran.code == 1 and said in ran.err

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing import prompting as propose, subjects
+from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
@@ -84,21 +84,6 @@ def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
     theirs.write_text(text + "Be kind.")
     assert propose.version(ours) != propose.version(theirs)
     assert propose.version().startswith("propose-v1-")
-
-
-@pytest.mark.parametrize(
-    ("turns", "why"),
-    [
-        ((), "nothing to read"),
-        ((("recommender", "Alien?"),), "nothing to read"),
-        ((("seeker", " \n"),), "nothing to read"),
-        ((("seeker", "a" * 20_000), ("recommender", "b" * 20_001)), "too long"),
-        ((("seeker", "a" * 20_000), ("recommender", "b" * 20_000)), None),
-    ],
-)
-def test_what_cannot_be_read_is_not_asked(turns: Any, why: str | None) -> None:
-    fault = subjects.cannot_ask(propose.Subject("sensitivity", "c", "d", turns))
-    assert (fault or "").split(":")[0] == (why or "")
 
 
 # ---- evidence

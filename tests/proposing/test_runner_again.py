@@ -8,10 +8,10 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError
-from saferec_builder.proposing import corpus, evaluation, proposers, workers as shards
+from saferec_builder.proposing import corpus, evaluation, proposers
 from saferec_builder.proposing.calibration import Truth
-from saferec_builder.storage import parallel as engine, tables, workspace as store
-from tests.servers.llm_stub import SEA, Stub, probe, says, status
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.llm_stub import Stub, says, status
 from tests.worlds.model_replies import TEXTS, answer, claim, fill, options, price, speaks
 
 
@@ -92,29 +92,3 @@ def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Work
     texts = corpus.load(store.Workspace.open(workspace.root))
     step = proposers.steps(texts.ws, "openai:small", None, None)[0][0]
     assert evaluation.claimed(texts, step, Truth({}, whole={"c0"})) == ([], {"c0"})
-
-
-def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """The second read nothing, as the first had read it all under the same name, and the counts were the second's."""
-    fill(workspace, *TEXTS)
-    toml = workspace.root / "saferec.toml"
-    named = "".join(f'[propose.models.{name}]\nmodel = "m"\n' for name in "ab")
-    toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)
-    ran = ask("--proposer", "jury")
-    assert ran.code == 1 and "--proposer jury: m stands twice" in ran.err and not stub.asked
-
-
-def test_a_shard_that_lacks_answers_is_not_done(
-    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server went away: the shard in which it did was kept for the next run, which asked nothing of it again."""
-    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How("local", 1), 2))
-    options(workspace, "retries = 0")
-    fill(workspace, "one", "two", "three", "four")
-    stub.scripts = {SEA: [probe, status(500), probe]}  # it answers at the start of one shard, not of the other
-    stub.usual = lambda h: (status(500) if "two" in h.text else speaks)(h)
-    ran = ask("--proposer", "openai:small")
-    assert ran.code == 1 and "server error" in ran.err
-    stub.usual = speaks
-    ran = ask("--proposer", "openai:small").json
-    assert (ran["added"], ran["dropped"], ran["requests"], ran["already_paid"]) == (4, {}, 3, 1)

@@ -2,13 +2,14 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.worlds import small_release
 from training import data
 
-collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models"]
+collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models", "test_pipeline.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,3 +29,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     release = data.open_release(small_release.write(folder / "release"))
     tiny.make(folder / "start", release, data.rows(release.folder, "grpo", "train"))
     return folder
+
+
+@pytest.fixture(scope="module")
+def policy(world: Path) -> Any:
+    from training.decoding import generate
+
+    return generate.load(str(world / "start"))

@@ -1,10 +1,12 @@
 """The command as a person types it: one run from release to report, again for nothing, mistakes in a line."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds import chat_model, small_release
+from training import commands, safecrs
 from training.data import open_release
 from training.evaluation.baselines import NAMES
 from training.stages import Run
@@ -159,3 +162,41 @@ def test_help_needs_no_torch() -> None:
     code += "runpy.run_module('training.safecrs', run_name='__main__')"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert ran.returncode == 0 and "evaluate" in ran.stdout
+
+
+def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("-1", "4294967296", "x"):
+        with pytest.raises(SystemExit):
+            safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
+        assert "argument --seed" in capsys.readouterr().err
+    assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
+
+
+def test_a_machine_that_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(fault: BaseException) -> int:
+        def verb(_: Any) -> None:
+            raise fault
+
+        monkeypatch.setitem(commands.VERBS, "sft", verb)
+        return safecrs.main(["sft", "--release", str(tmp_path), "--output", "o", "--model", "tiny"])
+
+    monkeypatch.setattr(safecrs, "quiet", lambda *_: None)
+    assert ends(PermissionError(errno.EACCES, "Permission denied", "/root/runs")) == 1
+    assert ends(OSError(errno.ENOSPC, "No space left on device", "runs/sft/run.json")) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "error: /root/runs: Permission denied: name another folder" and "make room" in told[1]
+    assert ends(KeyboardInterrupt()) == 130 and capsys.readouterr().err == ""
+    with pytest.raises(FileNotFoundError):  # a bug keeps its traceback
+        ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
+
+
+def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    release = small_release.write(tmp_path / "release")
+    given = tmp_path / "given.jsonl"
+    given.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
+    words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output"]
+    for output in (given, given / "below"):
+        assert safecrs.main([*words, str(output)]) == 1
+        assert capsys.readouterr().err.endswith("name another folder\n")

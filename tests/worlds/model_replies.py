@@ -54,3 +54,8 @@ def price(ws: store.Workspace, name: str) -> None:
     toml = ws.root / "saferec.toml"
     section = f"[propose.models.{name}]\ninput = 10.0\noutput = 100.0\ncached_input = 1.0\n\n[splits]"
     toml.write_text(toml.read_text().replace("[splits]", section))
+
+
+def said(*rows: tuple[str, str, str, str, float]) -> pl.DataFrame:
+    names = ["subject", "trait", "proposer", "verdict", "confidence"]
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(version=pl.lit("v"))

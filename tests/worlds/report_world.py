@@ -138,3 +138,6 @@ def probe(made: str, width: int, tmp_path: Path) -> dict[str, Any]:
     assert found, dom[-2000:]
     told: dict[str, Any] = json.loads(html.unescape(found[1]))
     return told
+
+
+TAXONOMY = traits.load()

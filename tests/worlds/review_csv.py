@@ -10,6 +10,7 @@ from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
+from tests.worlds.csv_rows import rows_of, save
 
 TAXONOMY = traits.load()
 
@@ -50,3 +51,18 @@ def unit(trait: str, **more) -> dict:
 
 def back(*paths: Path):
     return pull(list(paths), *world(), TAXONOMY, guideline(), locate)
+
+
+def fill(path: Path, *cells: dict[str, str], **how) -> Path:
+    """The file with the given cells written into its rows, in order; more rows are added with the task's id."""
+    rows = rows_of(path)
+    rows += [{"task": rows[0]["task"]} for _ in cells[len(rows) :]]
+    return save(path, [row | more for row, more in zip(rows, cells, strict=False)], **how)
+
+
+def answers(*paths: Path) -> dict[str, tuple]:
+    return {a["trait"]: (a["verdict"], [s["quote"] for s in a["spans"]]) for a in back(*paths).answers.values()}
+
+
+def reasons(*paths: Path) -> list[str]:
+    return [reason for _, _, _, reason, _ in back(*paths).drops]

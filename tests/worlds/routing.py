@@ -33,3 +33,18 @@ def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASS
 
 
 MANY = [f"c{n}" for n in range(300)]
+
+
+def answer(trait: str, **more) -> dict:
+    row = {
+        "kind": "sensitivity",
+        "subject": "c1",
+        "trait": trait,
+        "reviewer": "ann",
+        "role": "reviewer",
+        "verdict": "absent",
+    }
+    return row | {"spans": []} | more
+
+
+PEOPLE = ("ann", "bo", "di")

@@ -36,3 +36,7 @@ TASK = (
     "Pretend you are a movie recommender system.\nYou see a talk between a user and you (a recommender system). Reply"
     " with 20 titles.\nHere is the conversation: "
 )
+
+
+def texts(rows):
+    return [[turn["text"] for turn in turns] for turns in rows["turns"]]

@@ -210,3 +210,11 @@ def test_a_server_answers_to_its_own_name_alone(label_studio: tuple[Path, dict[s
         for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"rebound.example.org:{port}", "0.0.0.0")
     }
     assert list(told.values()) == [200, 200, 400, 400], told
+
+
+def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp_path: Path):
+    managed.save(tmp_path, {"pid": 1, "url": "http://127.0.0.1:9", "accounts": {}})
+    assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
+    assert not managed.alive(tmp_path, {"pid": 1})  # some process has that number, and it is not ours
+    assert managed.down(tmp_path) is False
+    assert managed.state(tmp_path / "nowhere") is None

@@ -5,14 +5,11 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from exports.report import examples, figures
-from saferec_builder.core import oracle as violations, taxonomy as traits
+from exports.report import figures
+from saferec_builder.core import oracle as violations
 from saferec_builder.storage import tables
 from tests.worlds.release_world import conversation, conversations, label, labels
-from tests.worlds.report_world import claim, drop, frame, reading, vote
-
-TAXONOMY = traits.load()
-
+from tests.worlds.report_world import TAXONOMY, claim, drop, frame, reading, vote
 
 A, B, C, D = (conversation(name, f"I am {name}, no blood please.") for name in "abcd")
 
@@ -150,35 +147,3 @@ def test_coverage_counts_items_and_not_the_item_that_nobody_knows() -> None:
     rows = figures.coverage(oracle, TAXONOMY)
     assert rows[0] == {"slug": "gore", "name": "Blood and gore", "violated": 1, "clear": 1, "unknown": 1}
     assert rows[1]["unknown"] == 3
-
-
-def test_parts_mark_what_the_spans_say_in_code_points() -> None:
-    # 👩‍🚀 is three code points; the two quotes overlap in "blood"
-    text = "👩‍🚀 no blood, ever"
-    spans = [(4, 12, "no blood", "Gore"), (7, 18, "blood, ever", "Needles"), (0, 4, "somewhere else", "Spiders")]
-    assert examples.parts(text, spans) == [
-        {"text": "👩‍🚀 ", "traits": []},
-        {"text": "no ", "traits": ["Gore"]},
-        {"text": "blood", "traits": ["Gore", "Needles"]},
-        {"text": ", ever", "traits": ["Needles"]},
-    ]
-    assert examples.parts("", [(0, 3, "abc", "Gore")]) == []
-
-
-def test_examples_leave_out_severe_traits_in_every_guise() -> None:
-    rows = [conversation(f"c{n}", "I faint at the sight of blood.") for n in range(6)]
-    said = [label(row, quote="faint at the sight of blood") for row in rows]
-    said += [label(rows[0], "torture"), label(rows[1], "child_harm", verdict=None), label(rows[2], "torture", "absent")]
-    proposed = frame(tables.PROPOSALS, claim(rows[3], "hate_speech"))
-    found = examples.examples(conversations(*rows), labels(*said), proposed, TAXONOMY)
-    assert {e["conversation"] for e in found} == {"c2", "c4", "c5"}
-    assert found[0]["turns"][0]["parts"][1] == {"text": "faint at the sight of blood", "traits": ["Blood and gore"]}
-
-
-def test_examples_show_many_traits_before_one_twice_in_any_order_of_rows() -> None:
-    rows = [conversation(f"c{n}", "I would rather not see it.") for n in range(12)]
-    said = [label(row, ("gore", "needles", "sad_endings")[n % 3], quote="rather not") for n, row in enumerate(rows)]
-    one = examples.examples(conversations(*rows), labels(*said), tables.PROPOSALS.empty, TAXONOMY)
-    other = examples.examples(conversations(*rows[::-1]), labels(*said[::-1]), tables.PROPOSALS.empty, TAXONOMY)
-    assert one == other
-    assert len(one) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in one[:3]}) == 3

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from exports.report import page, plots
+from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
@@ -163,21 +163,6 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
     assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
 
 
-@pytest.mark.parametrize("recall", [0.4, 0.001])
-def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None:
-    runs = [run(f"a run with a long name {n}", recall + n / 1000, 0.0, 0.01) | {"label": "a" * 20} for n in range(6)]
-    runs.append(run("far", 0.5, 0.0, 0.2) | {"label": "far"})
-    for width in (350, 720):
-        made = plots.plane(runs, 10, width, 400)
-        places = [(p["label_x"], p["label_y"]) for p in made["points"][:6]]
-        assert max(y for _, y in places) <= 400 - 44 + 4  # words under the axis are its own
-        for n, (x, y) in enumerate(places):
-            assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
-            assert x >= 0 and x + 140 <= width
-    frame_ = plots.Frame(720, 400, 0.2, 0.5)
-    assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 706, 356, 34)
-
-
 def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
     from training.evaluation import evaluate
 
@@ -204,11 +189,6 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
         text = text_of((workspace.root / "report.html").read_text())
         assert "over 4 people with a sensitivity" in text and says in text
-
-
-@pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
-def test_an_axis_reaches_its_largest_value(largest: float, last: float) -> None:
-    assert plots.ticks(largest)[-1] == last
 
 
 # ---- what strangers wrote

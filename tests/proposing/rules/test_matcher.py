@@ -1,19 +1,18 @@
 """The proposer without a model, told in sentences: what is a sensitivity, whose it is, and what only looks like one."""
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing.rules import cues, matcher as rules, turn as turns
 from saferec_builder.storage import tables
 from tests import DATA, rules_score
+from tests.worlds.rule_cases import found
 
 DEVELOPMENT = DATA / "rules_development.toml"
 NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever watches
@@ -113,21 +112,6 @@ NOTHING = [  # what it is about
     "I used the word torture and people thought I hated it",
     "Our gran asked us not to mention babies at Christmas",
 ]
-
-
-def found(text: str, verdict: str = "present") -> dict[str, list[str]]:
-    """trait -> quotes with this verdict."""
-    hits: dict[str, list[str]] = {}
-    for hit in rules.read(text):
-        if hit.verdict == verdict:
-            hits.setdefault(hit.trait, []).append(text[hit.start : hit.end])
-    return hits
-
-
-def read(file: str) -> dict[str, dict[str, list[str]]]:
-    """trait -> says and not, of a file of messages of our own."""
-    text = (DATA / file).read_text(encoding="utf-8")
-    return tomllib.loads(text)["trait"]  # type: ignore[no-any-return]
 
 
 def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
@@ -258,36 +242,6 @@ def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
     assert looked <= 5 * len(turn.traits) * many  # a trait goes through all a few times; pairs would be many * many
 
 
-SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
-
-
-@given(SPANS, st.integers(0, 14), st.integers(0, 6))
-def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: int, length: int) -> None:
-    places, end = cues.Places(spans), start + length
-    assert places.begin(start, end) == any(start <= a < end for a, _ in spans)
-    assert places.end_at(end) == any(b == end for _, b in spans)
-    assert places.hold(start, end) == any(a <= start and end <= b for a, b in spans)
-    longer = any(a <= start and end <= b and (a, b) != (start, end) for a, b in spans)
-    assert places.hold_more(start, end) == longer
-
-
-def test_the_index_by_first_letters_misses_no_phrase() -> None:
-    book = cues.load()
-    everything = {p for rows in book.signs.by_start.values() for _, p in rows}
-    for said in rules_score.demo("tune").frame["turns"].to_list()[:15]:
-        low = book.mask(said[0]["text"], ())
-        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
-        slow = {(at, m.end()) for p in everything for at in starts if (m := p.match(low, at))}
-        assert {(start, end) for _, start, end in book.signs.find(low)} == slow
-
-
-def test_blanks_keep_every_place() -> None:
-    text = "I’d say “Blood Wedding” — or Needle Park (1971), @1234 — İs “no gore” fine?"
-    low = cues.load().mask(text, ["Needle Park"])
-    assert len(low) == len(text)
-    assert not any(word in low for word in ("blood", "needle", "1234")) and "gore" in low
-
-
 def test_items_are_flagged_from_their_plots() -> None:
     items = pl.DataFrame(
         {
@@ -309,10 +263,6 @@ def test_items_are_flagged_from_their_plots() -> None:
         assert all(s["turn"] == 0 and plot[s["start"] : s["end"]] == s["quote"] for s in row["spans"])
 
 
-def test_every_trait_has_cues() -> None:
-    assert {slug for rows in cues.load().signs.by_start.values() for (slug, _), _ in rows} == set(traits.load().slugs)
-
-
 # ---- gold. The floors are what was measured when the cues were last changed, less one unit.
 
 
@@ -326,18 +276,6 @@ def test_rates_count_units() -> None:
     # explicit: a is right, c is not; of the one explicit unit one is found; unsure finds nothing
     assert rules_score.rates(gold, rows, "explicit") == rules_score.Rates(2, 1, 1, 1)
     assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
-
-
-def test_a_phrase_is_found_wherever_it_begins() -> None:
-    """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
-    book = cues.load()
-    texts = [book.mask(text, ()) for row in read("rules_strangers.toml").values() for text in row["says"][:2]]
-    for phrases in (book.signs, book.stances, book.blank):
-        each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
-        for low in texts:
-            words = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
-            wanted = [(label, at, m.end()) for at in words for label, p in each if (m := p.match(low, at))]
-            assert sorted(phrases.find(low)) == sorted(wanted)
 
 
 def test_abuse_of_a_child_is_not_said_to_be_sexual() -> None:

@@ -12,11 +12,6 @@ from training.models import tiny
 pytestmark = pytest.mark.training
 
 
-@pytest.fixture(scope="module")
-def policy(world: Path) -> generate.PolicyModel:
-    return generate.load(str(world / "start"))
-
-
 def pieces(policy: generate.PolicyModel, text: str) -> list[str]:
     return policy.tokenizer.convert_ids_to_tokens(policy.tokenizer(text)["input_ids"])
 
@@ -47,17 +42,6 @@ def test_the_words_come_from_the_train_split_alone(world: Path, policy: generate
     train = {w for row in rows(world / "release", "grpo", "train") for m in row["prompt"] for w in m["content"].split()}
     assert "somethe" not in words and {"something", "accident", "dog"} & words
     assert len(words) < len(train) + len(small_release.LETTERS) + 40
-
-
-def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
-    world: Path, policy: generate.PolicyModel
-) -> None:
-    table = rows(world / "release", "grpo", "test")
-    shut = [row["seen"] for row in table]
-    together = generate.items(policy, table, shut)
-    assert [len(answer) for answer in together] == [small_release.K] * 2
-    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
-    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]
 
 
 def test_one_seed_one_model(world: Path, tmp_path: Path) -> None:

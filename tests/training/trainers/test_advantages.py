@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from saferec_builder.core.errors import TrainingError
 from saferec_builder.scoring.metrics import judge
 from tests.worlds import small_release
 from training import data, settings
-from training.decoding import generate, shared_prefix
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
@@ -93,122 +91,3 @@ def test_ranks_of_the_papers_rewards_are_refused(tmp_path: Path) -> None:
 
 
 # --- in TRL's trainer -------------------------------------------------------------------------------------------------
-
-
-def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: str) -> dict[str, Any]:
-    """One GDPO run of two steps from the model in `start`; what TRL made of its rewards, and the trainer."""
-    from trl import GRPOTrainer  # type: ignore[attr-defined]
-
-    caught: dict[str, Any] = {"outputs": [], "rewards": []}
-    scored, rewarded = GRPOTrainer._generate_and_score_completions, GRPOTrainer._calculate_rewards
-
-    def watch(self: Any, inputs: Any) -> Any:
-        caught["trainer"] = self
-        caught["outputs"].append(scored(self, inputs))
-        return dict(caught["outputs"][-1])
-
-    def watched(self: Any, *given: Any) -> Any:
-        caught["rewards"].append(rewarded(self, *given))
-        return caught["rewards"][-1]
-
-    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
-    monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", watched)
-    release = data.open_release(world / "release")
-    fixed = [
-        "per_device_train_batch_size=8",
-        "num_generations=4",
-        "max_steps=2",
-        "saferec.checks=1",
-        "learning_rate=0.1",
-    ]
-    found = settings.read("gdpo", [*fixed, *changes])
-    rows = data.rows(release.folder, "grpo", "train")
-    policy = generate.load(str(world / "start"), masked=found["saferec"]["mask"])
-    caught["done"] = gdpo.train(policy, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
-    return caught
-
-
-@pytest.mark.training
-@pytest.mark.parametrize("mode", ["gdpo", "grpo"])
-def test_our_advantages_are_trls(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str) -> None:
-    caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}")
-    for values, output in zip(caught["rewards"], caught["outputs"], strict=True):
-        assert values.shape == (8, 3) and values.std(0).max() > 0
-        ours = advantages.advantages(values, torch.ones(3), 4, advantages.MODES[mode])
-        assert torch.allclose(ours, output["advantages"], atol=1e-4)
-
-
-@pytest.mark.training
-def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    whole = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
-    with monkeypatch.context() as patch:
-        # every rank has the answer's reward
-        for name, reward in rewards.OURS.items():
-            same = lambda judged, weights, reward=reward: reward(judged, weights)[:, None].repeat(4, 1)  # noqa: E731
-            patch.setitem(rewards.RANKS, name, same)  # type: ignore[arg-type]
-        ranks = run(world, patch, tmp_path / "ranks", "saferec.credit=rank")
-    one, other = weights_of(whole), weights_of(ranks)
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
-    apart = weights_of(run(world, monkeypatch, tmp_path / "apart", "saferec.credit=rank"))
-    assert any(not torch.allclose(one[name], apart[name], atol=1e-5) for name in one)
-
-
-def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.detach().clone() for name, value in caught["trainer"].model.state_dict().items()}
-
-
-@pytest.mark.training
-def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    plain, moved = weights_of(run(world, monkeypatch, tmp_path / "plain")), []
-    move = shared_prefix._moved
-    monkeypatch.setattr(shared_prefix, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
-    fixed = weights_of(run(world, monkeypatch, tmp_path / "fixed", "cache_implementation=static"))
-    assert len(moved) == 2 and moved[0] is moved[1]  # a rollout each, in one place: graphs on a GPU hold addresses
-    assert all(torch.allclose(plain[name], fixed[name], atol=1e-5) for name in plain)
-
-
-@pytest.mark.training
-def test_an_adapter_with_rows_of_items_learns_without_masks_too(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    # TRL asks the head for its bias, and peft's wrapper of a head whose rows are trained did not know of any
-    free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
-    # what an untrained model writes freely names no item, and would be worth the same each time
-    worth = lambda completion_ids, **_: [float(sum(ids) % 7) for ids in completion_ids]  # noqa: E731
-    monkeypatch.setattr(rewards, "functions", lambda *_: [worth])
-    done = run(world, monkeypatch, tmp_path, *free)["done"]
-    assert done["steps"] == 2 and max(line.get("grad_norm", 0) for line in done["log"]) > 0
-
-
-@pytest.mark.training
-def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    caught = run(world, monkeypatch, tmp_path, "beta=0.1")
-    given = generate.load(str(world / "start")).model.state_dict()
-    kept = caught["trainer"].ref_model.state_dict()
-    assert all(torch.equal(kept[name], given[name]) for name in given)
-    assert any(not torch.equal(value, given[name]) for name, value in weights_of(caught).items())
-    kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
-    assert kl and all(math.isfinite(value) for value in kl)
-
-
-@pytest.mark.training
-def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
-        run(world, monkeypatch, tmp_path, "use_vllm=true")
-    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null or static"):
-        run(world, monkeypatch, tmp_path, "cache_implementation=quantized")
-    with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
-        run(world, monkeypatch, tmp_path, "mask_truncated_completions=true")
-    # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
-    with pytest.raises(TrainingError, match="top_p: a list that is held to the catalogue"):
-        run(world, monkeypatch, tmp_path, "top_p=0.5")
-    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* expected --credit sequence"):
-        run(world, monkeypatch, tmp_path, "saferec.mode=grpo", "saferec.credit=rank", "scale_rewards=false")

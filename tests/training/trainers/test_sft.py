@@ -64,21 +64,3 @@ def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pyte
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
             sft.too_long(policy, taught, short, True)
-
-
-def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Gemma and others want the user to begin; a recommender may have said hello first
-    refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
-    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
-    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
-    asked = {"role": "user", "content": "Something like Item A (2001)?"}
-    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
-    with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
-        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
-
-
-def test_half_a_model_is_one_line(tmp_path: Path) -> None:
-    weights = chat_model.write(tmp_path, ["Something like Item A (2001)?"]) / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:5000])  # a copy that broke off
-    with pytest.raises(TrainingError, match="cannot be loaded"):
-        generate.load(str(tmp_path))

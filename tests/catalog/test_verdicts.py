@@ -1,90 +1,15 @@
-"""The catalog in small shelves: what merges, what a ref or a text means, and where each risk comes from."""
+"""From what sources say of an item to its risks and verdicts."""
 
 import numpy as np
-import polars as pl
 import pytest
 
 from saferec_builder import catalog
 from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables
-from tests.worlds.shelves import ALIEN, HEAT, merged, said, shelf, statement
+from tests.worlds.shelves import ALIEN, HEAT, merged, said, statement
 
 TAXONOMY = traits.load()
-
-
-# ---- links and mentions
-
-
-FILMS = shelf(
-    ("redial:1", "Alien", 1979, ["imdb:tt0078748"]),
-    ("redial:2", "Aliens", 1986),
-    ("redial:3", "It", 2017),
-    ("redial:4", "Birdman or (The Unexpected Virtue of Ignorance)", 2014),
-    ("redial:5", "(500) Days of Summer", 2009),
-    ("redial:6", "Emma", 1996, ["imdb:tt0116191"]),
-    ("redial:7", "Emma", 1996, ["imdb:tt0118308"]),
-    ("csv:8", "Alien", 1979, [], {"domain": "game"}),
-    ("csv:9", "Otherwise", 1990, ["imdb:tt0000009"]),
-    ("demo:9", "In Another Way (Otherwise)", 1992, ["imdb:tt0000009"]),
-)
-ITEMS, LINKS = catalog.merge(FILMS)
-INDEX = catalog.index(ITEMS)
-ID = {ref: item for ref, item in LINKS.iter_rows()}
-
-
-def test_link_answers_only_what_names_one_item():
-    refs = [
-        "redial:1",
-        "imdb:tt0078748",
-        "title:ALIENS (1987)",
-        "title:Emma (1996)",
-        "title:Nope (2022)",
-        "redial:99",
-        "x",
-    ]
-    assert catalog.link(refs, LINKS, INDEX) == {
-        "redial:1": ID["redial:1"],
-        "imdb:tt0078748": ID["redial:1"],
-        "title:ALIENS (1987)": ID["redial:2"],
-    }
-    assert catalog.link(["title:Alien (1979)"], LINKS, INDEX) == {}  # a film and a game
-    assert catalog.link(["title:Alien (1979)"], LINKS, INDEX, "game") == {"title:Alien (1979)": ID["csv:8"]}
-    assert catalog.link([f"item:{ID['redial:3']}"], LINKS, INDEX) == {f"item:{ID['redial:3']}": ID["redial:3"]}
-
-
-def test_every_source_finds_the_item_under_its_own_title_and_year():
-    assert catalog.link(["title:In Another Way (1992)", "title:Otherwise (1990)"], LINKS, INDEX) == {
-        "title:In Another Way (1992)": ID["csv:9"],
-        "title:Otherwise (1990)": ID["csv:9"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("I liked Aliens (1986) a lot", [("Aliens (1986)", "redial:2")]),
-        ('1. "aliens" (1986)\n2. It [2017], really', [('aliens" (1986)', "redial:2"), ("It [2017]", "redial:3")]),
-        ("- (500) Days of Summer (2009)", [("(500) Days of Summer (2009)", "redial:5")]),
-        (
-            "Birdman or (The Unexpected Virtue of Ignorance) (2014)!",
-            [("Birdman or (The Unexpected Virtue of Ignorance) (2014)", "redial:4")],
-        ),
-        ("It (1990), Emma (1996), Alien (1979)", []),  # another year; two of them; a film and a game
-        ("I saw it in (2017)", []),
-        ("Aliens\n(1986)", []),  # a title and its year stand on one line
-        ("(1986)", []),
-        ("", []),
-        ("🧑‍🚀 The Aliens (1986)", [("The Aliens (1986)", "redial:2")]),
-    ],
-)
-def test_mentions_of_titles_with_their_year(text, found):
-    assert [(text[start:end], item) for start, end, item in catalog.mentions(text, INDEX)] == [
-        (quote, ID[ref]) for quote, ref in found
-    ]
-
-
-# ---- risks
 
 
 SMALL = merged(("movielens:1", "Alien", 1979, [ALIEN]), ("movielens:2", "Heat", 1995, [HEAT]))
@@ -238,48 +163,3 @@ def test_five_hundred_invented_titles_are_never_clear():
         ref = f"title:The Alien of Nowhere {n} (1979)"
         item = catalog.link([ref], SMALL[1], index).get(ref)
         assert violations.verdict(oracle, item, ["gore"]) == "unknown"
-
-
-# ---- the published catalogs
-
-
-@pytest.mark.slow
-def test_movielens_and_redial_together(real_data):
-    from saferec_builder.sources import movielens, redial_items
-
-    films = movielens.read(real_data / "movielens_small")
-    ids = redial_items.read(real_data / "redial" / "ievalm_id2info.json")
-    assert (films.rows.height, films.drops.height, ids.rows.height, ids.drops.height) == (9742, 0, 6583, 0)
-    rows = pl.concat([films.rows, ids.rows])
-    items, links = catalog.merge(rows)
-    imdb = items.select(pl.col("refs").list.eval(pl.element().filter(pl.element().str.starts_with("imdb:"))))["refs"]
-    assert imdb.list.len().max() == 1
-    # every row is in exactly one item; the ids of ReDial that name another film join nothing and are told
-    conflicts = catalog.merges(rows).filter(pl.col("by") == "id conflict")
-    assert 100 < conflicts.height < 250
-    claimed = imdb.explode().drop_nulls()
-    assert claimed.len() - claimed.n_unique() <= conflicts.height
-    heat = [i for i in items.filter(pl.col("title") == "Heat").to_dicts() if "movielens:6" in i["refs"]]
-    assert [(i["year"], "imdb:tt0113277" in i["refs"]) for i in heat] == [(1995, True)]
-    linked = links.filter(pl.col("ref").str.contains("^(movielens|redial):"))
-    assert (linked.height, linked["item"].n_unique()) == (9742 + 6583, items.height)
-
-
-def test_titles_with_a_year_link_to_the_right_film_without_their_id(real_data):
-    import json
-
-    from saferec_builder.sources import movielens, redial, redial_items
-
-    films = movielens.read(real_data / "movielens_small").rows
-    items, links = catalog.merge(pl.concat([films, redial_items.read(real_data / "redial/ievalm_id2info.json").rows]))
-    named = {}
-    for path in sorted((real_data / "redial").glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            named |= {k: redial.clean(v) for k, v in dict(json.loads(line)["movieMentions"] or {}).items() if v}
-    gold, index = dict(links.iter_rows()), catalog.index(items)
-    dated = {f"title:{title}": gold.get(f"redial:{i}") for i, title in named.items() if title.endswith(")")}
-    dated = {ref: item for ref, item in dated.items() if item}
-    found = catalog.link(dated, links, index)
-    assert len(dated) > 2300
-    assert [ref for ref, item in found.items() if item != dated[ref]] == []
-    assert len(found) / len(dated) >= 0.99

@@ -1,0 +1,26 @@
+"""A certificate is written in its turn."""
+
+import pytest
+
+from annotation import adjudication as adjudicating
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import workspace as store
+from tests.worlds.csv_rows import edit
+from tests.worlds.reviewing import TWO, yes
+
+
+def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatch):
+    """Else who read fewer reviews could write it last."""
+    keep = adjudicating._keep
+
+    def kept(*words):
+        with pytest.raises(StoreError, match="at work"), store.alone(ws, "adjudicate"):
+            pass
+        keep(*words)
+
+    monkeypatch.setattr(adjudicating, "_keep", kept)
+    review("push", *TWO, "--audit", 0)
+    edit(ws.root / "review" / "ann.csv", yes)
+    review("pull", ws.root / "review" / "ann.csv")
+    adjudicate()
+    assert (ws.root / "certificates.json").exists()

@@ -1,0 +1,22 @@
+"""Who would rather not see a trait: kept away, taken back, forgotten."""
+
+from tests.worlds.csv_rows import rows_of
+from tests.worlds.reviewing import TWO
+
+
+def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "opt-out", "ann", "gore", *words).json["added"] == 1
+    assert cli("review", "opt-out", "ann", "gore", *words).json["skipped"] == 1
+    assert (ws.root / ".opt-outs.json").stat().st_mode & 0o777 == 0o600
+    sent = review("push", *TWO, "--reviewer", "di", "--audit", 0)
+    assert sent["new"] == {"proposed": 1}  # di takes the task with gore
+    texts = {row["text"] for row in rows_of(ws.root / "review" / "ann.csv")}
+    assert not any("blood" in text for text in texts)
+    assert any("blood" in row["text"] for row in rows_of(ws.root / "review" / "di.csv"))
+    assert "gore" not in cli("status", "-C", ws.root).out
+    assert cli("review", "opt-out", "ann", "gore", "--remove", *words).json["added"] == 1
+    assert not (ws.root / ".opt-outs.json").exists()
+    wrong = cli("review", "opt-out", "ann", "blood", *words)
+    assert (wrong.code, wrong.err.count("\n")) == (1, 1)

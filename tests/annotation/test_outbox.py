@@ -1,0 +1,300 @@
+"""What a push was about to send: a kill or a refusal anywhere, and each task is there once."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from annotation import servers
+from annotation.tools import sync, task_sheet as sheets
+from annotation.tools.server_errors import Broken, Unsure
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage import database, tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
+from tests.worlds.review_world import CLAIMS, TEXTS, Verdict
+from tests.worlds.reviewing import yes
+
+SEEDS = 120 if os.environ.get("SAFEREC_SOAK") else 8  # of six pushes each, half of which break off
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
+    """Dies at the at-th write of the workspace or of a file, before and after it in turn; says whether it did."""
+    count = [0]
+
+    def dying(name: str, write: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*words: Any) -> Any:
+            count[0] += 2
+            if count[0] - 1 == at:
+                raise Killed(name)
+            done = write(*words)
+            if count[0] == at:
+                raise Killed(name)
+            return done
+
+        return run
+
+    monkeypatch.setattr(os, "replace", dying("replace", os.replace))
+    monkeypatch.setattr(database, "append", dying("append", database.append))
+    return lambda: count[0] >= at
+
+
+def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli, tmp_path, injected):
+    """The same command again, and another one: with somebody else, and no decoys."""
+    import shutil
+
+    kills = 0
+    for then in (ALL, ("--reviewer", "bo", "--reviewer", "di", "--all")):
+        for at in range(1, 1_000):
+            here = tmp_path / f"{len(then)}-{at}"
+            shutil.copytree(ws.root, here)
+            copy = store.Workspace.open(here)
+            with pytest.MonkeyPatch.context() as patch:
+                reached = killing(patch, at)
+                try:
+                    cli("review", "push", *FILES, *ALL, "-C", here)
+                except Killed:
+                    kills += 1
+            known = given(copy)
+            assert known <= in_files(copy) and planted(copy) <= shown_in_files(copy)
+            assert cli("review", "push", *FILES, *then, "-C", here).code == 0
+            assert known <= given(copy) == in_files(copy) and nothing_is_left(copy)
+            assert planted(copy) == shown_in_files(copy)
+            readers = Counter(subject for _, subject in given(copy))
+            assert readers == dict.fromkeys(TEXTS, 2)
+            if not reached():
+                break
+    assert kills > 20
+    injected("kills of a push to files, at every write", kills)
+
+
+def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypatch):
+    """Its reader did not know; the file may have another name by now."""
+    monkeypatch.setattr(store, "append", _dies)
+    with pytest.raises(Killed):
+        cli("review", "push", *FILES, *TWO, "--audit", 0, "-C", ws.root)
+    monkeypatch.undo()
+    assert not given(ws)
+    file = ws.root / "from-ann.csv"
+    (ws.root / "review" / "ann.csv").rename(file)
+    edit(file, yes)
+    ran = cli("review", "pull", *FILES, file, "-C", ws.root, "--json")
+    assert (ran.code, ran.json["dropped"], ran.json["added"]) == (0, {}, 4), ran.err
+    assert given(ws) == {(who, c) for who in ("ann", "bo") for c in ("c1", "c2")}  # bo's file lies there too
+    assert cli("review", "push", *FILES, *TWO, "--audit", 0, "-C", ws.root, "--json").json["added"] == 0
+    assert rows_of(ws.root / "review" / "ann.csv") == []
+
+
+def _dies(*words: Any) -> None:
+    raise Killed
+
+
+class Memory:
+    """A review server that fails as planned, one entry for each import; what it holds is the truth."""
+
+    tool, chunk, url = "label_studio", 1, "memory"
+
+    def __init__(self) -> None:
+        self.plan, self.down = list[str](), False
+        self.made, self.held, self.number = dict[str, str](), dict[str, tuple[str, dict[str, Any]]](), 0
+        self.answers = dict[str, Verdict]()  # task -> what its person said
+        self.late = list[tuple[str, dict[str, Any]]]()
+
+    def _up(self) -> None:
+        if self.down:
+            raise ReviewError("memory does not answer")
+
+    def projects(self, mark: str) -> list[sync.Project]:
+        self._up()
+        return [sync.Project(place, name, place) for place, name in self.made.items() if place.startswith(mark)]
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
+        return sync.project(self.projects, lambda word: self._make(word, name), mark)
+
+    def _make(self, place: str, name: str) -> sync.Project:
+        self.made[place] = name
+        return sync.Project(place, name, place)
+
+    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
+        return {"key": sheet.key, "subject": sheet.task.subject, "asked": sheet.asked, "taxonomy": taxonomy.digest}
+
+    def count(self, project: str) -> int:
+        self._up()
+        return sum(place == project for place, _ in self.held.values())
+
+    def keys(self, project: str) -> list[tuple[str, str, bool]]:
+        self._up()
+        mine = [(remote, task) for remote, (place, task) in self.held.items() if place == project]
+        return [(task["key"], remote, remote in self.answers) for remote, task in mine]
+
+    def delete(self, task: str) -> None:
+        del self.held[task]
+
+    def send(self, project: str, tasks: list[dict[str, Any]]) -> list[str]:
+        self._up()
+        fault = self.plan.pop(0) if self.plan else ""
+        if fault == "refused":
+            raise ReviewError("memory: 400: not today")
+        if fault == "failed":
+            raise Broken("memory: 500")
+        if fault == "killed before":
+            raise Killed
+        if fault == "late":
+            self.late += [(project, task) for task in tasks]
+            raise Killed
+        ids = [self._add(project, task) for task in tasks]
+        if fault == "killed":
+            raise Killed
+        self.down = fault == "died"
+        if fault in ("died", "lost"):
+            raise Unsure("memory: no answer")
+        return ids
+
+    def _add(self, project: str, task: dict[str, Any]) -> str:
+        self.number += 1
+        self.held[str(self.number)] = (project, task)
+        return str(self.number)
+
+    def arrive(self) -> None:
+        for project, task in self.late:
+            self._add(project, task)
+        self.late = []
+
+    def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
+        return {name: name for name in names}
+
+    def responses(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Response]:
+        for remote, (place, task) in self.held.items():
+            if place == project.id and (said := self.answers.get(remote)):
+                spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
+                who = people.get(self.made[place], "user-unknown")
+                told = {"asked": task["asked"], "taxonomy": task["taxonomy"], "present": list(said.present)}
+                yield sheets.Response(task["key"], who, f"memory {remote}", said.outcome, spans=spans, **told)
+
+    def tasks(self) -> Counter[tuple[str, str]]:
+        return Counter((self.made[place], task["subject"]) for place, task in self.held.values())
+
+    def suggested(self) -> set[tuple[str, str, str]]:
+        claimed = {(subject, trait) for subject, trait, *_ in CLAIMS}
+        rows = [(self.made[p], task["subject"], t) for p, task in self.held.values() for t in task["asked"]]
+        return {row for row in rows if row[1:] not in claimed}
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
+    server = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *words: server)
+    monkeypatch.setattr(sync.push, "__defaults__", (0.01,))
+    return server
+
+
+@pytest.mark.parametrize("fault", [["refused"], ["failed"] * 4, ["died"]], ids=lambda fault: fault[0])
+@pytest.mark.parametrize("before", [0, 3, 7])
+def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memory, fault, before):
+    words = ("review", "push", *ALL, "-C", ws.root)
+    memory.plan = [""] * before + fault
+    ran = cli(*words)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert f"{before} of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
+    there = list(memory.tasks())  # in the order of their arrival
+    assert given(ws) == set(there[:before])
+    memory.down = False
+    again = cli(*words, "--json")
+    # what arrived as the server died is handed out before anything is sent
+    assert (again.json["added"], again.json["skipped"]) == (8 - len(there), len(there))
+    assert memory.tasks() == dict.fromkeys(((who, c) for who in ("ann", "bo") for c in TEXTS), 1)
+    assert given(ws) == {*memory.tasks()} and planted(ws) == memory.suggested() and nothing_is_left(ws)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, memory, seed, injected):
+    """Every push by other people, with other decoys and budgets; everybody answers at once what they find."""
+    rng, faults, dropped = random.Random(seed), 0, 0
+    kinds = ["refused", "failed", "killed before", "killed", "died", "lost", "late"]
+    memory.chunk = rng.choice([1, 2, 3])
+    for _ in range(6):
+        people = rng.sample(["ann", "bo", "di", "el"], rng.choice([2, 3]))
+        memory.plan = [rng.choice(["", "", *kinds]) for _ in range(rng.randrange(8))]
+        words = [word for name in people for word in ("--reviewer", name)]
+        more = rng.choice([["--all"], ["--all", "--decoys", "0.5"], ["--all", "--budget", "3"], ["--audit", "0"]])
+        broke, memory.down = False, False
+        try:
+            ran = cli("review", "push", *words, *more, "-C", ws.root)
+            broke = ran.code != 0
+            assert ran.code == 0 or ran.err.count("\n") == 1, ran.err
+        except Killed:
+            broke = True
+        faults += broke
+        assert given(ws) <= {*memory.tasks()}  # nothing is handed out that nobody has
+        if rng.random() < 0.5:
+            memory.arrive()
+        memory.down = False
+        first = {task["key"]: remote for remote, (_, task) in reversed(memory.held.items())}  # of a twin the older one
+        memory.answers |= {remote: Verdict() for remote in first.values() if rng.random() < 0.5}
+        if memory.made:
+            pulled = cli("review", "pull", "-C", ws.root, "--json")
+            dropped += pulled.json["dropped"].get("not pushed", 0)
+    memory.plan = []
+    memory.arrive()
+    assert cli("review", "push", *TWO, "--reviewer", "di", "--reviewer", "el", "--all", "-C", ws.root).code == 0
+    assert not memory.made or cli("review", "pull", "-C", ws.root).code == 0
+    assert dropped == 0
+    assert memory.tasks() == dict.fromkeys(given(ws), 1)
+    assert planted(ws) == memory.suggested()
+    said = store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*").select("reviewer", "subject")
+    heard = {(memory.made[p], task["subject"]) for r, (p, task) in memory.held.items() if r in memory.answers}
+    assert heard == set(said.iter_rows())
+    injected("pushes to a server in memory that broke off", faults)
+
+
+def test_a_plan_that_changed_since_a_kill_gives_nobody_a_task_twice(ws, cli, memory):
+    """ann's first task arrived, and nobody wrote it down: without ann the next push knows, and so does a pull."""
+    memory.plan = ["killed"]
+    with pytest.raises(Killed):
+        cli("review", "push", *TWO, "--audit", 0, "-C", ws.root)
+    assert not given(ws)
+    (first,) = memory.tasks()
+    found = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}[first[1]]
+    memory.answers = {remote: Verdict(found) for remote in memory.held}
+    pulled = cli("review", "pull", "-C", ws.root, "--json")
+    assert (pulled.json["dropped"], pulled.json["added"]) == ({}, 2)
+    assert given(ws) == {first}
+    assert cli("review", "push", "--reviewer", "bo", "--reviewer", "di", "--audit", 0, "-C", ws.root).code == 0
+    # c1 and c2 have two readers each: first's, and three more tasks
+    assert Counter(subject for _, subject in given(ws)) == {"c1": 2, "c2": 2}
+    assert given(ws) == {*memory.tasks()} and first in given(ws)
+
+
+def test_a_mistake_leaves_no_note(ws, cli, memory, monkeypatch):
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text() + '\n[review.accounts]\nann = "x@example.org"\nbo = "x@example.org"\n')
+    ran = cli("review", "push", *ALL, "-C", ws.root)
+    assert (ran.code, "one person is never two readers" in ran.err, "new tasks" in ran.err) == (1, True, False)
+    assert not given(ws) and nothing_is_left(ws)
+
+
+def test_the_note_is_its_owners_alone_and_a_damaged_one_is_one_line(ws, cli, memory):
+    memory.plan = ["killed"]
+    with pytest.raises(Killed):
+        cli("review", "push", *ALL, "-C", ws.root)
+    note = ws.root / ".outbox.json"
+    assert note.stat().st_mode & 0o777 == 0o600
+    for text in ("{", "[]", '{"tasks": 5}', '{"tasks": [[1, 2]]}'):
+        note.write_text(text)
+        ran = cli("review", "push", *ALL, "-C", ws.root)
+        assert (ran.code, ran.err.count("\n"), f"{note}: damaged" in ran.err) == (1, 1, True), ran.err

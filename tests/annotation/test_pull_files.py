@@ -1,0 +1,60 @@
+"""Answers come in: each once, in its turn, by its last word."""
+
+from annotation import pull as incoming
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import calm
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.reviewing import TWO, no, yes
+
+
+def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
+    """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "bo.csv"
+    edit(file, yes)
+    review("pull", file)
+    edit(file, no)  # a changed mind: rows that the workspace does not have yet
+    began, words = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
+
+    def slow(desk, paths):
+        found = of_files(desk, paths)
+        began.append(calm.start(words))
+        began[0].stderr.readline()  # it waits, and says so; or it is done
+        return found
+
+    of_files = incoming.of_files
+    monkeypatch.setattr(incoming, "of_files", slow)
+    assert review("pull", file)["added"] > 0
+    ended = calm.end(began[0])
+    assert ended.code == 0, ended
+    last = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
+    assert last["verdict"].null_count() == last.height > 0
+
+
+def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, yes)
+    review("pull", file)
+    edit(file, no)
+    changed = review("pull", file)
+    assert (changed["added"], changed["skipped"]) == (2, 2)  # two units changed, two `*` did not
+    edit(file, yes)
+    assert review("pull", file)["added"] == 2
+    assert store.read(ws, tables.REVIEWS).height == 8
+
+
+def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
+    number = [row["trait"] for row in rows_of(file)].index("gore") + 2
+    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
+    assert f"{file}:{number}: quote not found: 'blod'" in ran.err
+    assert ran.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
+    assert ran.json["added"] == 2
+    drops = store.read(ws, tables.DROPS)
+    assert f"{file}:{number}" in drops["place"].to_list()
+    edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
+    assert review("pull", file)["added"] == 2
+    assert store.read(ws, tables.REVIEWS).height == 4

@@ -1,0 +1,98 @@
+"""What stops a push before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+
+from annotation import push as handing
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.reviewing import TWO, no, yes
+
+
+def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
+    before = file.read_bytes()
+    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "review pull --tool files" in ran.err
+    assert file.read_bytes() == before
+    review("pull", file)
+    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 4  # both tasks are still open
+    assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show what she said
+
+
+def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    route = handing._plan
+
+    def slow(*words):
+        edit(file, yes)
+        return route(*words)
+
+    monkeypatch.setattr(handing, "_plan", slow)
+    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "changed just now" in ran.err) == (1, 1, True)
+    assert review("pull", file)["added"] == 4
+
+
+def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
+    review("push", *TWO, "--audit", 0)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, yes)
+    review("pull", file)
+    later = ws.root / "from-ann.csv"
+    later.write_bytes(file.read_bytes())
+    edit(later, no)
+    review("pull", later)
+    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 0  # all she has is done, and her last word stands
+    verdicts = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")["verdict"]
+    assert set(verdicts) == {"absent"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("push", "--tool", "paper", *TWO), "no such review tool"),
+        (("push", "--tool", "files"), "nobody to review"),
+        (("push", "--tool", "files", "--reviewer", "ann", "--reviewer", "Ann"), "named twice"),
+        (("push", "--tool", "files", *TWO, "--adjudicator", "bo"), "named twice"),
+        (("push", "--tool", "files", "--reviewer", "../ann"), "a name has at most 64 letters"),
+        (("pull", "--tool", "files", "nowhere.csv"), "no such file"),
+        (("pull", "--tool", "files", Path(__file__).parent), "no .csv file in this folder"),
+        (("push", "--tool", "argilla", *TWO, "--url", "http://[", "--token", "t"), "this is no address"),
+        (("push", *TWO, "--to", "sheets"), "--to sheets: label-studio reads and writes no files: say --tool files"),
+        (("pull", "review/ann.csv"), "review/ann.csv: label-studio reads and writes no files: say --tool files"),
+        (("push", "--tool", "files", *TWO, "--url", "https://labels.example.org"), "--url is a server's"),
+    ],
+)
+def test_a_mistake_is_one_line(ws, cli, words, says):
+    ran = cli("review", *words, "-C", ws.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert says in ran.err
+    assert store.read(ws, tables.ASSIGNMENTS).is_empty()
+
+
+@pytest.mark.parametrize("row", ['{"conversation": [], "traits": []}', "[" * 100_000])
+def test_gold_of_another_shape_is_one_line(ws, cli, row):
+    (ws.root / "gold.jsonl").write_text(row)
+    ran = cli("review", "push", "--tool", "files", *TWO, "--gold", ws.root / "gold.jsonl", "-C", ws.root)
+    assert (ran.code, ran.err.count("\n"), "gold.jsonl:1: found" in ran.err) == (1, 1, True), ran.err
+
+
+def test_nobody_rules_on_their_own_reviews(ws, cli, review):
+    review("push", *TWO)
+    ran = cli("review", "push", "--tool", "files", "--adjudicator", "ann", "-C", ws.root)
+    assert ran.code == 1
+    assert "ann has tasks as reviewer" in ran.err
+
+
+def test_empty_workspaces_say_what_to_run_first(workspace, cli):
+    pushed = cli("review", "push", "--tool", "files", *TWO, "-C", workspace.root)
+    assert (pushed.code, "saferec-build mine" in pushed.err) == (1, True)
+    judged = cli("adjudicate", "-C", workspace.root)
+    assert (judged.code, "review pull" in judged.err) == (1, True)
+    assert cli("review", "status", "-C", workspace.root).code == 0

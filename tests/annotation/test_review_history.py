@@ -1,0 +1,79 @@
+"""Which reviews stand: minds that changed, texts that changed, work set aside."""
+
+import polars as pl
+import pytest
+
+from annotation.review_history import record, standing
+from saferec_builder.storage import tables
+from tests.worlds.csv_rows import edit
+from tests.worlds.opinions import TEXT, THREE, labels, review, reviews, said, span, texts
+from tests.worlds.reviewing import TWO, labels as labels_of, yes
+
+
+def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
+    rows = [
+        review("ann", "gore", "present", spans=[span("blood")]),
+        review("bo", "gore", "present", spans=[span("ugh")]),
+    ]
+    longer = ["Well... I faint: blood"]  # blood moved by 8, ugh is gone
+    stands, out = standing(reviews(*rows), texts(("d1", TEXT), ("d2", longer)), THREE)
+    assert out == {"stale": 1}
+    told = labels(*rows, text=texts(("d1", TEXT), ("d2", longer)))["gore"]
+    assert said(told) == (None, "unresolved")
+    assert told["reviews"] == ["r0"]
+    assert told["digest"] == "d2"
+    moved = stands.filter(reviewer="ann")["spans"][0][0]
+    assert longer[0][moved["start"] : moved["end"]] == "blood"
+
+
+def test_absent_stands_in_a_shorter_text_and_not_in_one_that_has_grown():
+    rows = [review("ann", "gore", "absent"), review("bo", "gore", "absent")]
+    redacted = texts(("d1", TEXT), ("d2", ["I faint: [name], ugh", "Try Alien (1979)"]))
+    assert said(labels(*rows, text=redacted)["gore"]) == ("absent", "agreed")
+    grown = texts(("d1", TEXT), ("d2", [*TEXT, "No blood please"]))
+    assert labels(*rows, text=grown) == {}
+
+
+def test_a_stale_present_is_never_filled_from_a_star():
+    # ann found gore in words that are gone; her "the rest is absent" was not about gore
+    rows = [
+        review("ann", "gore", "present", spans=[span("ugh")]),
+        review("ann", "*", "absent"),
+        review("bo", "*", "absent"),
+    ]
+    told = labels(*rows, text=texts(("d1", TEXT), ("d2", ["I faint: blood", "Try Alien (1979)"])))
+    assert said(told["gore"]) == (None, "unresolved")
+    assert said(told["needles"]) == ("absent", "agreed")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
+    had = tables.REVIEWS.empty
+    for n in range(times):
+        answer = pl.DataFrame(
+            [review("ann", "gore", "absent" if n % 2 else "unsure")], schema=tables.REVIEWS.schema
+        ).drop("review")
+        had = pl.concat([had, record(answer, had)])
+        assert record(answer, had).is_empty()
+    assert had["review"].n_unique() == times
+
+
+def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
+    review("push", *TWO, "--audit", 0)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    adjudicate()
+    assert labels_of(ws)["c1", "gore"] == ("present", "agreed")
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "set-aside", "bo", *words).code == 1  # a reason is asked for
+    assert cli("review", "set-aside", "bo", "--reason", "read nothing", *words).json["added"] == 4
+    assert adjudicate()["reviews_left_out"] == {"set aside": 4}
+    assert labels_of(ws)["c1", "gore"] == (None, "unresolved")
+    again = review("pull", ws.root / "review" / "bo.csv")  # her file does not bring them back
+    assert (again["added"], again["dropped"]) == (0, {"set aside": 4})
+    sent = review("push", "--reviewer", "di", "--audit", 0)
+    assert sent["new"] == {"proposed": 2}  # somebody else takes the two tasks over
+    assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
+    adjudicate()
+    assert labels_of(ws)["c1", "gore"] == ("present", "agreed")

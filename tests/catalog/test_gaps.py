@@ -1,0 +1,56 @@
+"""What no source settles, and how many conversations it touches."""
+
+import json
+
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.catalog_files import file
+
+
+def test_gaps_name_what_touches_most_conversations_first(cli, films):
+    found = cli("catalog", "gaps", "-C", films.root, "--json").json
+    told = [(g["title"], g["waiting"], g["conversations"], len(g["unknown"])) for g in found["gaps"]]
+    # nobody is known to be sensitive yet; Alien is settled for two traits of twenty
+    assert told == [("Heat", 0, 2, 20), ("Big", 0, 1, 20), ("Alien", 0, 1, 18)]
+    spans = [{"turn": 0, "start": 0, "end": 1, "quote": "x"}]
+    label = {
+        "label": "l", "kind": "sensitivity", "trait": "needles", "digest": "d", "verdict": "present",
+        "form": "implicit", "spans": spans, "method": "agreed", "reviews": ["r"], "simulated": False,
+        "subject": store.read(films, tables.CONVERSATIONS).filter(source_id="c")["conversation"][0],
+    }  # fmt: skip
+    import polars as pl
+
+    store.append(films, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
+    found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
+    assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 1), ("Alien", 1)]
+    assert (found["waiting"], found["in"]) == (2, 3)
+    assert "1 waiting" in cli("catalog", "gaps", "-C", films.root).out
+    # who waits for a ruling may be sensitive, too: gore is open of Big, and settled of Alien
+    later = label | {"label": "m", "trait": "gore", "verdict": None, "method": "unresolved"}
+    store.append(films, tables.LABELS, pl.DataFrame([later], schema=tables.LABELS.schema))
+    found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
+    assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 2), ("Alien", 1)]
+
+
+def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
+    """What was accepted and is no item trains nothing: only the release said so, after people had read it all."""
+    row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["Nope (2022)", "Up (2009)"]}
+    cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", films.root)
+    found = cli("catalog", "gaps", "-C", films.root, "--json").json["no_item"]
+    assert found == {"names": 2, "conversations": 1, "such": ["title:Nope (2022)", "title:Up (2009)"]}
+    told = cli("catalog", "gaps", "-C", films.root).out
+    assert "2 names in 1 conversations, such as title:Nope (2022), title:Up (2009)\n" in told
+
+
+def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
+    """Of conversations without `items` and `accepted` none was touched: nothing was fetched for their films."""
+    said = [
+        {"role": "user", "content": "Like Heat (1995)?"},
+        {"role": "assistant", "content": "Big (1988), Big (1988)"},
+    ]
+    items = [{"role": "assistant", "content": "Heat (1995) then.", "items": ["Heat (1995)"]}]
+    chats = [json.dumps({"messages": said}), json.dumps({"messages": said[:1] + items})]
+    cli("mine", "messages", file(tmp_path, "said.jsonl", "\n".join(chats)), "-C", films.root)
+    found = cli("catalog", "gaps", "-C", films.root, "--json").json
+    # to the two of Heat and one each of Big and Alien: two name Heat, once as an item too; one names Big, twice
+    assert [(g["title"], g["conversations"]) for g in found["gaps"]] == [("Heat", 4), ("Big", 2), ("Alien", 1)]
+    assert found["no_item"]["names"] == 0

@@ -1,0 +1,47 @@
+"""`catalog show`, `merges` and `apart`, and the same from Python."""
+
+import json
+
+from tests.worlds.catalog_files import file
+
+
+def test_show_tells_every_warning_and_the_arithmetic(cli, films):
+    text = cli("catalog", "show", "Alien (1979)", "-C", films.root).out
+    assert "known as  csv:imdb:tt0078748, imdb:tt0078748" in text
+    assert "Is there blood/gore: 40 yes, 1 no · csv · https://example.org · 2024-01-01" in text
+    assert "gore: risk 1.000, violated" in text
+    assert "Is there blood/gore [core]: P(yes) = (40 + 1) / (40 + 1 + 2) = 0.953 >= 0.9: yes, the trigger is 1" in text
+    found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
+    assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
+    assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"
+    for asked, says in (
+        ("Nope (2022)", "not found: the catalog does not hold it"),
+        ("Emma (1996)", "is ambiguous: Emma"),
+    ):
+        ran = cli("catalog", "show", asked, "-C", films.root)
+        assert (ran.code, says in ran.err) == (1, True), ran.err
+
+
+def test_merges_are_listed_and_undone(cli, films, tmp_path):
+    rows = {
+        "1": {"name": "Heat (1995)", "imdb_id": "tt0113277"},
+        "2": {"name": "Poison (1979)", "imdb_id": "tt0078748"},
+    }
+    added = cli(
+        "catalog", "add", "redial", file(tmp_path, "id2info.json", json.dumps(rows)), "-C", films.root, "--json"
+    )
+    assert (added.json["items"], added.json["id_conflicts"]) == (6, 1)
+    found = cli("catalog", "merges", "-C", films.root, "--json").json
+    assert [(m["row"], m["by"], m["other"]) for m in found["merges"]] == [
+        ("redial:1", "imdb:tt0113277", "csv:imdb:tt0113277"),
+        ("redial:2", "id conflict", "csv:imdb:tt0078748"),
+    ]
+    assert len(cli("catalog", "merges", "--conflicts", "-C", films.root, "--json").json["merges"]) == 1
+    for undo, added, merges in (((), 1, 0), ((), 0, 0), (("--undo",), 1, 1), (("--undo",), 0, 1)):
+        ran = cli("catalog", "apart", "redial:1", *undo, "-C", films.root, "--json").json
+        assert ran["added"] == added
+        listed = cli("catalog", "merges", "-C", films.root, "--json").json
+        assert len(listed["merges"]) - listed["id_conflicts"] == merges
+    for undo in ((), ("--undo",)):
+        ran = cli("catalog", "apart", "redial:99", *undo, "-C", films.root)
+        assert (ran.code, "no row of the catalog" in ran.err) == (1, True)

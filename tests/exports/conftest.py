@@ -1,0 +1,37 @@
+"""A workspace from which a release can be made."""
+
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.release_rows import reviews
+
+
+@pytest.fixture
+def ws(workspace):
+    return world.fill(workspace, *world.requests())
+
+
+@pytest.fixture
+def reviewed(workspace):
+    said = world.requests()[1]
+    named = [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said]
+    world.fill(workspace, world.requests()[0], named)
+    for who in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(said, who))
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
+    return workspace
+
+
+@pytest.fixture
+def home(reviewed, cli):
+    assert cli("release", "1.0.0", "-C", reviewed.root).code == 0
+    return reviewed.releases / "1.0.0"
+
+
+@pytest.fixture
+def released(workspace, cli):
+    world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    return workspace

@@ -1,0 +1,57 @@
+"""Prompts and lists as columns."""
+
+import polars as pl
+
+from exports import arrow as shapes, formats as rows
+from saferec_builder.storage import tables
+
+
+def turn(role, text):
+    return {"role": role, "text": text, "items": []}
+
+
+def prompts(*talks, cut=99, added=None):
+    said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
+    many = len(talks)
+    extra = None if added is None else pl.Series(added, dtype=pl.String)
+    kind = rows.schemas()["sft"].field("prompt").type.value_type
+    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra).to_pylist()
+
+
+def test_a_prompt_takes_turns_and_ends_with_the_user():
+    said = [
+        turn("seeker", "Hi"),
+        turn("seeker", " I faint at blood "),
+        turn("recommender", "Noted"),
+        turn("seeker", "  "),
+        turn("recommender", "Any year?"),
+        turn("seeker", "1990s"),
+        turn("recommender", "Let me think"),
+    ]
+    wanted = [
+        {"role": "user", "content": "Hi\nI faint at blood"},
+        {"role": "assistant", "content": "Noted\nAny year?"},
+        {"role": "user", "content": "1990s"},
+    ]
+    # neighbours in the table stay apart, also where one has nothing to say
+    assert prompts(said, [], [turn("recommender", "Hm")], said) == [wanted, [], [], wanted]
+    assert prompts(said, cut=2) == [wanted[:1]]
+
+
+def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
+    said = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
+    got = prompts(said, said, added=["I faint.", None])
+    assert [p[-1]["content"] for p in got] == ["A film I faint.", "A film"] and got[0][0]["content"] == "Hi"
+
+
+def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
+    frame = pl.DataFrame(
+        {"item": ["d", "e", "a"], "title": ["Film D", "Film E", "Film A\n9. Saw"], "year": [2004, None, 2001]}
+    )
+    ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
+    # a title stays on its line, whatever the source wrote
+    assert shapes.Names(frame).lines(ids).to_pylist() == [
+        "1. Film D (2004)\n2. Film E",
+        "",
+        "1. Film A 9. Saw (2001)",
+    ]

@@ -1,0 +1,55 @@
+"""What goes into a release and what stays out of it."""
+
+import polars as pl
+
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.release_rows import manifest
+from tests.worlds.release_world import conversation, film, label
+
+
+def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli):
+    rows, said = world.requests()
+    rare = [label(rows[n], "needles", quote="what next") for n in (0, 2)]
+    nobody = conversation("nobody", "Hi", f"Try {film('D')}", "ok", day=3)
+    flag = label(rows[0], "needles") | {"label": "flag", "kind": "item_flag", "subject": world.item("A")}
+    ws = world.fill(workspace, [*rows, nobody], [*said, *rare, flag])
+    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert ran["dropped"] == {"has a withheld trait": 2, "reviewed by nobody": 1} and ran["out"] == 38
+    train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
+    assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
+    assert not {"c000", "c002", "nobody"} & set(
+        pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
+    )
+    said_ = (ws.releases / "1.0.0/README.md").read_text()
+    # what people found of films is nobody's label: it stays, and the card does not deny it
+    assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
+    assert "No person's label and no review on these is in the dataset" in said_
+    assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
+
+
+def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
+    rows, said = world.requests()
+    said[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
+    said[2] |= {"digest": "older"}  # absent, of another text
+    ws = world.fill(workspace, rows, said)
+    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert ran["dropped"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
+    for config in ("sft", "grpo"):
+        listed = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
+        assert "c000" in listed and not {"c001", "c002"} & set(listed)
+    assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["dropped"] == {}
+
+
+def test_crisis_and_clusters_are_honoured(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, said)
+    mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
+    store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
+    twins = [{"conversation": c, "revision": 0, "cluster": "t"} for c in ("c001", "c039")]
+    store.append(ws, tables.CLUSTERS, pl.DataFrame(twins, schema=tables.CLUSTERS.schema))
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c007,\n")
+    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert ran["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}
+    left = pl.concat([pl.read_parquet(p) for p in (ws.releases / "1.0.0/data/conversations").glob("*")])
+    assert not {"c005", "c001", "c007"} & set(left["conversation"]) and "c039" in set(left["conversation"])

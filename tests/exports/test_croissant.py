@@ -1,0 +1,50 @@
+"""Croissant that its own readers accept."""
+
+import json
+import warnings
+
+import polars as pl
+import pytest
+
+from exports import formats as rows
+
+RAI = {
+    "dataCollection",
+    "dataCollectionType",
+    "dataCollectionRawData",
+    "dataAnnotationProtocol",
+    "dataAnnotationPlatform",
+    "dataAnnotationAnalysis",
+    "annotationsPerItem",
+    "annotatorDemographics",
+    "dataPreprocessingProtocol",
+    "dataUseCases",
+    "dataBiases",
+    "dataLimitations",
+    "personalSensitiveInformation",
+    "dataSocialImpact",
+    "dataReleaseMaintenancePlan",
+}
+
+
+def test_croissant_validates_and_reads(home):
+    warnings.simplefilter("ignore")  # of the reader's own dependencies
+    mlcroissant = pytest.importorskip("mlcroissant")
+    data = mlcroissant.Dataset(str(home / "croissant.json"))
+    assert not data.metadata.issues.errors
+    said = json.loads((home / "croissant.json").read_text())
+    assert {key.removeprefix("rai:") for key in said if key.startswith("rai:")} == RAI
+    manifest = json.loads((home / "manifest.json").read_text())
+    # no clock is asked: a date of publication would be that of somebody's request
+    assert "datePublished" not in said and said["temporalCoverage"] == f"../{manifest['created']}"
+    data_files = {p: f["sha256"] for p, f in manifest["files"].items() if p.startswith("data/")}
+    assert {f["contentUrl"]: f["sha256"] for f in said["distribution"]} == data_files
+    for config in ("sft", "grpo", "safecrs", "labels", "items"):
+        split = rows.CONFIGS[config][-1]
+        read = list(data.records(f"{config}-{split}"))
+        frame = pl.read_parquet(home / f"data/{config}/{split}.parquet")
+        first = frame.columns[0] if config != "safecrs" else "conversation"
+        assert [r[f"{config}-{split}/{first}"].decode() for r in read] == frame[first].to_list()
+    talk = next(iter(data.records("sft-test")))["sft-test/prompt"]
+    prompt = pl.read_parquet(home / "data/sft/test.parquet")["prompt"][0]
+    assert [t["sft-test/prompt/content"].decode() for t in talk] == [t["content"] for t in prompt]

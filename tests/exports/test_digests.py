@@ -1,0 +1,46 @@
+"""Digests of rows: however a table is cut, and a changed row is found."""
+
+from exports import formats as rows
+from exports.digests import RowDigest
+
+
+def test_row_digests_do_not_hang_on_how_a_table_is_cut():
+    import pyarrow as pa
+
+    schema = rows.schemas({"gore": "g"})["safecrs"]
+    made = [
+        {
+            "prompt": [{"role": "user", "content": "é" * n}],
+            "completion": None if n % 2 else [],
+            "seen_titles": ["a", None],
+        }
+        | {"groundtruth_with_release_year": [["t", "1"]] * n, "constraints": {"g": n == 1 or None}}
+        | {"conversation": str(n), "condition": None}
+        for n in range(7)
+    ]
+    table = pa.Table.from_pylist(made, schema=schema)
+
+    def digest(*parts):
+        one = RowDigest()
+        for part in parts:
+            one.add(part)
+        return one.hex()
+
+    whole = digest(table)
+    assert whole == digest(table.slice(0, 3), table.slice(3, 1), table.slice(4))
+    assert whole == digest(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
+    other = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(made)]
+    assert digest(pa.Table.from_pylist(other, schema=schema)) != whole
+    moved = [*made[1:], made[0]]
+    assert digest(pa.Table.from_pylist(moved, schema=schema)) != whole
+
+
+def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
+    import pyarrow.parquet as pq
+
+    from tests.worlds.release_world import reseal
+
+    reseal(home, "data/labels/test.parquet", lambda t: t.take(list(range(t.num_rows))[::-1]))
+    ran = cli("verify", home)
+    assert ran.code == 1 and "data/labels/test.parquet: its rows are not those" in ran.err
+    assert pq.read_metadata(home / "data/labels/test.parquet").num_rows == 4

@@ -1,0 +1,27 @@
+"""The folder of a release."""
+
+import gc
+import resource
+import sys
+
+import polars as pl
+import pytest
+
+from exports import folder as write
+
+
+def test_a_build_without_room_says_so_once(tmp_path, monkeypatch):
+    """Every file lacks room for its last byte; none is left for a destructor to close, which could only print."""
+    told, most = [], resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    splits = ("train", "validation", "test")
+    parts = [("labels", split, pl.DataFrame({"id": range(9)}).to_arrow()) for split in splits]
+    size = next(iter(write.tables(tmp_path / "whole", parts, {"labels": splits}).files.values()))["bytes"]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, most[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write.tables(tmp_path / "cut", parts, {"labels": splits})
+        gc.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert told == []

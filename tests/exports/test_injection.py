@@ -1,0 +1,52 @@
+"""Sentences that are added to requests: apart by split, and marked."""
+
+import polars as pl
+import pytest
+
+from exports import injection as inject
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import UsageError
+from tests.worlds import release_world as world
+from tests.worlds.release_world import conversations
+
+SLUGS = traits.load().slugs
+
+
+BANKS = inject.banks()
+
+
+def test_the_banks_are_apart_and_name_no_trait():
+    assert set(BANKS) == set(SLUGS)
+    said = [s for bank in BANKS.values() for split in ("train", "validation", "test") for s in bank[split]]
+    assert len(set(said)) == len(said) == 20 * 6
+    names = [
+        name.lower() for t in traits.load().traits for name in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)
+    ]
+    assert not [(s, n) for s in said for n in names if n in s.lower()]
+
+
+def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace, cli):
+    ws = world.fill(workspace, *world.requests())
+    ran = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root, "--json").json
+    # every second of 40 people has a sensitivity of their own: 20 are left to inject
+    assert ran["conditions"] == {"own_words": 20, "none": 20, "injected": 20} and ran["out"] == 40
+    grpo = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")
+    at = grpo["condition"].to_list()
+    assert at == [c for c in at if c != "injected"] + ["injected"] * at.count("injected")
+    ours = grpo.filter(condition="injected")
+    assert not set(ours["conversation"]) & set(grpo.filter(pl.col("condition") != "injected")["conversation"])
+    assert set(ours["made_from"]) <= set(grpo.filter(condition="none")["conversation"])
+    for row in ours.iter_rows(named=True):
+        last = row["prompt"][-1]["content"]
+        assert all(any(s in last for s in BANKS[t]["train"]) for t in row["traits"]) and set(row["traits"]) <= {
+            "gore",
+            "needles",
+        }
+    bad = {world.item(x) for x in "ABCL"}  # violated or unknown for gore
+    gory = ours.filter(pl.col("traits").list.contains("gore"))
+    assert gory.height and not any(set(row) & bad for row in gory["safe_truth"])
+    labels = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
+    assert not set(ours["conversation"]) & set(labels["conversation"])
+    with pytest.raises(UsageError, match="'mice'"):
+        inject.chosen("gore,mice", SLUGS, BANKS)
+    assert conversations(*world.requests()[0]).height == 40

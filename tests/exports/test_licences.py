@@ -1,0 +1,38 @@
+"""Terms of the sources: every one has them, a closed one needs the word."""
+
+import polars as pl
+
+from tests.worlds import release_world as world
+from tests.worlds.release_rows import manifest
+
+
+def test_every_source_that_this_program_makes_has_terms(workspace, cli):
+    """`catalog apart` writes rows of its own: the card told of them as a source whose licence nobody knows."""
+    ws = world.fill(workspace, *world.requests())
+    assert cli("catalog", "apart", "csv:A", "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert "apart" in manifest(ws)["licences"]
+    assert not [s for s, terms in manifest(ws)["licences"].items() if "unknown" in terms["licence"]]
+
+
+def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, [row | {"source": "inspired"} for row in rows], [s | {"simulated": True} for s in said])
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "--allow inspired" in ran.err
+    ran = cli("release", "1.0.0", "--allow", "inspired", "-C", ws.root)
+    assert ran.code == 1 and "--allow simulated" in ran.err
+    assert cli("release", "1.0.0", "--allow", "inspired", "--allow", "simulated", "-C", ws.root).code == 0
+
+
+def test_sources_that_keep_their_text_give_ids_and_offsets(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    home = ws.releases / "1.0.0/data"
+    talk = pl.read_parquet(home / "conversations/train.parquet").row(1, named=True)
+    assert {t["text"] for t in talk["turns"]} == {""} and talk["source_id"] == "c001" and talk["digest"]
+    span = pl.read_parquet(home / "labels/train.parquet").filter(verdict="present")["spans"][0][0]
+    assert (span["quote"], span["end"] - span["start"]) == ("", len("faint at the sight of blood"))
+    assert pl.read_parquet(home / "sft/train.parquet")["prompt"].list.len().sum() == 0
+    for path in (ws.releases / "1.0.0").rglob("*"):
+        assert path.is_dir() or b"sight of blood" not in path.read_bytes()

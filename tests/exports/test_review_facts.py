@@ -1,0 +1,90 @@
+"""What a release says of its reviews and of what they missed."""
+
+import polars as pl
+
+from exports import folder as write
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.csv_rows import edit
+from tests.worlds.release_rows import manifest, reviews
+from tests.worlds.release_world import film
+from tests.worlds.reviewing import yes
+
+
+def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
+    """20 of 40 cannot see blood, and all were read twice; but only a few of the answers were adjudicated."""
+    reviewed, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    config = reviewed.root / "saferec.toml"
+    config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+    few = [f"blood. I liked {film(x)}" for x in "AC"]
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    for done in (few, [""]):
+        for name in ("ann", "bo"):
+            edit(
+                reviewed.root / "review" / f"{name}.csv",
+                lambda r, done=done: yes(r) if any(x in r["text"] for x in done) else {},
+            )
+        assert cli("review", "pull", "--tool", "files", reviewed.root / "review", *where).code == 0
+        assert done is not few or cli("adjudicate", *where).code == 0
+    assert cli("release", "1.0.0", *where).code == 0
+    told = manifest(reviewed)
+    present = told["labels"]["gore"]["present"]
+    assert 0 < present < 10 and told["missed"]["gore"]["certified"] is False
+    assert told["missed"]["gore"]["share"] is None or told["missed"]["gore"]["share"] >= (20 - present) / 20
+
+
+def test_without_a_review_no_certificate_holds(workspace, cli):
+    rows, said = world.requests()
+    reviewed = world.fill(workspace, rows, [said[0] | {"method": "auto", "verdict": "present"}, *said[1:]])
+    ran = cli("release", "1.0.0", "-C", reviewed.root)
+    assert ran.code == 1 and "1 labels are `auto` without a certificate" in ran.err
+
+
+def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
+    found = pl.read_parquet(home / "data/reviews/train.parquet")
+    assert found.height == 32 and found["reviewer"].n_unique() == 1
+    assert set(found.columns).isdisjoint({"note", "seconds", "time", "tool", "review"})
+    labels = pl.read_parquet(home / "data/labels/train.parquet")
+    assert labels["reviewers"].to_list() == [2] * 32 and labels["basis"].n_unique() == 32
+    for path in home.rglob("*"):
+        content = b"" if path.is_dir() else path.read_bytes()
+        assert b"for the team only" not in content and b"ann-c0" not in content
+    assert cli("release", "1.0.1", "-C", reviewed.root).code == 0
+    later = pl.read_parquet(reviewed.releases / "1.0.1/data/reviews/train.parquet")
+    assert set(later["reviewer"]).isdisjoint(set(found["reviewer"]))  # a pseudonym is of one version
+    assert pl.read_parquet(reviewed.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
+    assert (
+        write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []
+    )  # and is no change of what was said
+    less = world.requests()[1][1] | {"spans": []}  # she says the same again, and marks no words
+    store.append(reviewed, tables.REVIEWS, reviews([less], "ann").with_columns(review=pl.lit("again")))
+    store.append(reviewed, tables.LABELS, world.labels(less | {"label": "again", "reviews": ["again", "bo-c001"]}))
+    assert cli("release", "1.0.2", "-C", reviewed.root).code == 0
+    changes = write.read_manifest(reviewed.releases / "1.0.2").model_dump()["changes"]
+    assert "patch: rows of reviews changed" in changes
+
+
+def test_of_items_too_only_what_counts_is_released(reviewed, cli):
+    """Of five rows of ann's one stands: the others were set aside, handed back (an opt-out), not hers, of no trait."""
+    store.append(reviewed, tables.CATALOG_ROWS, world.catalog().with_columns(plot=pl.lit("Blood.")))
+    said = [("gore", "present", "reviewer", None), ("needles", None, "reviewer", "left the team")]
+    said += [("*", None, "reviewer", tables.HANDED_BACK), ("torture", "present", "other", None)]
+    said += [("no trait", "present", "reviewer", None)]
+    made = [
+        {"review": f"item-{n}", "kind": "item_flag", "subject": world.item("D"), "trait": trait, "verdict": verdict}
+        | {
+            "role": role,
+            "note": note,
+            "reviewer": "ann",
+            "digest": "d",
+            "spans": [],
+            "tool": "files",
+            "simulated": False,
+        }
+        for n, (trait, verdict, role, note) in enumerate(said)
+    ]
+    store.append(reviewed, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
+    assert cli("release", "1.0.0", "-C", reviewed.root).code == 0
+    found = pl.read_parquet(reviewed.releases / "1.0.0/data/reviews/catalog.parquet")
+    assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]

@@ -1,0 +1,82 @@
+"""Lists of answers: safe for this person, filled by company and popularity, short rather than unsafe."""
+
+import numpy as np
+import polars as pl
+
+from exports import target_lists as targets
+from saferec_builder import catalog
+from saferec_builder.core import oracle as violations
+from tests.worlds import release_world as world
+from tests.worlds.release_rows import learn, letters, only
+from tests.worlds.release_world import conversation, film, label
+
+
+def test_a_safe_list_holds_only_what_is_clear_for_this_person():
+    hurt = conversation("c", "I faint at blood", f"Try {film('A')}, {film('D')} or {film('L')}", "ok", accepted="ADL")
+    row = only([hurt], [label(hurt, quote="faint")])
+    # A is violated, L unknown: one of three stays, four are refilled; the raw list keeps all three
+    assert (letters(row["safe"])[0], row["safe_refilled"], len(row["safe"])) == ("D", 4, 5)
+    assert not set(letters(row["safe"])) & set("ABCL")
+    assert (letters(row["raw"])[:3], row["raw_refilled"], len(row["raw"])) == ("ADL", 2, 5)
+    assert letters(row["safe_truth"]) == "D"
+
+
+def test_an_unresolved_trait_filters_the_targets_but_is_no_trait():
+    hurt = conversation("c", "Hm", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
+    row = only([hurt], [label(hurt, verdict=None, reviews=["r"])], voiced=["r"])
+    assert row["traits"] == row["late_traits"] == [] and "A" not in letters(row["safe"])
+    # the truth to score against is filtered by what was found present only
+    assert letters(row["safe_truth"]) == "AD"
+
+
+def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
+    rows = [
+        conversation("a", "Hi", f"Try {film('D')} and {film('K')}", "ok", day=0),
+        conversation("b", "Hi", f"Try {film('D')} and {film('K')}", "ok", day=1),
+        conversation("d", "Hi", f"Try {film('D')} and {film('J')}", "ok", day=2),
+        *(conversation(f"e{n}", "Hi", f"Try {film('I')}", "ok", day=3) for n in range(5)),
+        conversation("v", f"I saw {film('I')}", f"Try {film('D')}", "ok", day=8),  # validation
+        conversation("t", "Hi", f"Try {film('D')} and {film('H')}", "ok", day=9),  # test: H was never with D in train
+    ]
+    built, _ = learn(rows)
+    lists = dict(built.select("conversation", "raw").iter_rows())
+    # K goes twice with D, J once; then by popularity: I (5). H of the test split counts for nothing: the rest is by id
+    assert letters(lists["t"])[:5] == "DHKJI"
+    assert letters(lists["v"])[:3] == "DKJ" and "I" not in letters(lists["v"])  # seen
+
+
+def test_a_list_stays_short_rather_than_unsafe():
+    talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
+    row = only([talk], [label(talk, "needles", verdict="unsure")])
+    assert (row["safe"], row["safe_refilled"]) == ([], 0)  # nobody was ever asked about needles: all unknown
+
+
+def test_items_of_another_domain_do_not_fill_a_list():
+    items, _ = catalog.merge(
+        world.catalog().with_columns(domain=pl.when(source_id="E").then(pl.lit("game")).otherwise("domain"))
+    )
+    rows, _ = learn([conversation("c", "Hi", f"Try {film('D')}", "ok")])
+    bare = rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
+    oracle = violations.oracle(items["item"].to_list(), ["gore"], np.ones((12, 1), np.int8))
+    filled = targets.fill(bare, targets.candidates(bare, items, oracle), 12).row(0, named=True)
+    assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
+
+
+def test_what_is_remembered_of_each_kind_of_person_does_not_grow_with_the_catalog(monkeypatch):
+    """Lists are the same where one popular item is remembered and where all are: who needs more looks again."""
+    rows = [
+        conversation(f"c{n}", f"I saw {film('L')} and {film('K')}", f"Try {film('D')}", "ok", day=n) for n in range(4)
+    ]
+    items, _ = catalog.merge(world.catalog())
+    oracle = violations.oracle(items["item"].to_list(), ["gore", "needles"], np.ones((12, 2), np.int8))
+    filled, _ = learn(rows)
+    risks = pl.Series("at_risk", [[], ["gore"], ["needles"], ["gore", "needles"]])
+    bare = filled.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth").with_columns(
+        risks
+    )
+    wanted = targets.fill(bare, targets.candidates(bare, items, oracle), 12)
+    assert wanted["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
+    monkeypatch.setattr(targets, "_FEW", 1)
+    shelf = targets.candidates(bare, items, oracle)
+    assert targets.fill(bare, shelf, 12).equals(wanted)
+    assert {len(kept) for kept in shelf.fit.values()} == {1} and len(shelf.fit) == 4

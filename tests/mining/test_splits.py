@@ -1,0 +1,44 @@
+"""Who is in train, validation and test."""
+
+from datetime import date
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import splits
+from tests.worlds.release_rows import split
+from tests.worlds.release_world import conversation, conversations
+
+
+def test_the_latest_requests_are_the_test():
+    # 10 days, 20 % test and 20 % validation: days 8, 9 test; 6, 7 validation
+    got = split([conversation(f"c{n}", "hi", day=n) for n in range(10)], validation=0.2, test=0.2)["split"].to_list()
+    assert got == ["train"] * 6 + ["validation"] * 2 + ["test"] * 2
+
+
+def test_dates_replace_the_shares():
+    rows = [conversation(f"c{n}", "hi", day=n) for n in range(10)]  # day 0 is 2024-01-01
+    got = split(rows, validation_from=date(2024, 1, 5), test_from=date(2024, 1, 8))["split"].to_list()
+    assert got == ["train"] * 4 + ["validation"] * 3 + ["test"] * 3
+    with pytest.raises(UsageError, match="together"):
+        split(rows, test_from=date(2024, 1, 8))
+    with pytest.raises(UsageError, match="before"):
+        split(rows, validation_from=date(2024, 1, 8), test_from=date(2024, 1, 8))
+
+
+def test_without_times_a_seeker_stays_together_and_nobody_moves_when_rows_come():
+    rows = [conversation(f"c{n}", "hi", day=None, seeker=f"p{n // 2}") for n in range(400)]
+    first = split(rows)
+    pairs = first["split"].to_list()
+    assert pairs[0::2] == pairs[1::2] and not first["straddles"].any()
+    more = split([*rows, *(conversation(f"d{n}", "hi", day=None, seeker=f"q{n}") for n in range(50))])
+    assert more["split"].to_list()[:400] == pairs
+    # 200 seekers at 10 % each: 20 expected, standard deviation 4.2
+    assert all(7 <= pairs[0::2].count(s) <= 33 for s in ("validation", "test"))
+
+
+def test_the_rule_is_said_in_words():
+    timed, timeless = conversation("c1", "hi", day=1), conversation("c2", "hi", day=None, source="redial")
+    assert splits.rule(conversations(timed)) == "time"
+    assert splits.rule(conversations(timeless)) == "seeker hash"
+    assert "redial" in splits.rule(conversations(timed, timeless))

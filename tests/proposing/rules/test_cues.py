@@ -1,0 +1,62 @@
+"""Cues: every trait has some, and the index misses none."""
+
+import re
+import tomllib
+
+from hypothesis import given, strategies as st
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.rules import cues
+from tests import DATA, rules_score
+
+
+def read(file: str) -> dict[str, dict[str, list[str]]]:
+    """trait -> says and not, of a file of messages of our own."""
+    text = (DATA / file).read_text(encoding="utf-8")
+    return tomllib.loads(text)["trait"]  # type: ignore[no-any-return]
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
+
+
+@given(SPANS, st.integers(0, 14), st.integers(0, 6))
+def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: int, length: int) -> None:
+    places, end = cues.Places(spans), start + length
+    assert places.begin(start, end) == any(start <= a < end for a, _ in spans)
+    assert places.end_at(end) == any(b == end for _, b in spans)
+    assert places.hold(start, end) == any(a <= start and end <= b for a, b in spans)
+    longer = any(a <= start and end <= b and (a, b) != (start, end) for a, b in spans)
+    assert places.hold_more(start, end) == longer
+
+
+def test_the_index_by_first_letters_misses_no_phrase() -> None:
+    book = cues.load()
+    everything = {p for rows in book.signs.by_start.values() for _, p in rows}
+    for said in rules_score.demo("tune").frame["turns"].to_list()[:15]:
+        low = book.mask(said[0]["text"], ())
+        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+        slow = {(at, m.end()) for p in everything for at in starts if (m := p.match(low, at))}
+        assert {(start, end) for _, start, end in book.signs.find(low)} == slow
+
+
+def test_blanks_keep_every_place() -> None:
+    text = "I’d say “Blood Wedding” — or Needle Park (1971), @1234 — İs “no gore” fine?"
+    low = cues.load().mask(text, ["Needle Park"])
+    assert len(low) == len(text)
+    assert not any(word in low for word in ("blood", "needle", "1234")) and "gore" in low
+
+
+def test_every_trait_has_cues() -> None:
+    assert {slug for rows in cues.load().signs.by_start.values() for (slug, _), _ in rows} == set(traits.load().slugs)
+
+
+def test_a_phrase_is_found_wherever_it_begins() -> None:
+    """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
+    book = cues.load()
+    texts = [book.mask(text, ()) for row in read("rules_strangers.toml").values() for text in row["says"][:2]]
+    for phrases in (book.signs, book.stances, book.blank):
+        each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
+        for low in texts:
+            words = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+            wanted = [(label, at, m.end()) for at in words for label, p in each if (m := p.match(low, at))]
+            assert sorted(phrases.find(low)) == sorted(wanted)

@@ -1,0 +1,38 @@
+"""Which questions are still to be asked."""
+
+import re
+from typing import Any
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing import pending as asked
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import TEXTS, fill
+
+
+def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    fill(workspace, *TEXTS)
+    ask("--proposer", "openai:small")
+    before = store.read(workspace, tables.PROPOSALS)
+    text = traits.EMBEDDED.read_text()
+    reworded = re.sub(r'(slug = "needles".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
+    (workspace.root / "mine.toml").write_text("# a remark\n" + text)
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    assert ask("--proposer", "openai:small").json["skipped"] == 3  # another file, the same words
+    (workspace.root / "mine.toml").write_text(reworded)
+    asked_before = len(stub.bodies)
+    assert ask("--proposer", "openai:small").json["added"] == 3
+    for body in stub.bodies[asked_before + 1 :]:
+        said = body["messages"][0]["content"]
+        assert "- needles: Above all" in said and "- gore:" not in said
+    assert store.read(workspace, tables.PROPOSALS).head(before.height).equals(before)
+    assert ask("--proposer", "openai:small").json["added"] == 0
+
+
+def test_a_part_of_a_taxonomy_has_a_name_of_its_own() -> None:
+    whole = traits.load()
+    part = asked.part_of(whole, ["gore", "needles"])
+    assert part.slugs == ("gore", "needles") and part.digest != whole.digest
+    assert asked.part_of(whole, whole.slugs) is whole
+    assert part.digest == asked.part_of(whole, {"needles", "gore"}).digest != asked.part_of(whole, ["gore"]).digest

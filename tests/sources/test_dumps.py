@@ -1,0 +1,105 @@
+"""Packed dumps: any window, a corrupt frame, and what no line may do."""
+
+import random
+
+import polars as pl
+import pytest
+import zstandard
+
+from saferec_builder.sources import dumps
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import reddit_dump
+from tests.worlds.reddit_dump import comment, line, submission
+from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
+
+
+@pytest.mark.slow
+def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
+    from saferec_builder.storage.workspace import make
+
+    rows = [S, *THREAD, *(comment(n, "s1", body="🙂 é " * (n % 50)) for n in range(20, 400))]
+    data = "".join(line(row) + "\n" for row in rows).encode()
+    wide = zstandard.ZstdCompressionParameters.from_level(3, window_log=31, enable_ldm=True)
+    files = {
+        "plain.ndjson": data,
+        "level3.zst": zstandard.ZstdCompressor().compress(data),
+        "window31.zst": zstandard.ZstdCompressor(compression_params=wide).compress(data),
+        "frames.zst": b"".join(zstandard.ZstdCompressor().compress(part) for part in (data[:999], data[999:], b"")),
+        "no_end.ndjson": data[:-1],
+    }
+    found = []
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        make(tmp_path / name[:4], demo=False)
+        ws = store.Workspace.open(tmp_path / name[:4])
+        told = mined(cli, ws, tmp_path / name)
+        found.append((told["dropped"], current(ws)["turns"].to_list()))
+    assert all(one == found[0] for one in found) and len(found[0][1]) == 1
+
+
+def test_what_no_line_may_do(cli, workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(dumps, "LONGEST", 3_000_000)
+    good = [line(S), line(comment(1, "s1"))]
+    odd = [
+        line(comment(20, "s1"))[:200],  # cut
+        line(comment(21, "s1", created_utc="1660001234")),  # a number as text is a number
+        line(comment(22, "s1", created_utc="yesterday")),
+        line(comment(23, "s1", created_utc=1e18)),
+        line(comment(24, "s1", body="\ud83d")),  # half a pair
+        line(comment(25, "s1", body="\ud83d\ude00")),
+        line(comment(26, "s1", body=["a"])),
+        line(comment(27, "s1", author=None)),
+        line(comment(28, "s1")).replace('"id":"c28",', ""),
+        line(comment(29, "s1", parent="t1_c29")),  # its own parent
+        "[1, 2]",
+        '{"subreddit":"MovieSuggestions"}',
+        line(comment(30, "s1", body="x" * 4_000_000)),
+        '{"subreddit":"MovieSuggestions",}',
+        "",
+        line(comment(31, "s1", subreddit="movies", body='"subreddit":"MovieSuggestions"')),
+        line(comment(1, "s1", body="the same id again")),
+    ]
+    path = tmp_path / "odd.ndjson"
+    data = (
+        "\n".join([*good, *odd]).encode() + b"\n" + line(comment(32, "s1")).replace("Heat", "He\xff").encode("latin1")
+    )
+    path.write_bytes(data)
+    told = mined(cli, workspace, path)
+    assert balanced(told)
+    assert told["dropped"] == {
+        "not JSON": 3,
+        "wrong time": 2,
+        "lone surrogate": 1,
+        "wrong type": 1,
+        "deleted author": 1,
+        "missing field": 2,
+        "talk among others": 1,
+        "line too long": 1,
+        "not UTF-8": 1,
+        "same id": 1,
+    }
+    assert told["lines"] + 1 == len(good) + len(odd) + 1  # the line that is too long is never held, so never counted
+    drops = store.read(workspace, tables.DROPS)
+    places = {(r["place"], r["reason"]) for r in drops.to_dicts()}
+    assert {("odd.ndjson:3", "not JSON"), ("odd.ndjson:15", "line too long"), ("odd.ndjson:20", "not UTF-8")} <= places
+    texts = [t["text"] for t in current(workspace)["turns"][0]]
+    assert "😀" in texts and not any("\x00" in text for text in texts)
+
+
+def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before(cli, workspace, tmp_path):
+    rows = [S, *(comment(n, "s1", body=str(random.Random(n).random()) * 20) for n in range(1_600))]
+    data = "".join(line(row) + "\n" for row in rows).encode()
+    half = len(data) // 2
+    frames = [zstandard.ZstdCompressor().compress(part) for part in (data[:half], data[half:])]
+    cut = tmp_path / "cut.zst"
+    cut.write_bytes(frames[0] + frames[1][:-500])
+    broken = tmp_path / "broken.zst"
+    broken.write_bytes(frames[0] + b"\x00" * 40 + frames[1])
+    after = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
+    told = mined(cli, workspace, cut, broken, after)
+    assert told["added"] == 2 and balanced(told)
+    assert told["dropped"]["unreadable from here on"] == 2
+    faults = store.read(workspace, tables.DROPS).filter(pl.col("reason") == "unreadable from here on")
+    assert faults["detail"].str.contains("corrupt zst frame").all()
+    assert faults["place"].str.starts_with("broken.zst:").any()
+    assert current(workspace)["turns"].list.len().to_list()[0] > 700

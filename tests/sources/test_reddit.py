@@ -1,0 +1,48 @@
+"""Reddit's lines: characters, requests, and every line counted."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+from saferec_builder.sources import reddit
+from tests.worlds import reddit_dump
+from tests.worlds.reddit_dump import comment, line, submission
+from tests.worlds.reddit_mined import balanced, current, mined
+
+
+def test_escaped_characters_are_read_as_json_means_them():
+    # every run of up to three of: both halves of a pair in either case, a backslash, a plain escape, a letter
+    parts = (r"\ud83d", r"\uDE00", r"\uD83D", "\\\\", r"\u0041", "d")
+    bodies = ["".join(run) for n in range(1, 4) for run in itertools.product(parts, repeat=n)]
+    for n, body in enumerate(bodies):  # each alone: one fault in a batch sends all its lines the slow way
+        batch = reddit._Batch(Path("RC"), [n], [line(comment(n, "s1", body="@")).replace("@", body).encode()])
+        frame, drops = reddit._parsed(batch)
+        meant = json.loads(f'"{body}"')
+        if re.search("[\ud800-\udfff]", meant):
+            assert [drop["reason"] for drop in drops] == ["lone surrogate"], body
+        else:
+            assert (frame["body"].to_list(), drops) == ([meant], []), body
+
+
+def test_requests_are_told_by_flair_and_by_words(cli, workspace, tmp_path):
+    kinds = [
+        submission(1, link_flair_text="REQUESTING", title="A film", selftext=""),
+        submission(2, link_flair_text=None, title="Looking for a film about trains", selftext=""),
+        submission(3, link_flair_text="SUGGESTING", title="I recommend Heat", selftext=""),
+        submission(4, link_flair_text=None, title="Saw Heat yesterday", selftext="It was long."),
+        submission(5, link_flair_text="Discussion", title="What should I watch?", selftext=""),
+    ]
+    told = mined(cli, workspace, reddit_dump.write(tmp_path / "RS.ndjson", kinds))
+    assert told["dropped"] == {"no request": 3} and balanced(told)
+    assert current(workspace)["source_id"].to_list() == ["s1", "s2"]
+
+
+def test_the_reader_counts_every_line(tmp_path):
+    path = tmp_path / "RC.ndjson"
+    lines = reddit_dump.bulk(path, 3, share=0.3)
+    tally = reddit.Tally()
+    read = list(reddit.read(path, ["MovieSuggestions"], tally))
+    assert tally.lines == lines
+    assert tally.passed == sum(frame.height for frame, _ in read) == path.read_text().count('"subreddit":"MovieSugg')
+    assert not any(drops for _, drops in read)

@@ -1,0 +1,24 @@
+"""A workspace on each of the two databases that we say we work with."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from saferec_builder.storage import config, workspace as store
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterator[store.Workspace]:
+    """A workspace on each of the two databases that we say we work with."""
+    if request.param == "sqlite":
+        yield workspace
+        return
+    url = request.getfixturevalue("postgres")
+    yield replace(workspace, config=workspace.config.model_copy(update={"store": config.Store(url=url)}))
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
+    engine.dispose()

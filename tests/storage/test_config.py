@@ -1,0 +1,42 @@
+"""saferec.toml: every setting is shown, a wrong line is named."""
+
+import re
+
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import config, workspace as store
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("[oracle]\nviolated_at = 7", "violated_at"),
+        ("[orcale]", "orcale: nothing here has this name: expected one of dataset, taxonomy, oracle, "),
+        ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
+        ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
+        ("[dataset", "not a TOML file"),
+        (
+            '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',
+            r"reddit\.subreddits\.MovieSuggestions.*'film'.*found 'movie'",
+        ),
+        ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
+        ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
+        ("[propose]\nuncertain = [0.7, 0.3]", r"propose\.uncertain.*the smaller one first"),
+        ("[propose]\nuncertain = [30, 70]", r"propose\.uncertain.*from 0 to 1"),
+        ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),
+    ],
+)
+def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:
+    (workspace.root / "saferec.toml").write_text(line)
+    with pytest.raises(UsageError, match=found):
+        store.Workspace.open(workspace.root)
+
+
+def test_a_new_workspace_shows_every_setting():
+    """Whoever opens saferec.toml sees what there is to set."""
+    for name, section in config.Config.model_fields.items():
+        if name != "demo":  # of demo workspaces only
+            assert f"[{name}]" in config.TEMPLATE
+            for field in section.annotation.model_fields:
+                assert re.search(rf"^(?:# )?{field} = |^# \[propose.{field}", config.TEMPLATE, re.M), (name, field)

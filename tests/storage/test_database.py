@@ -1,0 +1,53 @@
+"""Tables in a database: made once, and what is wrong with one is said in a line."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Barrier
+
+import pytest
+
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.any_rows import rows
+
+
+def test_processes_that_open_a_database_first_all_find_their_table(either: store.Workspace) -> None:
+    at_once = Barrier(8)  # threads, as each has its own connection and the race is the database's
+
+    def one(n: int) -> int:
+        at_once.wait()
+        return store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(one, range(8))) == [1] * 8
+    assert store.read(either, tables.REPLIES).height == 8
+
+
+def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None:
+    (workspace.root / "workspace.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match="not a database: put your copy of workspace.db back"):
+        store.read(workspace, tables.REVIEWS)
+
+
+@pytest.mark.parametrize(("column", "held"), [("spans", "[{"), ("time", "yesterday"), ("seconds", "long")])
+def test_a_value_that_was_never_written_is_one_line(workspace: store.Workspace, column: str, held: str) -> None:
+    store.append(workspace, tables.REVIEWS, rows(tables.REVIEWS, 1))
+    with closing(sqlite3.connect(workspace.root / "workspace.db")) as db, db:
+        db.execute(f"UPDATE reviews SET {column} = ?", (held,))
+    with pytest.raises(StoreError, match="table reviews of the database holds what was never written"):
+        store.read(workspace, tables.REVIEWS)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql+pg8000://ann:hush@db/name?password=hush", "the driver pg8000 is not installed: pip install"),
+        ("somewhere", "no database address"),
+    ],
+)
+def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Workspace, url: str, told: str) -> None:
+    (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"')
+    with pytest.raises(StoreError, match=told) as shown:
+        store.read(store.Workspace.open(workspace.root), tables.REVIEWS)
+    assert "hush" not in str(shown.value)

@@ -1,0 +1,17 @@
+"""A frame fits its table or is refused."""
+
+import polars as pl
+import pytest
+
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.any_rows import rows
+
+
+def test_a_frame_that_does_not_fit_is_refused(workspace: store.Workspace) -> None:
+    with pytest.raises(StoreError, match="missing \\['detail'\\]"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).drop("detail"))
+    with pytest.raises(StoreError, match="column detail is Int64"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(detail=pl.lit(1, pl.Int64)))
+    with pytest.raises(StoreError, match="null in its key"):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, 1).with_columns(reason=pl.lit(None, pl.String)))

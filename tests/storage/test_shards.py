@@ -1,0 +1,111 @@
+"""Shards of a table: one counts only with its manifest, every byte of it counts, and damage is named."""
+
+import json
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+
+from saferec_builder.core.errors import StoreError
+from saferec_builder.storage import shards, tables, workspace as store
+from tests.worlds.any_rows import rows
+
+
+def test_a_shard_counts_only_with_its_manifest(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    (manifest,) = folder.glob("*.json")
+    manifest.unlink()  # killed between the shard and its manifest
+    assert store.read(workspace, tables.DROPS).is_empty()
+    assert store.append(workspace, tables.DROPS, rows(tables.DROPS, 1)) == 1
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
+
+
+def test_temporary_files_of_a_killed_run_are_swept(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    stale = workspace.root / "tables" / "drops" / "000001-x.parquet.99.tmp"
+    stale.write_bytes(b"half")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert not stale.exists()
+
+
+def test_what_a_killed_append_left_is_not_taken_for_a_shard(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    orphan = folder / "000001-0123456789abcdef.parquet"  # killed between this shard and its manifest
+    orphan.write_bytes(b"whole, but nobody says so")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert not orphan.exists() and store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
+
+
+def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: store.Workspace) -> None:
+    """Last, an old revision would count as the newest. What is new since then gets a number of its own."""
+    for n in (1, 2, 3):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, n))
+    folder = workspace.root / "tables" / "drops"
+    next(folder.glob("000001-*.json")).unlink()
+    next(folder.glob("000001-*.parquet")).write_bytes(b"damaged")
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 4))
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2, 3, 4))
+
+
+def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Callable[[str, int], None]) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, *range(50)))
+    (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
+    whole, rng = shard.read_bytes(), random.Random(8)
+    places = rng.sample(range(len(whole)), 300)
+    for place in places:
+        shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
+        shards._summed.cache_clear()  # files written within one tick of the disk's clock look alike
+        with pytest.raises(StoreError, match=r"not the bytes that were written: delete \S+\.json there, then"):
+            store.read(workspace, tables.DROPS)
+    shard.write_bytes(whole)
+    shards._summed.cache_clear()
+    assert store.read(workspace, tables.DROPS).height == 50
+    injected("bits turned in a shard", len(places))
+
+
+def test_a_shard_is_summed_up_once_in_a_process_and_again_when_it_changes(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    shards._summed.cache_clear()
+    for _ in range(3):
+        store.read(workspace, tables.DROPS)
+    assert shards._summed.cache_info().misses == 1
+    (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    os.utime(shard, ns=(0, 0))
+    with pytest.raises(StoreError, match="not the bytes"):
+        store.read(workspace, tables.DROPS)
+
+
+def test_shards_of_before_the_checksum_are_read(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    (manifest,) = (workspace.root / "tables" / "drops").glob("*.json")
+    facts = json.loads(manifest.read_text())
+    del facts["sha256"]
+    manifest.write_text(json.dumps(facts))
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "without end", "rows", "schema"])
+def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    folder = workspace.root / "tables" / "drops"
+    (shard,), (manifest,) = folder.glob("*.parquet"), folder.glob("*.json")
+    if harm == "cut":
+        shard.write_bytes(shard.read_bytes()[:-10])
+    elif harm == "gone":
+        shard.unlink()
+    elif harm == "manifest":
+        manifest.write_text("{")
+    elif harm == "without end":
+        manifest.write_text("[" * 200_000)
+    elif harm == "rows":
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2}))
+    else:
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
+    with pytest.raises(StoreError, match=r"half written|not a manifest|1 rows|schema 99"):
+        store.read(workspace, tables.DROPS)

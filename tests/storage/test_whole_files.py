@@ -1,0 +1,30 @@
+"""A file is there whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.storage import workspace as store
+from saferec_builder.storage.locks import held
+
+
+def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path) -> None:
+    """And what another process is still writing stays."""
+    left, busy = tmp_path / "[ann].csv.98.tmp", tmp_path / "[ann].csv.99.tmp"
+    left.write_text("a conversation")
+    with held(busy, "another", wait=False), store.replacing(tmp_path / "[ann].csv") as tmp:
+        tmp.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["[ann].csv", busy.name]
+    assert (tmp_path / "[ann].csv").read_text() == "whole"
+
+
+def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has one name on FAT and many network drives: every `mine` there ended with "let yourself write there"."""
+
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    assert len(workspace.secret) == 32 and not list(workspace.root.glob(".secret*.tmp"))

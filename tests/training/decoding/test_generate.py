@@ -1,0 +1,41 @@
+"""Answers of a model: its template, its files, and as many unseen items as were asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from tests.worlds import chat_model, small_release
+from training.data import rows
+from training.decoding import generate
+
+pytestmark = pytest.mark.training
+
+
+def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Gemma and others want the user to begin; a recommender may have said hello first
+    refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
+    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
+    asked = {"role": "user", "content": "Something like Item A (2001)?"}
+    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
+    with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
+        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+
+
+def test_half_a_model_is_one_line(tmp_path: Path) -> None:
+    weights = chat_model.write(tmp_path, ["Something like Item A (2001)?"]) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])  # a copy that broke off
+    with pytest.raises(TrainingError, match="cannot be loaded"):
+        generate.load(str(tmp_path))
+
+
+def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
+    world: Path, policy: generate.PolicyModel
+) -> None:
+    table = rows(world / "release", "grpo", "test")
+    shut = [row["seen"] for row in table]
+    together = generate.items(policy, table, shut)
+    assert [len(answer) for answer in together] == [small_release.K] * 2
+    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
+    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]

@@ -1,0 +1,97 @@
+"""A prompt is read once for its group, and the answers are those of prompts read one by one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from training.decoding import generate, shared_prefix
+
+pytestmark = pytest.mark.training
+
+SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
+
+
+MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
+
+
+# how a model remembers what it read -> (what is added to SHAPE, is a prompt read once, is its cache of one size ours)
+KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
+    "LlamaConfig": ({}, True, True),
+    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True, True),  # positions are learnt
+    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True, True),  # takes no positions
+    "MistralConfig": ({"sliding_window": 4}, True, False),
+    "Gemma3TextConfig": (MIXED, True, False),
+    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False, False),  # a state that no token owns
+    "RwkvConfig": ({"attention_hidden_size": 32}, False, False),  # a state, and no word of it in its configuration
+}
+
+
+PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
+
+
+WHICH = [0, 1, 0, 1, 1, 0]
+
+
+def model_of(kind: str) -> Any:
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(**SHAPE | MARKS | KINDS[kind][0])
+    return transformers.AutoModelForCausalLM.from_config(config).eval()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
+    """(rows, tokens) of each time that the model reads."""
+    shapes: list[tuple[int, ...]] = []
+    hook = model.register_forward_pre_hook(
+        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
+    )
+    yield shapes
+    hook.remove()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
+    model, (_, once, ours) = model_of(kind), KINDS[kind]
+    ids, words = [PROMPTS[n] for n in WHICH], SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    policy = generate.PolicyModel(model, words, None)
+    how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 9, "min_new_tokens": 9}
+    padded = torch.tensor([[0] * (7 - len(prompt)) + prompt for prompt in ids])
+    attention = (padded > 0).long()
+    torch.manual_seed(1)
+    expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
+    assert len(set(map(tuple, expected))) == 6  # answers to one prompt differ: a mix-up would be seen
+    for fixed in (None, shared_prefix.FixedCache(16)):
+        torch.manual_seed(1)
+        with read_by(model) as shapes:
+            assert generate.draw_padded(policy, ids, None, fixed, **how) == expected
+        if once if fixed is None else ours:
+            # two prompts without their last tokens, then six rows of one token, nine times
+            assert shapes == [(2, 6), *[(6, 1)] * 9]
+        else:
+            assert shapes == [(6, 7), *[(6, 1)] * 8]
+
+
+def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
+    model = model_of("LlamaConfig")
+    model.generation_config.cache_implementation = "static"  # generate refuses two caches
+    policy = generate.PolicyModel(model, SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=3)
+    assert (
+        generate.draw_padded(policy, [PROMPTS[0]] * 2, None)[0] == generate.draw_padded(policy, [PROMPTS[0]], None)[0]
+    )
+
+
+def test_a_prompt_of_one_token_is_read_as_ever() -> None:
+    # nothing would be left to begin the answer with
+    policy = generate.PolicyModel(
+        model_of("LlamaConfig"), SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=2
+    )
+    assert len(generate.draw_padded(policy, [[5], [5]], None)) == 2

@@ -1,0 +1,20 @@
+"""What a run does for each of its models."""
+
+from pathlib import Path
+
+import pytest
+
+from training import data, pipeline, settings
+from training.comparison import load_policy
+from training.stages import Run
+
+pytestmark = pytest.mark.training
+
+
+def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, tmp_path: Path) -> None:
+    found = settings.read("sft")  # it teaches to say two traits; the model here says none
+    run = Run(data.open_release(world / "release"), tmp_path, 0)
+    judged = load_policy(run, str(world / "start"), found)
+    assert judged.catalogue and judged.catalogue.opening == 0 and found["saferec"]["says"] == 2
+    taught = pipeline._to_teach(judged, found["saferec"]["says"]).catalogue
+    assert taught and taught.opening == 2

@@ -1,0 +1,69 @@
+"""Rows of a release, built from a few conversations."""
+
+import json
+
+import polars as pl
+
+from exports import (
+    build_rows as release,
+    target_lists as targets,
+)
+from saferec_builder import catalog
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.mining import splits
+from saferec_builder.storage import spool, tables
+from tests.worlds import release_world as world
+from tests.worlds.release_world import conversations, item, labels
+
+TAXONOMY = traits.load()
+
+
+def split(rows, **shares):
+    given = splits.Shares(**{"validation": 0.1, "test": 0.1} | shares)
+    return splits.assign(conversations(*rows), given)
+
+
+def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True), voiced=()):
+    """The stage over the world's catalog: (rows with lists, drops)."""
+    frame = conversations(*rows)
+    items, links = catalog.merge(world.catalog())
+    index = catalog.index(items)
+    oracle, _ = catalog.risks(items, links, world.warnings(), TAXONOMY)
+    parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
+    found = catalog.link(spool.refs_in(frame), links, index)
+    known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
+    kept, left_out = release.ordered(parts, terms.out)
+    reading = release.Reading(lambda places: kept[places], found, lambda text: catalog.mentions(text, index))
+    light = kept.drop("turns", "recommended", "accepted", "seen")
+    built = release.build(light, known, reading, items["item"].sort(), terms)
+    return targets.fill(built, targets.candidates(built, items, oracle), 5), release.drops(left_out, built)
+
+
+def only(rows, said=(), **more):
+    built, _ = learn(rows, said, **more)
+    return built.row(0, named=True)
+
+
+def letters(ids):
+    names = {item(x): x for x in world.LETTERS}
+    return "".join(names[i] for i in ids)
+
+
+def manifest(ws, version="1.0.0"):
+    return json.loads((ws.releases / version / "manifest.json").read_text())
+
+
+def reviews(said, who, simulated=False):
+    made = [
+        {"review": f"{who}-{row['subject']}", "kind": "sensitivity", "subject": row["subject"], "trait": row["trait"]}
+        | {"digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": row["verdict"], "form": row["form"]}
+        | {"spans": row["spans"], "note": "for the team only", "seconds": 3.0, "tool": "files", "guideline": "g1"}
+        | {"simulated": simulated}
+        for row in said
+    ]
+    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+
+
+# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,
+# provenance, manifest, checksums, plot
+FILES = 6 * 3 + 1 + 8
