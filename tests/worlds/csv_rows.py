@@ -26,7 +26,8 @@ def save(
 def edit(path: Path, answer: Callable[[Row], Mapping[str, str] | None]) -> int:
     """Writes answer(row) into every row; gives their number."""
     rows = [row | (answer(row) or {}) for row in rows_of(path)]
-    save(path, rows)
+    if rows:  # whoever got nothing has a file with its heads alone
+        save(path, rows)
     return len(rows)
 
 
