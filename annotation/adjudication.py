@@ -13,7 +13,7 @@ from annotation.recall_bounds import LabelBounds, certificate
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 CERTIFICATES = "certificates.json"  # in the workspace
@@ -37,14 +37,14 @@ def adjudicate(ws: Workspace) -> Adjudication:
     that carries a certificate are `auto`, where saferec.toml asks for it. UsageError where there are no reviews.
     """
     # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
-    with store.alone(ws, "adjudicate", wait=True):
+    with workspace.alone(ws, "adjudicate", wait=True):
         desk = gather(ws)
         if desk.reviews.is_empty():
             hint = "run `saferec-build review push` and `review pull` first"
             raise UsageError(f"{ws.root}: there are no reviews: {hint}")
         new = aggregation.changed(desk.judged, desk.labels)
-        added = store.append(ws, tables.LABELS, new)
-        warned = store.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([desk.labels, new])))
+        added = workspace.append(ws, tables.LABELS, new)
+        warned = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([desk.labels, new])))
         bounds = label_bounds(desk)
         _keep(ws.root / CERTIFICATES, certificate(bounds))
     methods = dict(desk.judged["method"].value_counts().iter_rows())
@@ -56,5 +56,5 @@ def adjudicate(ws: Workspace) -> Adjudication:
 
 
 def _keep(path: Path, certificate: Mapping[str, JsonValue]) -> None:
-    with store.replacing(path) as tmp:
+    with workspace.replacing(path) as tmp:
         tmp.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")

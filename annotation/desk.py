@@ -20,7 +20,7 @@ from annotation.recall_bounds import LabelBounds
 from saferec_builder import catalog
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
-from saferec_builder.storage import spool, tables, workspace as store
+from saferec_builder.storage import spool, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -61,10 +61,10 @@ def gather(ws: Workspace) -> Desk:
     """Reads it. A caller who goes on to append holds its lock since before."""
     taxonomy = ws.taxonomy
     proposals, assignments, reviews, labels = (
-        store.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
+        workspace.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
     )
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
-    readings = store.read(ws, tables.READINGS)
+    readings = workspace.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])
     mined = spool.narrow(ws)
     known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
@@ -82,8 +82,8 @@ def gather(ws: Workspace) -> Desk:
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known))
     rows = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
-    whole = cache(lambda: routing.texts(store.read(ws, tables.CONVERSATIONS), items))
-    probed = (store.read(ws, tables.GOLD), store.read(ws, tables.DECOYS))
+    whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
+    probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
     return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings))
 
 
@@ -150,5 +150,5 @@ def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:
     read = pl.concat(flags).unique()
     if read.is_empty():
         return None
-    items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     return items.join(read, on="item", how="semi", maintain_order="left")

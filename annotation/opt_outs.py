@@ -12,7 +12,7 @@ from annotation import review_history
 from annotation.pull import ordered
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
-from saferec_builder.storage import evidence, tables, workspace as store
+from saferec_builder.storage import evidence, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -24,7 +24,7 @@ def opt_out(ws: Workspace, reviewer: str, traits: str | Iterable[str], *, remove
     taxonomy, held = ws.taxonomy, set(read(ws).get(reviewer, []))
     given = [traits] if isinstance(traits, str) else traits
     named = {slug if remove and slug in held else taxonomy[slug].slug for slug in given}
-    with store.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
+    with workspace.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
         known = read(ws)
         before = set(known.get(reviewer, []))
         now = before - named if remove else before | named
@@ -32,7 +32,7 @@ def opt_out(ws: Workspace, reviewer: str, traits: str | Iterable[str], *, remove
         _write(ws, {**others, reviewer: sorted(now)} if now else others)
     changed = len(before ^ now)
     figures = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
-    if reviewer not in set(store.read(ws, tables.ASSIGNMENTS)["reviewer"]):
+    if reviewer not in set(workspace.read(ws, tables.ASSIGNMENTS)["reviewer"]):
         figures["note"] = f"{reviewer} has no tasks here yet: it holds for exactly this name"
     return Counts("review opt-out", changed, len(named) - changed, figures=figures)
 
@@ -48,13 +48,13 @@ def hand_back(ws: Workspace, reviewer: str) -> Counts:
     UsageError where nobody of this name has tasks.
     """
     with ordered(ws):
-        given = store.read(ws, tables.ASSIGNMENTS)
+        given = workspace.read(ws, tables.ASSIGNMENTS)
         if reviewer not in (people := sorted(set(given["reviewer"]))):
             known = ", ".join(people) or "those that a push names"
             raise UsageError(f"{reviewer} has no tasks here: expected one of {known}")
-        reviews = store.read(ws, tables.REVIEWS)
+        reviews = workspace.read(ws, tables.REVIEWS)
         rows = review_history.hand_back(given.filter(reviewer=reviewer), reviews, ws.taxonomy.digest)
-        added = store.append(ws, tables.REVIEWS, rows)
+        added = workspace.append(ws, tables.REVIEWS, rows)
     figures = {"note": "what was answered and not yet pulled counts once it is: nothing is lost"}
     figures["next"] = "run `saferec-build review push`, naming who is there: they get these tasks"
     return Counts("review hand-back", added, figures=figures if added else {})
@@ -67,7 +67,7 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
     this name has reviews.
     """
     with ordered(ws):
-        reviews = store.read(ws, tables.REVIEWS)
+        reviews = workspace.read(ws, tables.REVIEWS)
         if reviewer not in set(reviews["reviewer"]):
             people = ", ".join(sorted(set(reviews["reviewer"])))
             hint = f"open tasks: `review hand-back {reviewer}`"
@@ -78,10 +78,10 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
             rows = review_history.bring_back(reviews, reviewer)
         else:
             rows = review_history.set_aside(reviews, reviewer, reason)
-        texts = store.evidenced(ws, rows)
+        texts = workspace.evidenced(ws, rows)
         rows, gone = evidence.split(rows, texts)  # in a database that somebody edited by hand
-        added = store.append(ws, tables.REVIEWS, rows, texts)
-        store.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
+        added = workspace.append(ws, tables.REVIEWS, rows, texts)
+        workspace.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
     figures = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
     return Counts("review set-aside", added, dropped=dict(Counter(gone["reason"].to_list())), figures=figures)
 
@@ -104,4 +104,4 @@ def _write(ws: Workspace, known: dict[str, list[str]]) -> None:
     if not known:
         path.unlink(missing_ok=True)
         return
-    store.write_private(path, json.dumps(known).encode())
+    workspace.write_private(path, json.dumps(known).encode())

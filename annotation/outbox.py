@@ -22,7 +22,7 @@ from annotation.tools import files
 from annotation.tools.answers import Task, base_id, task_id
 from saferec_builder.core import refusals
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Sent = TypeVar("Sent")
@@ -54,7 +54,7 @@ def _write(ws: Workspace, rows: pl.DataFrame) -> None:
     if rows.is_empty():
         _place(ws).unlink(missing_ok=True)
     else:
-        store.write_private(_place(ws), json.dumps({"tasks": rows.rows()}).encode())
+        workspace.write_private(_place(ws), json.dumps({"tasks": rows.rows()}).encode())
 
 
 def note(
@@ -78,7 +78,7 @@ def _waiting(ws: Workspace) -> pl.DataFrame:
     rows = _read(ws)
     if rows.is_empty():
         return rows
-    given, planted = (store.read(ws, t).select(*t.key, there=True) for t in (tables.ASSIGNMENTS, tables.DECOYS))
+    given, planted = (workspace.read(ws, t).select(*t.key, there=True) for t in (tables.ASSIGNMENTS, tables.DECOYS))
     rows = rows.join(given, on=tables.ASSIGNMENTS.key, how="left", maintain_order="left")
     rows = rows.join(planted, on=tables.DECOYS.key, how="left", maintain_order="left", suffix="_decoy")
     task = pl.col("new") & pl.col("there").is_null()
@@ -104,7 +104,7 @@ def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -
             # a file may be an older one, in which the task stands without it
             decoys += [row] * bool(row["trait"] and (task in there or (task, row["trait"]) in cells))
     for table, found in ((tables.DECOYS, decoys), (tables.ASSIGNMENTS, tasks)):  # no answer to a decoy is taken for one
-        store.append(ws, table, pl.DataFrame(found, schema=NOTES).select(*table.schema))
+        workspace.append(ws, table, pl.DataFrame(found, schema=NOTES).select(*table.schema))
     return bool(tasks or decoys)
 
 
@@ -114,7 +114,7 @@ def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
         what = send()
     except (SafeRecError, OSError) as fault:
         adopt(ws)
-        given = store.read(ws, tables.ASSIGNMENTS)
+        given = workspace.read(ws, tables.ASSIGNMENTS)
         _write(ws, pl.concat([_read(ws).filter("new").join(given, on=TASK, how="semi"), in_doubt(ws)]))
         why = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
         if why is None or new.is_empty() or isinstance(fault, UsageError):
@@ -159,7 +159,7 @@ def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: i
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
     if not budget or rows.is_empty():
         return budget
-    given = rows.join(store.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
+    given = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
     costs = dealing.claims(proposals).group_by("kind", "subject").agg(cost=pl.col("trait").n_unique())
     spent = int(given.join(costs, on=["kind", "subject"], how="left")["cost"].fill_null(1).sum())
     return budget - spent if spent < budget else -1
@@ -176,7 +176,7 @@ def _ids(rows: pl.DataFrame) -> list[str]:
 
 def _sent(ws: Workspace, state: str = "") -> set[str]:
     """Ids of the tasks that the ledgers of servers name, in this state or in any."""
-    rows = tables.last(store.read(ws, tables.SENT), "tool", "place", "task")
+    rows = tables.last(workspace.read(ws, tables.SENT), "tool", "place", "task")
     return {base_id(task) for task in (rows.filter(state=state) if state else rows)["task"]}
 
 

@@ -15,7 +15,7 @@ from annotation.tools.answers import Pulled
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core.counts import Counts
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -43,9 +43,9 @@ def pull(ws: Workspace, from_: Place) -> PullResult:
         else:
             pulled = servers.fetch(desk, servers.connect(ws, from_))
         _leave_out(desk, pulled)
-        added = store.append(ws, tables.REVIEWS, new(desk, pulled))
+        added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
     rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
-    store.append(ws, tables.DROPS, rejected)
+    workspace.append(ws, tables.DROPS, rejected)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     counts = Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty})
@@ -84,5 +84,5 @@ def ordered(ws: Workspace) -> Iterator[None]:
 
     A pull that began before its reviewer was set aside, and ended after it, would let that work count again.
     """
-    with store.alone(ws, "review pull", wait=True):
+    with workspace.alone(ws, "review pull", wait=True):
         yield

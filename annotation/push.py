@@ -17,7 +17,7 @@ from annotation.tools.guidelines import GUIDELINES, guideline
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Figures = dict[str, JsonValue]
@@ -75,7 +75,9 @@ def push(
     who = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
     path = None if gold is None else Path(gold)
     options = Options(audit, everything, band, path, decoys, recheck, budget or 0, minutes or 0.0)
-    with store.alone(ws, "review push"):  # since before the desk is read: from an older one a task would go to two more
+    with workspace.alone(
+        ws, "review push"
+    ):  # since before the desk is read: from an older one a task would go to two more
         return _push(gather(ws), who, options, to)
 
 
@@ -102,7 +104,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     outbox.note(desk.ws, new, before, planted, _paths(desk, who, to))
     sent = outbox.sent(desk.ws, lambda: send(units, back), new)
     outbox.close(desk.ws)
-    given = store.read(desk.ws, tables.ASSIGNMENTS)
+    given = workspace.read(desk.ws, tables.ASSIGNMENTS)
     new = new.join(given, on=outbox.TASK, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
     figures |= _waiting(routing.short(desk.given, desk.proposals, given, plan, back), plan)
@@ -179,8 +181,8 @@ def _with_gold(desk: Desk, path: Path | None) -> Desk:
         known = set(desk.texts.filter(kind="sensitivity")["subject"])
         rows = quality_checks.gold_rows(quality_checks.read_gold(path, known, desk.taxonomy))
         quality_checks.check_gold(path, rows, desk.gold)
-        store.append(desk.ws, tables.GOLD, rows)
-    return replace(desk, gold=store.read(desk.ws, tables.GOLD))
+        workspace.append(desk.ws, tables.GOLD, rows)
+    return replace(desk, gold=workspace.read(desk.ws, tables.GOLD))
 
 
 def _decoys(desk: Desk, assignments: pl.DataFrame, share: float, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
@@ -212,8 +214,8 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
         for path, state in seen.items():
             if _state(path) != state:  # somebody saved it since: what they wrote is in no check
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
-        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), store.replacing, paths)
-        with store.replacing(folder / GUIDELINES.name) as tmp:
+        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), workspace.replacing, paths)
+        with workspace.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_bytes(GUIDELINES.read_bytes())
         return {"rows": rows, "folder": str(folder)}
 

@@ -20,7 +20,7 @@ from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -167,9 +167,9 @@ def _mark(ws: Workspace, name: str | None = None) -> str:
 def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
     def note(rows: list[tuple[str, str, str]]) -> None:
         full = [(tool, place, *row) for row in rows]
-        store.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
+        workspace.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
 
-    rows = store.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
+    rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
     return sync.Ledger.of(rows.iter_rows(), note)
 
 
@@ -178,8 +178,8 @@ def sources(desk: Desk) -> dict[str, list[str]]:
     items = desk.texts.filter(pl.col("kind") == "item_flag").select(item="subject")
     if items.is_empty():
         return {}
-    _, links = catalog.merge(store.read(desk.ws, tables.CATALOG_ROWS))
-    known = store.read(desk.ws, tables.WARNINGS).filter(pl.col("kind") != "review")
+    _, links = catalog.merge(workspace.read(desk.ws, tables.CATALOG_ROWS))
+    known = workspace.read(desk.ws, tables.WARNINGS).filter(pl.col("kind") != "review")
     found: dict[str, list[str]] = {}
     for row in known.join(links.join(items, on="item", how="semi"), on="ref").iter_rows(named=True):
         votes = f"{row['yes']} yes, {row['no']} no" if row["yes"] is not None else row["answer"] or ""

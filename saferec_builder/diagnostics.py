@@ -23,7 +23,7 @@ from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import SafeRecError, UsageError
 from saferec_builder.proposing import proposers
-from saferec_builder.storage import config, migrations, tables, workspace as store
+from saferec_builder.storage import config, migrations, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 OK, NOTE, MISSING = "ok", "note", "missing"
@@ -204,7 +204,7 @@ def _database(ws: Workspace) -> Finding:
     if not (ws.config.store.url or (ws.root / "workspace.db").exists()):
         return Finding(what, OK, "workspace.db, made by the first command that needs it")
     try:
-        rows, older = store.read(ws, tables.REVIEWS).height, min(store.schemas(ws), default=migrations.newest())
+        rows, older = workspace.read(ws, tables.REVIEWS).height, min(workspace.schemas(ws), default=migrations.newest())
     except SafeRecError as fault:
         found = " ".join(str(fault).split())
         return Finding(what, MISSING, found[:200], "start the server, or correct [store] url")

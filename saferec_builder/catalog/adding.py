@@ -33,7 +33,7 @@ from saferec_builder.sources import (
     warnings_csv,
 )
 from saferec_builder.sources.items import Both, Source
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 ITEMS: dict[Source, Callable[[Path], Read]] = {
@@ -85,8 +85,8 @@ def _append(ws: Workspace, command: str, parts: Parts) -> Counts:
     for table in (tables.CATALOG_ROWS, tables.WARNINGS):
         reads = [read for kind, read in parts if kind is table]
         read = sources.together(reads, table.schema)
-        rows, added = rows + read.rows.height, added + store.append(ws, table, read.rows)
-        store.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
+        rows, added = rows + read.rows.height, added + workspace.append(ws, table, read.rows)
+        workspace.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
         dropped.update(sources.reasons(read.drops))
         examples = sources.examples(read.drops) | examples
         if reads:
@@ -96,7 +96,7 @@ def _append(ws: Workspace, command: str, parts: Parts) -> Counts:
 
 def _of_items(ws: Workspace) -> dict[str, JsonValue]:
     """How many items the catalog has now, and how many ids two of them claim."""
-    rows = store.read(ws, tables.CATALOG_ROWS)
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
     conflicts = int((merging.merges(rows)["by"] == merging.ID_CONFLICT).sum())
     return {"items": merging.merge(rows)[0].height, **({"id_conflicts": conflicts} if conflicts else {})}
 
@@ -106,7 +106,7 @@ def _of_warnings(ws: Workspace, warnings: pl.DataFrame) -> dict[str, JsonValue]:
 
     Both with the first few of them: another spelling of a title or a question is seen, not guessed.
     """
-    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     lost = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
     for name, examples, rows, column in (
@@ -124,11 +124,11 @@ def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
 
     UsageError: the catalog has no such row.
     """
-    rows = store.read(ws, tables.CATALOG_ROWS)
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
     ruled = merging.ruling(rows, row, apart=not undo)
     if merging.is_apart(rows, row) is not undo:
         return Counts("catalog apart", skipped=1, figures={"row": row})
-    return Counts("catalog apart", store.append(ws, tables.CATALOG_ROWS, ruled), figures={"row": row})
+    return Counts("catalog apart", workspace.append(ws, tables.CATALOG_ROWS, ruled), figures={"row": row})
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,6 @@ def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:
     today = datetime.now(UTC).date().isoformat()
     ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))] if media and media["exact"] else []
     saved = {"retrieved": today, "ids": ids, "media": media} if media else {"retrieved": today, "absent": True}
-    with store.replacing(path) as tmp:
+    with workspace.replacing(path) as tmp:
         tmp.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
     return media is not None

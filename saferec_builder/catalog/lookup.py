@@ -9,7 +9,7 @@ from saferec_builder.catalog import explain, linking, merging, verdicts
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.gaps import gaps as ranked, refs, said, uses
 from saferec_builder.core.errors import UsageError
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 _UNIT = ("kind", "subject", "trait")
@@ -20,8 +20,8 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
 
     A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait.
     """
-    asked, (items, links) = ws.taxonomy[trait], merging.merge(store.read(ws, tables.CATALOG_ROWS))
-    warnings = store.read(ws, tables.WARNINGS)
+    asked, (items, links) = ws.taxonomy[trait], merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    warnings = workspace.read(ws, tables.WARNINGS)
     return explain.judged(title, domain, asked, items, links, warnings, rule=ws.config.rule)
 
 
@@ -30,13 +30,13 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
 
     UsageError: the catalog does not hold it, or several that could be meant.
     """
-    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     match = explain.resolved(item, domain, items, links)
     if match.item is None:
         which = [f"{c['title']} [{c['domain']}]" for c in explain.candidates(match.candidates, items).to_dicts()]
         more = f": {'; '.join(which)}; say which by its id" if which else ": the catalog does not hold it"
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
-    return explain.explained(match.item, items, links, store.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    return explain.explained(match.item, items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def gaps(ws: Workspace) -> Gaps:
 
     A seeker is sensitive to what labels say, or proposals where there is no label.
     """
-    items, links = merging.merge(store.read(ws, tables.CATALOG_ROWS))
-    oracle, _ = verdicts.risks(items, links, store.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
-    conversations = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
+    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     named, index = refs(conversations), linking.index(items)
     linked = linking.link(named["ref"], links, index)
     in_words = said(conversations, partial(linking.mentions, index=index))
@@ -64,8 +64,8 @@ def gaps(ws: Workspace) -> Gaps:
 
 def _sensitive(ws: Workspace) -> pl.DataFrame:
     """(conversation, trait) of what seekers are sensitive to, or may be."""
-    labels = tables.last(store.read(ws, tables.LABELS), *_UNIT)
-    proposals = tables.last(store.read(ws, tables.PROPOSALS), *_UNIT).join(labels, list(_UNIT), how="anti")
+    labels = tables.last(workspace.read(ws, tables.LABELS), *_UNIT)
+    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *_UNIT).join(labels, list(_UNIT), how="anti")
     claims = pl.concat([frame.select(*_UNIT, "verdict") for frame in (labels, proposals)])
     open_or_there = pl.col("verdict").ne_missing("absent")  # null: two people disagree, and nobody has ruled
     asked = claims.filter((pl.col("kind") == "sensitivity") & open_or_there)
@@ -82,6 +82,6 @@ class Merges:
 
 def merges(ws: Workspace) -> Merges:
     """Every row of a source that became part of another source's item, and by which id or title."""
-    found = merging.merges(store.read(ws, tables.CATALOG_ROWS))
+    found = merging.merges(workspace.read(ws, tables.CATALOG_ROWS))
     clash = pl.col("by") == merging.ID_CONFLICT
     return Merges(found.filter(~clash), found.filter(clash))

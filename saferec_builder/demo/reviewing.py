@@ -6,7 +6,7 @@ from pathlib import Path
 from annotation.tools.answers import task_id
 from saferec_builder import catalog
 from saferec_builder.demo import flags, people
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 REVIEWERS = ("ann", "bo")
@@ -20,8 +20,8 @@ def path_of(folder: Path, name: str) -> Path:
 
 def answer(ws: Workspace, truth: Mapping[str, people.Gold], names: Sequence[str]) -> dict[Path, int]:
     """Fills in the files of these people; file -> its rows. `truth` is by conversation."""
-    assigned = store.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
-    items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    assigned = workspace.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
+    items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     known = {**truth, **flags.truth(items, ws.taxonomy)}
     by_task = {task_id(*row): known[row[1]] for row in assigned.iter_rows()}
     paths = {name: path_of(ws.root, name) for name in names}

@@ -30,7 +30,7 @@ from saferec_builder.mining import (
 from saferec_builder.mining.handles import AT_SIGN
 from saferec_builder.sources import Read, ccpe, conversations, hf, inspired, messages, redial, saferec, threads
 from saferec_builder.sources.conversations import Source
-from saferec_builder.storage import parallel, tables, workspace as store
+from saferec_builder.storage import parallel, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 READERS: dict[Source, Callable[[Path], Read]] = {
@@ -172,11 +172,11 @@ def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, 
     drops = drops.vstack(read.drops).vstack(foreign)
     tally.drops.append(_summary(drops))
     # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
-    store.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
-    store.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
-    tally.added += store.append(ws, tables.CONVERSATIONS, rows)
+    workspace.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
+    workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
+    tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
-    store.append(ws, tables.DROPS, drops.sort("place", "reason"))
+    workspace.append(ws, tables.DROPS, drops.sort("place", "reason"))
     there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
     tally.former += int((there["facts"] != there["facts_right"]).sum())
     known = have.join(there, "conversation", "semi", maintain_order="left")
@@ -200,10 +200,10 @@ def _known(ws: Workspace) -> pl.DataFrame:
     """
     removals = ws.root / "removals.csv"
     named = ["conversation", "digest", *(("source", "source_id", "seeker") if removals.exists() else ())]
-    parts = store.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
+    parts = workspace.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
     have = pl.concat(part.select(*named, _facts()) for part in (tables.CONVERSATIONS.empty, *parts))
     if len(named) > 2:
-        gone = wishes.gone(removals, have, store.read(ws, tables.ORIGINS), ws.secret)
+        gone = wishes.gone(removals, have, workspace.read(ws, tables.ORIGINS), ws.secret)
         have = have.filter(~pl.col("conversation").is_in(gone.implode()))
     return have.select("conversation", "digest", "facts")
 
@@ -213,7 +213,7 @@ def _with_turns(ws: Workspace, have: pl.DataFrame, rows: pl.DataFrame) -> pl.Dat
     changed = rows.join(have, ["conversation", "digest"], "anti").join(have, "conversation", "semi")
     if changed.is_empty():
         return have.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"]))
-    found = [part.join(changed, "conversation", "semi") for part in store.parts(ws, tables.CONVERSATIONS, "turns")]
+    found = [part.join(changed, "conversation", "semi") for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
     return have.join(pl.concat(found), ["conversation", "digest"], "left", maintain_order="left")
 
 
@@ -233,7 +233,7 @@ def _read(
 def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
     """What was read with placeholders and pseudonyms and without removals, as one part."""
     removals = wishes.read_removals(ws.root / "removals.csv")
-    store.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
+    workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
     kept, gone = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
     clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
@@ -258,7 +258,7 @@ def _reddit(
     removals = wishes.read_removals(ws.root / "removals.csv")
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
     parts, figures, seconds, met = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", how)
-    store.append(ws, tables.HONOURED, met)
+    workspace.append(ws, tables.HONOURED, met)
     return parts, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}, **figures}
 
 
@@ -276,14 +276,14 @@ def _found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
 
 def _items(ws: Workspace) -> Path | None:
     """The merged catalog as a file that every worker can read; None while there is no catalog."""
-    rows = store.read(ws, tables.CATALOG_ROWS)
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
     if rows.is_empty():
         return None
     items = catalog.merge(rows)[0]
     path = ws.root / "mining" / f"items-{tables.digest(items.rows())}.parquet"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        with store.replacing(path) as tmp:
+        with workspace.replacing(path) as tmp:
             items.write_parquet(tmp)
     return path
 
@@ -310,10 +310,10 @@ def _in_our_languages(
 
 def _cluster(ws: Workspace) -> None:
     """Near-duplicates among all requests, of which only the seeker's words are held."""
-    asked = [near_duplicates.requests(part) for part in store.parts(ws, tables.CONVERSATIONS, "turns")]
+    asked = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
     if asked:
         current = tables.last(pl.concat(asked), "conversation")
-        store.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, store.read(ws, tables.CLUSTERS)))
+        workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, workspace.read(ws, tables.CLUSTERS)))
 
 
 def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> None:
@@ -324,10 +324,10 @@ def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> Non
     slugs = {trait.safecrs: trait.slug for trait in ws.taxonomy.traits}
     each = named.select("conversation", "source", trait="stated").explode("trait").drop_nulls("trait")
     known = each.with_columns(pl.col("trait").replace_strict(slugs, default=None, return_dtype=pl.String))
-    store.append(ws, tables.STATED, known.drop_nulls("trait").select(list(tables.STATED.columns)))
-    stated = store.read(ws, tables.STATED).sort("conversation", "trait")
+    workspace.append(ws, tables.STATED, known.drop_nulls("trait").select(list(tables.STATED.columns)))
+    stated = workspace.read(ws, tables.STATED).sort("conversation", "trait")
     gold = ws.root / "gold" / "saferec.jsonl"
     gold.parent.mkdir(exist_ok=True)
-    with store.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
+    with workspace.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
         for name, of in stated.group_by("conversation", maintain_order=True):
             file.write(json.dumps({"conversation": name[0], "traits": of["trait"].to_list()}) + "\n")

@@ -4,7 +4,7 @@ import polars as pl
 
 from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.removals import REMOVED
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 CRISIS = "crisis"
@@ -18,12 +18,12 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     `conversations`: at least the newest revision of each, with its source, source_id and seeker.
     """
     newest = tables.last(conversations, "conversation")
-    marks = tables.last(store.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
+    marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
     crisis = newest.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
     out = dict.fromkeys(crisis, CRISIS)
     asked = ws.root / "removals.csv"
     if asked.exists():
-        gone = wishes.gone(asked, newest, store.read(ws, tables.ORIGINS), ws.secret)
+        gone = wishes.gone(asked, newest, workspace.read(ws, tables.ORIGINS), ws.secret)
         out |= dict.fromkeys(gone, REMOVED)
     return out
 
@@ -35,7 +35,7 @@ def erased(ws: Workspace) -> pl.DataFrame:
     asked = ws.root / "removals.csv"
     if not asked.exists():
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
-    return wishes.removed(asked, spilled.narrow(ws), store.read(ws, tables.ORIGINS), ws.secret)
+    return wishes.removed(asked, spilled.narrow(ws), workspace.read(ws, tables.ORIGINS), ws.secret)
 
 
 def unmet(ws: Workspace) -> str | None:
@@ -45,11 +45,11 @@ def unmet(ws: Workspace) -> str | None:
     removals = wishes.read_removals(ws.root / "removals.csv")
     if not removals.wishes:
         return None
-    mined, posts = spilled.narrow(ws), store.read(ws, tables.ORIGINS)
+    mined, posts = spilled.narrow(ws), workspace.read(ws, tables.ORIGINS)
     posts = posts.join(mined.select("conversation", "digest", "source"), on=["conversation", "digest"])
     ids = pl.concat([frame.select("source", name="source_id") for frame in (mined, posts)]).drop_nulls()
     people = [mined.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
-    have = [wishes.met(removals, ids, ids.clear(), ws.secret), store.read(ws, tables.HONOURED), *people]
+    have = [wishes.met(removals, ids, ids.clear(), ws.secret), workspace.read(ws, tables.HONOURED), *people]
     left = wishes.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
     if not left:
         return None

@@ -6,7 +6,7 @@ from functools import partial
 import polars as pl
 
 from saferec_builder.llm import Reply, Server, batch
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -20,11 +20,11 @@ def replies(ws: Workspace, server: Server) -> Callable[..., AsyncGenerator[tuple
 
 def _entries(ws: Workspace, server: Server) -> list[batch.Entry]:
     at = pl.col("server").str.strip_chars_end("/") == server.base_url.rstrip("/")  # as requests are named
-    mine = store.read(ws, tables.BATCHES).filter(at, model=server.model)
+    mine = workspace.read(ws, tables.BATCHES).filter(at, model=server.model)
     rows = tables.last(mine, "batch").select("batch", "state", "remote", "requests")
     return [batch.Entry(*row) for row in rows.iter_rows()]
 
 
 def _note(ws: Workspace, server: Server, entry: batch.Entry) -> None:
     row = (entry.batch, server.base_url, server.model, entry.state, entry.remote, entry.requests)
-    store.append(ws, tables.BATCHES, pl.DataFrame([row], schema=tables.BATCHES.schema, orient="row"))
+    workspace.append(ws, tables.BATCHES, pl.DataFrame([row], schema=tables.BATCHES.schema, orient="row"))

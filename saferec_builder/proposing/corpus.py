@@ -13,7 +13,7 @@ from saferec_builder.mining import withheld
 from saferec_builder.proposing import prompting, subjects
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Unknown = dict[str, frozenset[str]]  # item -> traits without a verdict
@@ -43,7 +43,7 @@ class Corpus:
             schema={"subject": pl.String, "digest": pl.String},
             orient="row",
         )
-        return store.read(self.ws, table).filter(kind=self.kind).join(now, on=["subject", "digest"], how="semi")
+        return workspace.read(self.ws, table).filter(kind=self.kind).join(now, on=["subject", "digest"], how="semi")
 
 
 def load(ws: Workspace, *, items: bool = False) -> Corpus:
@@ -59,7 +59,7 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
             raise UsageError(f"{ws.root}: no items yet: run `saferec-build catalog add SOURCE PATH` first")
         frame = frame.filter([bool(unknown[item]) for item in frame["item"]])
         return Corpus(ws, ws.taxonomy, "item_flag", prompt, list(subjects.item_subjects(frame)), frame, unknown)
-    frame = tables.last(store.read(ws, tables.CONVERSATIONS), "conversation")
+    frame = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if frame.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     held = withheld.reasons(ws, frame)
@@ -70,8 +70,8 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
 
 def unknown_traits(ws: Workspace, taxonomy: Taxonomy, *, reviews: bool = True) -> tuple[pl.DataFrame, Unknown]:
     """All items, and for each the traits without a verdict; `reviews`: what reviewers found in items counts too."""
-    items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
-    warnings = store.read(ws, tables.WARNINGS).filter(pl.lit(reviews) | (pl.col("kind") != "review"))
+    items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    warnings = workspace.read(ws, tables.WARNINGS).filter(pl.lit(reviews) | (pl.col("kind") != "review"))
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
     codes = oracle.codes == violations.UNKNOWN
     rows = {item: codes[oracle.row(item)] for item in items["item"]}

@@ -14,7 +14,7 @@ from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.subjects import Span, Subject, item_subjects
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Known = Callable[[Corpus], Truth]  # what is known of these texts
@@ -96,7 +96,7 @@ def score(
 
 def _all_items(corpus: Corpus) -> Corpus:
     """Flags are scored also where a verdict is known by now."""
-    items, _ = catalog.merge(store.read(corpus.ws, tables.CATALOG_ROWS))
+    items, _ = catalog.merge(workspace.read(corpus.ws, tables.CATALOG_ROWS))
     return replace(corpus, subjects=list(item_subjects(items)), frame=items, unknown={})
 
 

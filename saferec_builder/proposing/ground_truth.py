@@ -2,12 +2,12 @@
 
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 
 
 def labels(corpus: Corpus) -> Truth:
     """Labels that people gave: one that is `auto` is a proposer's own claim, and would bear out whoever made it."""
-    frame = tables.last(store.read(corpus.ws, tables.LABELS).filter(kind=corpus.kind), "subject", "trait")
+    frame = tables.last(workspace.read(corpus.ws, tables.LABELS).filter(kind=corpus.kind), "subject", "trait")
     frame = frame.filter(frame["method"] != "auto")
     now = {(s.subject, s.digest) for s in corpus.subjects}
     rows = [r for r in frame.to_dicts() if (r["subject"], r["digest"]) in now]

@@ -14,7 +14,7 @@ from saferec_builder.proposing import pending, prompting, subjects
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.subjects import Subject
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Todo = tuple[int, Subject, Taxonomy]  # row of the corpus's frame, its text, the part of the taxonomy to ask for
@@ -76,8 +76,8 @@ def unread(
     """What this proposer has not read yet, of all subjects or of `only` these."""
     name = f"{step.name} x{samples}" if samples else step.name
     job = Job(corpus, step, budget, name, corpus.version(step), samples=samples)
-    read = store.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=name, version=job.made_by)
-    part_of = pending.left(corpus.taxonomy, read, store.read(corpus.ws, tables.ASKED))
+    read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=name, version=job.made_by)
+    part_of = pending.left(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None
     for n, subject in enumerate(corpus.subjects):
         if only is not None and subject.subject not in only:
@@ -122,4 +122,4 @@ def _append(job: Job, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFr
     if job.kept is not None:
         job.kept.setdefault(table.name, []).append(frame)
         return frame.height
-    return store.append(job.ws, table, frame, texts=texts)
+    return workspace.append(job.ws, table, frame, texts=texts)

@@ -9,7 +9,7 @@ from saferec_builder.proposing import cascade, jobs, runner
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -37,7 +37,7 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
     """What may be spent, what this workspace has spent already, and what this model's bills looked like."""
     if step.server is None:
         return Budget()
-    bills = store.read(ws, tables.SPEND)
+    bills = workspace.read(ws, tables.SPEND)
     mine = bills.filter(model=step.name)
     sent, tokens, out, n = (float(mine[c].sum()) for c in ("bytes_out", "tokens_in", "tokens_out", "requests"))
     habit = Habit(
@@ -75,7 +75,7 @@ def _estimate(job: Job) -> None:
     server, price, habit = job.step.server, job.step.price, job.budget.habit
     if server is None:
         return
-    paid = set(store.read(job.ws, tables.REPLIES)["request"])
+    paid = set(workspace.read(job.ws, tables.REPLIES)["request"])
     for body in runner.bodies(job):
         request = server.name(body)
         if request in paid:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from saferec_builder import llm
 from saferec_builder.core.errors import UsageError
 from saferec_builder.llm import local
-from saferec_builder.storage import config, workspace as store
+from saferec_builder.storage import config, workspace
 from saferec_builder.storage.workspace import Workspace
 
 WAYS = ("rules", "openai", "batch", "local")
@@ -120,7 +120,7 @@ def priced(made: list[Step], budget: float | None) -> None:
 def spending(ws: Workspace, made: list[Step], budget: float | None) -> AbstractContextManager[None]:
     """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
     paid = budget is not None and any(step.price for step in made)
-    return store.alone(ws, "propose with a budget") if paid else nullcontext()
+    return workspace.alone(ws, "propose with a budget") if paid else nullcontext()
 
 
 @contextmanager

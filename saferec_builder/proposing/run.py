@@ -13,7 +13,7 @@ from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers,
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.plan import Plan, dry_run as planned, texts_to_send
 from saferec_builder.proposing.rules import cues
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}  # what is sent of a text
@@ -93,7 +93,7 @@ def _read(job: Job, how: shards.How | None, progress: Progress | None) -> Job:
     """Reads and saves all of a job, in this process, in several, or on Ray."""
     jobs.drop(job, job.unreadable)
     for part in {part.digest: part for _, _, part in job.todo}.values():
-        store.append(job.ws, tables.ASKED, pending.rows(part))
+        workspace.append(job.ws, tables.ASKED, pending.rows(part))
     replies = len(job.todo) * (job.samples or 1)
     with progress(replies) if progress else nullcontext() as bar, proposers.running(job.step) as job.step:
         if how is not None and len(job.todo) > how.shard:

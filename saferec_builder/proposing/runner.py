@@ -19,7 +19,7 @@ from saferec_builder.proposing.prompting import Reading
 from saferec_builder.proposing.proposers import running
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.subjects import Subject, orders
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
 
 CHUNK = 1_000
@@ -59,7 +59,7 @@ def _by_rules(job: Job, step: Step) -> None:
 
 def _by_model(job: Job, step: Step) -> None:
     job.figures = Counter(requests=0, already_paid=0, proposals=0, tokens_in=0, tokens_out=0, turns_giving_orders=0)
-    with store.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
         llm.run(_ask(job, paid, settle, step))
 
 
@@ -72,7 +72,7 @@ def _bills(job: Job) -> Iterator[Callable[[], None]]:
         if bill := job.budget.bill:
             named = {"run": run, "part": next(parts), "model": job.step.name, "way": job.step.way}
             row = {name: (named | bill)[name] for name in tables.SPEND.columns}
-            store.append(job.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
+            workspace.append(job.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
             job.budget.billed()  # only now: what a busy database did not take is written next time
 
     try:
@@ -121,7 +121,7 @@ def answers(job: Job) -> dict[int, Reading]:
                 _, subject, part = job.todo[n]
                 found[n] = _reading(job, subject, part, reply.content)
 
-    with running(job.step) as job.step, store.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
+    with running(job.step) as job.step, workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
         llm.run(ask(paid))
     return found
 

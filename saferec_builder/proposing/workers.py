@@ -17,7 +17,7 @@ from saferec_builder.core.errors import UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.proposing import runner
 from saferec_builder.proposing.jobs import Job, Todo
-from saferec_builder.storage import parallel, tables, workspace as store
+from saferec_builder.storage import parallel, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 SHARD = 2_000
@@ -43,7 +43,7 @@ def read(job: Job, how: How) -> None:
     """Reads the job in shards and adds up their counts; only one command at a time, as they share a folder."""
     if job.budget.limit is not None:
         raise UsageError("--budget-usd counts in one process: leave --workers and --engine away")
-    with store.alone(job.ws, "propose"):
+    with workspace.alone(job.ws, "propose"):
         _read_alone(job, how)
 
 
@@ -71,7 +71,7 @@ def _save(job: Job, folder: Path, shards: dict[str, dict[str, Any]]) -> None:
     for table in (tables.PROPOSALS, tables.READINGS, tables.DROPS):  # readings last of what counts, as everywhere
         files = [path for name in shards if (path := folder / name / f"{table.name}.parquet").exists()]
         if files:
-            added = store.append(job.ws, table, pl.concat(pl.read_parquet(path, glob=False) for path in files))
+            added = workspace.append(job.ws, table, pl.concat(pl.read_parquet(path, glob=False) for path in files))
             job.added += added if table is tables.READINGS else 0
     for name, facts in shards.items():
         for into, counts in ((job.figures, "figures"), (job.dropped, "dropped"), (job.rejected, "rejected")):

@@ -9,7 +9,7 @@ from typing import IO
 
 import polars as pl
 
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 BLOCK = 10_000  # rows that are read back at once
@@ -66,12 +66,12 @@ def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
 def narrow(ws: Workspace) -> pl.DataFrame:
     """All revisions of all conversations without what was said in them."""
     columns = [c for c in tables.CONVERSATIONS.columns if c not in SAID]
-    return pl.concat([tables.CONVERSATIONS.empty.select(columns), *store.parts(ws, tables.CONVERSATIONS, *columns)])
+    return pl.concat([tables.CONVERSATIONS.empty.select(columns), *workspace.parts(ws, tables.CONVERSATIONS, *columns)])
 
 
 def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
     """(subject, digest, turns): all revisions of these conversations."""
-    found = [tables.CONVERSATIONS.empty] if subjects.is_empty() else store.parts(ws, tables.CONVERSATIONS, "turns")
+    found = [tables.CONVERSATIONS.empty] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
     here = pl.col("conversation").is_in(subjects.implode())
     return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in found])
 
