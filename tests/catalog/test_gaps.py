@@ -2,8 +2,11 @@
 
 import json
 
+import polars as pl
+
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.catalog_files import file
+from tests.worlds.source_lines import said
 
 
 def test_gaps_name_what_touches_most_conversations_first(cli, films):
@@ -11,14 +14,11 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
     told = [(g["title"], g["waiting"], g["conversations"], len(g["unknown"])) for g in found["gaps"]]
     # nobody is known to be sensitive yet; Alien is settled for two traits of twenty
     assert told == [("Heat", 0, 2, 20), ("Big", 0, 1, 20), ("Alien", 0, 1, 18)]
-    spans = [{"turn": 0, "start": 0, "end": 1, "quote": "x"}]
     label = {
-        "label": "l", "kind": "sensitivity", "trait": "needles", "digest": "d", "verdict": "present",
-        "form": "implicit", "spans": spans, "method": "agreed", "reviews": ["r"], "simulated": False,
+        **{"label": "l", "kind": "sensitivity", "trait": "needles", "digest": "d", "verdict": "present"},
+        **{"form": "implicit", "spans": [], "method": "agreed", "reviews": ["r"], "simulated": False},
         "subject": store.read(films, tables.CONVERSATIONS).filter(source_id="c")["conversation"][0],
-    }  # fmt: skip
-    import polars as pl
-
+    }
     store.append(films, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
     found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 1), ("Alien", 1)]
@@ -43,13 +43,10 @@ def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
 
 def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     """Of conversations without `items` and `accepted` none was touched: nothing was fetched for their films."""
-    said = [
-        {"role": "user", "content": "Like Heat (1995)?"},
-        {"role": "assistant", "content": "Big (1988), Big (1988)"},
-    ]
-    items = [{"role": "assistant", "content": "Heat (1995) then.", "items": ["Heat (1995)"]}]
-    chats = [json.dumps({"messages": said}), json.dumps({"messages": said[:1] + items})]
-    cli("mine", "messages", file(tmp_path, "said.jsonl", "\n".join(chats)), "-C", films.root)
+    asked = said("user", "Like Heat (1995)?")
+    answers = said("assistant", "Big (1988), Big (1988)"), said("assistant", "Heat (1995).", items=["Heat (1995)"])
+    chats = "\n".join(json.dumps({"messages": [asked, answer]}) for answer in answers)
+    cli("mine", "messages", file(tmp_path, "said.jsonl", chats), "-C", films.root)
     found = cli("catalog", "gaps", "-C", films.root, "--json").json
     # to the two of Heat and one each of Big and Alien: two name Heat, once as an item too; one names Big, twice
     assert [(g["title"], g["conversations"]) for g in found["gaps"]] == [("Heat", 4), ("Big", 2), ("Alien", 1)]

@@ -14,22 +14,17 @@ def test_show_tells_every_warning_and_the_arithmetic(cli, films):
     found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
     assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
     assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"
-    for asked, says in (
-        ("Nope (2022)", "not found: the catalog does not hold it"),
-        ("Emma (1996)", "is ambiguous: Emma"),
-    ):
+    others = {"Nope (2022)": "not found: the catalog does not hold it", "Emma (1996)": "is ambiguous: Emma"}
+    for asked, says in others.items():
         ran = cli("catalog", "show", asked, "-C", films.root)
         assert (ran.code, says in ran.err) == (1, True), ran.err
 
 
 def test_merges_are_listed_and_undone(cli, films, tmp_path):
-    rows = {
-        "1": {"name": "Heat (1995)", "imdb_id": "tt0113277"},
-        "2": {"name": "Poison (1979)", "imdb_id": "tt0078748"},
-    }
-    added = cli(
-        "catalog", "add", "redial", file(tmp_path, "id2info.json", json.dumps(rows)), "-C", films.root, "--json"
-    )
+    named = (("Heat (1995)", "tt0113277"), ("Poison (1979)", "tt0078748"))
+    rows = {n: {"name": name, "imdb_id": imdb} for n, (name, imdb) in enumerate(named, 1)}
+    path = file(tmp_path, "id2info.json", json.dumps(rows))
+    added = cli("catalog", "add", "redial", path, "-C", films.root, "--json")
     assert (added.json["items"], added.json["id_conflicts"]) == (6, 1)
     found = cli("catalog", "merges", "-C", films.root, "--json").json
     assert [(m["row"], m["by"], m["other"]) for m in found["merges"]] == [

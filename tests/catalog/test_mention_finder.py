@@ -7,26 +7,12 @@ from saferec_builder import catalog
 from saferec_builder.sources import items as made
 
 FILMS = [
-    ("Alien", 1979),
-    ("Suspiria", 1977),
-    ("8½", 1963),
-    ("Suspiria", 2018),
-    ("It", 2017),
-    ("Up", 2009),
-    ("The Shining", 1980),
-    ("(500) Days of Summer", 2009),
+    *(("Alien", 1979), ("Suspiria", 1977), ("8½", 1963), ("Suspiria", 2018), ("It", 2017), ("Up", 2009)),
+    *(("The Shining", 1980), ("(500) Days of Summer", 2009)),
     ("Birdman or (The Unexpected Virtue of Ignorance)", 2014),
-    ("Blade Runner 2049", 2017),
-    ("Spider-Man: Homecoming", 2017),
-    ("Ring, The", 1978),
-    ("Ring: The Two Towers, The", 2002),
-    ("Zodiac", 2007),
-    ("'71", 2014),
-    ("#Alive", 2020),
-    ("Jack", 1996),
-    ("Rocky II", 1979),
-    ("Amélie", 2001),
-    ("Movie", 2011),
+    *(("Blade Runner 2049", 2017), ("Spider-Man: Homecoming", 2017), ("Ring, The", 1978)),
+    *(("Ring: The Two Towers, The", 2002), ("Zodiac", 2007), ("'71", 2014), ("#Alive", 2020), ("Jack", 1996)),
+    *(("Rocky II", 1979), ("Amélie", 2001), ("Movie", 2011)),
 ]
 
 

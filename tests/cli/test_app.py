@@ -12,12 +12,8 @@ def test_the_list_of_commands_is_whole_at_80_columns_and_each_is_there():
         command = app._loaded(name)
         assert command.name == name and command.params is not None
         assert len(where.help) <= 60 and where.help.endswith("."), name
-    ran = subprocess.run(
-        [sys.executable, "-m", "saferec_builder.cli.app", "--help"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+    words, narrow = [sys.executable, "-m", "saferec_builder.cli.app", "--help"], {**os.environ, "COLUMNS": "80"}
+    ran = subprocess.run(words, capture_output=True, text=True, env=narrow)
     assert "..." not in ran.stdout.replace("COMMAND [ARGS]...", "") and ran.returncode == 0
     assert [line.split()[0] for line in ran.stdout.split("Commands:\n")[1].splitlines()] == list(app.COMMANDS)
 

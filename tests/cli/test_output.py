@@ -67,11 +67,8 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        (".opt-outs.json", "{"),
-        (".opt-outs.json", '{"ann": 5}'),
-        (".opt-outs.json", '{"ann": [5]}'),
-        ("label-studio/server.json", "{"),
-        ("saferec.toml", "{"),
+        *((".opt-outs.json", text) for text in ("{", '{"ann": 5}', '{"ann": [5]}')),
+        *(("label-studio/server.json", "{"), ("saferec.toml", "{")),
     ],
 )
 def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path, text):

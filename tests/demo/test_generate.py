@@ -5,16 +5,16 @@ import pytest
 from saferec_builder.demo import generate, world
 from tests.worlds.demo_truth import TAXONOMY
 
+COUNTS = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
+
 
 @pytest.fixture(scope="module")
 def made() -> list[generate.Made]:
-    counts = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
-    return generate.conversations(TAXONOMY, counts=counts)
+    return generate.conversations(TAXONOMY, counts=COUNTS)
 
 
 def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Made]) -> None:
-    counts = {"train": 600, "validation": 100, "test": 100, "unseen": 50}
-    assert made == generate.conversations(TAXONOMY, counts=counts)
+    assert made == generate.conversations(TAXONOMY, counts=COUNTS)
     for one in made:
         for gold in one.gold:
             turn = one.row["messages"][gold["turn"]]

@@ -7,7 +7,6 @@ from tests.worlds.demo_truth import TAXONOMY
 
 
 def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:
-
     for name in ("a", "b"):
         inputs.write(tmp_path / name, TAXONOMY, 41)
     for file in ("conversations.jsonl", "warnings.csv", "gold.jsonl"):

@@ -11,12 +11,9 @@ def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
     gold = [{"trait": "needles", "form": "implicit", "turn": 0, "quote": "I look away whenever blood is drawn"}]
     head = ["task", "text", "trait", "proposed_quote", "verdict", "form", "quote", "turn", "seconds"]
     path = tmp_path / "ann.csv"
+    blank = [[f"task-{n}", text, trait, *[""] * 6] for n in range(2000) for trait in ("needles", "*")]
     with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(head)
-        out.writerows(
-            [f"task-{n}", text, trait, "", "", "", "", "", ""] for n in range(2000) for trait in ("needles", "*")
-        )
+        csv.writer(file).writerows([head, *blank])
     assert people.fill(path, {f"task-{n}": gold for n in range(2000)}) == 4000
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
