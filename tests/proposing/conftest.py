@@ -6,11 +6,19 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub
-from tests.worlds.model_replies import Cli, options, speaks
+from tests.worlds.model_replies import TEXTS, Cli, fill, options, speaks
 
 
 @pytest.fixture
-def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Any:
+def ask(blank: Any, workspace: store.Workspace) -> Any:
+    """`propose` on the three TEXTS."""
+    fill(workspace, *TEXTS)
+    return blank
+
+
+@pytest.fixture
+def blank(cli: Cli, workspace: store.Workspace, stub: Stub) -> Any:
+    """The same before a conversation is there."""
     stub.usual = speaks
     options(workspace, f'base_url = "{stub.url}"\nconcurrency = 1\njury = ["openai:small", "openai:large"]')
     return lambda *words: cli("propose", "-C", workspace.root, "--json", *words)

@@ -7,11 +7,9 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing import pending as asked
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub
-from tests.worlds.model_replies import TEXTS, fill
 
 
 def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
     ask("--proposer", "openai:small")
     before = store.read(workspace, tables.PROPOSALS)
     text = traits.EMBEDDED.read_text()

@@ -6,11 +6,10 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub
-from tests.worlds.model_replies import TEXTS, fill, price
+from tests.worlds.model_replies import price
 
 
 def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
     price(workspace, "small")
     ran = ask("--proposer", "openai:small", "--dry-run").json
     assert (ran["requests"], ran["dropped"], stub.asked) == (3, {"dry run": 3}, [])
@@ -19,7 +18,6 @@ def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Wo
 
 
 def test_a_dry_run_tells_votes_on_what_is_uncertain_now(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
     price(workspace, "small")
     ask("--proposer", "openai:small")
     sent = len(stub.asked)

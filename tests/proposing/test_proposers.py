@@ -4,12 +4,10 @@ from typing import Any
 
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub
-from tests.worlds.model_replies import TEXTS, fill
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     """The second read nothing, as the first had read it all under the same name, and the counts were the second's."""
-    fill(workspace, *TEXTS)
     toml = workspace.root / "saferec.toml"
     named = "".join(f'[propose.models.{name}]\nmodel = "m"\n' for name in "ab")
     toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)

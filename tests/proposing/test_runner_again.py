@@ -12,19 +12,19 @@ from saferec_builder.proposing import corpus, evaluation, proposers
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub, says, status
-from tests.worlds.model_replies import TEXTS, answer, claim, fill, options, price, speaks
+from tests.worlds.model_replies import answer, claim, fill, options, price, speaks
 
 
-def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     fill(workspace, *(f"blood {n}" for n in range(10)))
     price(workspace, "small")
     options(workspace, "retries = 0")
     stub.usual = status(500)
-    assert ask("--proposer", "openai:small").json["dropped"] == {"server error": 10}
+    assert blank("--proposer", "openai:small").json["dropped"] == {"server error": 10}
     stub.usual = speaks
-    ask("--proposer", "openai:small", "--limit", "5")
+    blank("--proposer", "openai:small", "--limit", "5")
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # answered; 15 were sent
-    told = ask("--proposer", "openai:small", "--dry-run").json
+    told = blank("--proposer", "openai:small", "--dry-run").json
     # five answers of 3 tokens came: five more are 15; by fifteen requests they were 5 x (15 / 15) = 5
     assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
 
@@ -32,7 +32,6 @@ def test_what_was_not_answered_makes_no_answer_look_shorter(ask: Any, workspace:
 def test_a_busy_database_loses_no_bill(
     ask: Any, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch, stub: Stub
 ) -> None:
-    fill(workspace, *TEXTS)
     price(workspace, "small")
     append, ticks, twice = store.append, [], threading.Event()
 
@@ -68,7 +67,6 @@ def reword(ws: store.Workspace) -> None:
 
 def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     """`small` was unsure of the trait as it was worded, and is sure, or silent, since."""
-    fill(workspace, *TEXTS)
     ask("--proposer", "openai:small")
     words = ("--proposer", "openai:small", "--samples", "2", "--dry-run")
     assert ask(*words).json["small x2"]["in"] == 1  # the text with a maybe
@@ -84,7 +82,6 @@ def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace,
 
 def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     """Its last word on the trait as it reads now is silence."""
-    fill(workspace, *TEXTS)
     assert ask("--proposer", "openai:small").json["proposals"] == 2
     reword(workspace)
     stub.usual = says(answer())

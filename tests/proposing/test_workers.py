@@ -10,7 +10,7 @@ from saferec_builder.storage import parallel as engine, tables, workspace as sto
 from saferec_builder.storage.workspace import make
 from tests.conftest import Ran
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, speaks
+from tests.worlds.model_replies import Cli, answer, claim, fill, options, speaks
 
 
 @pytest.mark.slow
@@ -54,14 +54,13 @@ def speaks_plainly(handler: Handler) -> None:
         (("--engine", "ray", "--ray-address", "10.0.0.1:6379"), "PostgreSQL"),
     ],
 )
-def test_a_cluster_needs_what_it_shares(ask: Any, workspace: store.Workspace, words: Any, said: str) -> None:
-    fill(workspace, *TEXTS)
+def test_a_cluster_needs_what_it_shares(ask: Any, words: Any, said: str) -> None:
     ran: Ran = ask("--proposer", "rules", *words)
     assert ran.code == 1 and said in ran.err
 
 
 def test_a_shard_that_lacks_answers_is_not_done(
-    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+    blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server went away: the shard in which it did was kept for the next run, which asked nothing of it again."""
     monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How("local", 1), 2))
@@ -69,8 +68,8 @@ def test_a_shard_that_lacks_answers_is_not_done(
     fill(workspace, "one", "two", "three", "four")
     stub.scripts = {SEA: [probe, status(500), probe]}  # it answers at the start of one shard, not of the other
     stub.usual = lambda h: (status(500) if "two" in h.text else speaks)(h)
-    ran = ask("--proposer", "openai:small")
+    ran = blank("--proposer", "openai:small")
     assert ran.code == 1 and "server error" in ran.err
     stub.usual = speaks
-    ran = ask("--proposer", "openai:small").json
+    ran = blank("--proposer", "openai:small").json
     assert (ran["added"], ran["dropped"], ran["requests"], ran["already_paid"]) == (4, {}, 3, 1)

@@ -15,103 +15,8 @@ from tests import DATA, rules_score
 from tests.worlds.rule_cases import found
 
 DEVELOPMENT = DATA / "rules_development.toml"
-NAMED = {  # sentence -> trait: the content is named, and unwanted by whoever watches
-    "I faint at the sight of blood so nothing gory please": "gore",
-    "it was too gory for my taste": "gore",
-    "Gore? No thanks.": "gore",
-    "I don't like being scared": "horror_scares",
-    "Scary movies give me nightmares": "horror_scares",
-    "jump scares are off the table, my heart can't take them": "horror_scares",
-    "Please no movies where the dog dies": "animal_harm",
-    "I can deal with anything but a dog's death": "animal_harm",
-    "I have a huge fear of snakes": "spiders_snakes",
-    "spider levels are a hard pass": "spiders_snakes",
-    "please nothing with torture in it": "torture",
-    "Scenes with sexual violence trigger me": "sexual_violence",
-    "I'm a new mum and can't cope with kids in danger": "child_harm",
-    "abusive husbands bring it all back": "domestic_abuse",
-    "drug use in movies makes me crave": "substance_use",
-    "I can't watch self-harm": "suicide_self_harm",
-    "please nothing set in a psych ward, I've been there": "mental_health",
-    "hospital scenes give me flashbacks": "medical_trauma",
-    "I pass out when I see needles": "needles",
-    "I'm extremely claustrophobic": "confined_spaces",
-    "strobe lights trigger my seizures": "flashing_motion",
-    "I can't listen to racial slurs": "hate_speech",
-    "no films where the gay character dies please": "lgbtq_respect",
-    "Childbirth scenes are hard for me to watch": "pregnancy_loss",
-    "no plane crashes, I fly on Monday": "accidents_disasters",
-    "I can't handle sad endings right now": "sad_endings",
-    "My sister and I watch together, she faints at needles": "needles",
-    "need a rich-people drama with no wife beating": "domestic_abuse",  # who is named in it asks for nothing
-    "Could you find me a film in which no pet dies?": "animal_harm",
-    "We lost my brother to suicide and can't watch it": "suicide_self_harm",  # whose clause it is, not who is nearest
-    "I'm okay with swords and guns, it's needles that I can't bear": "needles",
-    "My husband likes horror stuff, I can't handle that": "horror_scares",
-    "I'd like a needle-free crime series": "needles",
-    "Is it safe for someone who can't see blood?": "gore",
-    "I used to be fine with blood, now I can't watch it": "gore",
-    "Torture on screen is the last thing I need": "torture",
-    "Injections make the room spin, so skip such scenes": "needles",
-    "Real snakes are nothing I can look at": "spiders_snakes",
-    "movie night with my wife, and she can't stand jump scares": "horror_scares",
-    "My wife and I watch together. She asked me to leave out missing children": "child_harm",  # she is there
-    "The lads I live with asked me to avoid needles, we watch everything together": "needles",
-    "Lina walks out at animal abuse, so skip those": "animal_harm",  # what is asked of you is asked by the seeker
-    "The reviews mention torture, so that one is out for me": "torture",
-    "This household is scared of ghosts": "horror_scares",
-    "What would you give a reader scared of spiders?": "spiders_snakes",
-    "Could somebody name a comedy where the guy isn't abusive?": "domestic_abuse",
-    "All I need to say: a needle makes me faint": "needles",  # no need of needles
-    "That film with needles you recommended was too much for me": "needles",
-    "Slurs for people like me feel like a slap": "hate_speech",  # no liking
-}
-IMPLIED = {
-    "That one had me sleeping with the lights on for a week": "horror_scares",
-    "I'm 90 days sober": "substance_use",
-    "I take the stairs to the ninth floor rather than the lift": "confined_spaces",
-    "I haven't driven since that night": "accidents_disasters",
-    "we had to put him down on Friday": "animal_harm",
-}
-NOTHING = [  # what it is about
-    "The ratings board couldn't handle the blood",  # whose feeling it is stands before it
-    "If I were scared of snakes I'd hardly work with them",
-    "No drugs were harmed in the making of this evening",
-    "Nobody should have to listen to slurs, says the director",
-    "Blood is fine and so are spiders",
-    "I can't watch film births without laughing out loud",
-    "I love gore, the bloodier the better",  # liking
-    "I love being scared",
-    "Bring on the jump scares",
-    "I don't mind blood",  # ease
-    "I'm not squeamish",
-    "I am not afraid of spiders",
-    "no problem with violence or gore",
-    "Is it very gory?",  # a question
-    "I don't like horror movies",  # a taste
-    "hospital dramas are so overdone",
-    "I'm not in the mood for horror tonight",
-    "My sister hates spiders, so I only watch those when she's away",  # somebody else
-    "My ex couldn't watch anything with needles",
-    "you'd hate it, it is full of snakes",
-    "A colleague of mine faints at needles. Anyway, any thrillers to watch on my own?",
-    "I used to be scared of ghosts but I got over it",  # a past phase
-    "as a kid I was afraid of clowns, now I find them funny",
-    "Needles bothered me once, since I give blood every spring they don't",
-    "I was afraid of beetles until I studied them",
-    "What a bloody good film",  # idioms
-    "Honestly I nearly died of boredom",
-    "my inbox gives me nightmares, a film can't compete",
-    "have you seen There Will Be Blood?",  # titles
-    'I can\'t stand "The Hospital of Spiders"',
-    "I hated Needle Park (1971) and Death of a Horse (1980)",
-    "I can't believe I haven't seen any zombie films",
-    "nothing beats a good ghost story",
-    "I need a film about a man who is afraid of snakes",
-    "My roommate asked me to skip the snakes for her",  # nobody says that she is there
-    "I used the word torture and people thought I hated it",
-    "Our gran asked us not to mention babies at Christmas",
-]
+LINES = (DATA / "rules_sentences.txt").read_text(encoding="utf-8").splitlines()
+SENTENCES = [tuple(line.split("  # ")[0].split(" | ")) for line in LINES if " | " in line and line[0] != "#"]
 
 
 def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
@@ -120,21 +25,14 @@ def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
     return rules_score.frame([(name, said)])
 
 
-@pytest.mark.parametrize("sentence", NAMED)
-def test_a_named_content_that_is_unwanted(sentence: str) -> None:
-    hits = [hit for hit in rules.read(sentence) if hit.trait == NAMED[sentence]]
-    assert {(h.verdict, h.form) for h in hits} >= {("present", "explicit")}
-
-
-@pytest.mark.parametrize("sentence", IMPLIED)
-def test_a_sign_that_names_nothing(sentence: str) -> None:
-    hits = [hit for hit in rules.read(sentence) if hit.trait == IMPLIED[sentence]]
-    assert {(h.verdict, h.form) for h in hits} >= {("present", "implicit")}
-
-
-@pytest.mark.parametrize("sentence", NOTHING)
-def test_what_only_looks_like_one(sentence: str) -> None:
-    assert found(sentence) == {}
+@pytest.mark.parametrize(("mark", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
+def test_what_is_named_or_implied_and_what_only_looks_like_one(mark: str, sentence: str) -> None:
+    if mark == "-":
+        assert found(sentence) == {}
+        return
+    form = "implicit" if mark.startswith("~ ") else "explicit"
+    hits = [hit for hit in rules.read(sentence) if hit.trait == mark.removeprefix("~ ")]
+    assert ("present", form) in {(hit.verdict, hit.form) for hit in hits}
 
 
 def test_somebody_else_counts_only_on_the_sofa() -> None:
@@ -149,10 +47,8 @@ def test_one_s_own_past_is_over_unless_it_is_still_there() -> None:
 
 
 def test_weak_signs_are_unsure() -> None:
-    assert (found("please no horror movies"), list(found("please no horror movies", "unsure"))) == (
-        {},
-        ["horror_scares"],
-    )
+    assert found("please no horror movies") == {}
+    assert list(found("please no horror movies", "unsure")) == ["horror_scares"]
     assert list(found("not too gory please", "unsure")) == ["gore"]
 
 
@@ -202,20 +98,10 @@ def test_any_cut_of_the_table_gives_the_same_rows() -> None:
     assert pl.concat(parts).equals(whole)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "no blood ",
-        "blood is fine ",
-        "No Blood Please ",
-        "my eyes shut ",
-        "i really just still ",
-        '"Blood ',
-        "Blood (1999), ",
-        "a",
-        "(",
-    ],
-)
+WORDS = "no blood ¦blood is fine ¦No Blood Please ¦my eyes shut ¦i really just still "
+
+
+@pytest.mark.parametrize("piece", [*WORDS.split("¦"), '"Blood ', "Blood (1999), ", "a", "("])
 def test_fifty_thousand_characters_end(piece: str) -> None:
     text = (piece * 50_000)[:50_000]
     hits = rules.read(text, cues.titles([text]))  # a quadratic pattern would not come back within the test's timeout
@@ -243,17 +129,8 @@ def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
 
 
 def test_items_are_flagged_from_their_plots() -> None:
-    items = pl.DataFrame(
-        {
-            "item": ["i1", "i2", "i3"],
-            "title": ["A", "B", "C"],
-            "plot": [
-                "A boy finds the killer's severed hand in a nest of cobras.",
-                "Two bakers fall in love. No spiders.",
-                None,
-            ],
-        }
-    )
+    plots = ("A boy finds the killer's severed hand in a nest of cobras.", "Two bakers fall in love. No spiders.", None)
+    items = pl.DataFrame({"item": ["i1", "i2", "i3"], "title": ["A", "B", "C"], "plot": plots})
     rows = tables.check(rules.flag_items(items, traits.load()), tables.PROPOSALS)
     flags = {(r["subject"], r["trait"]) for r in rows.to_dicts() if r["verdict"] == "present"}
     assert {("i1", "gore"), ("i1", "spiders_snakes")} <= flags and not {s for s, _ in flags} & {"i2", "i3"}
@@ -268,11 +145,8 @@ def test_items_are_flagged_from_their_plots() -> None:
 
 def test_rates_count_units() -> None:
     gold = rules_score.Gold(pl.DataFrame(), {("a", "gore"): "explicit", ("b", "gore"): "implicit"}, {}, {})
-    rows = [
-        {"subject": "a", "trait": "gore", "verdict": "present", "form": "explicit"},
-        {"subject": "c", "trait": "gore", "verdict": "present", "form": "explicit"},
-        {"subject": "b", "trait": "gore", "verdict": "unsure", "form": None},
-    ]
+    said = (("a", "present", "explicit"), ("c", "present", "explicit"), ("b", "unsure", None))
+    rows = [{"subject": who, "trait": "gore", "verdict": verdict, "form": form} for who, verdict, form in said]
     # explicit: a is right, c is not; of the one explicit unit one is found; unsure finds nothing
     assert rules_score.rates(gold, rows, "explicit") == rules_score.Rates(2, 1, 1, 1)
     assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
