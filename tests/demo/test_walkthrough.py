@@ -49,9 +49,7 @@ def test_what_an_interrupted_run_left_unread_is_pulled_first(ran: Any) -> None:
     assert again[0] == "review pull --tool files ann.csv bo.csv cy.csv" and "push" in again[1]
 
 
-def test_training_that_cannot_run_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_that_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "training").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="hides this program's package"):

@@ -86,9 +86,7 @@ def test_a_line_that_names_a_request_is_never_lost(rest: str, error: str | None)
     assert reply.content == "?" if error is None else (reply.error or "").startswith(error)
 
 
-def test_what_a_batch_leaves_open_is_counted_and_sent_again(
-    ask: Any, workspace: store.Workspace, double: Batches
-) -> None:
+def test_what_a_batch_leaves_open_is_counted_and_sent_again(ask: Any, workspace, double: Batches) -> None:
     fill(workspace, *TEXTS, "this one expires", "an odd one")
     double.end = "expired"
     ran = ask().json
@@ -98,9 +96,7 @@ def test_what_a_batch_leaves_open_is_counted_and_sent_again(
     assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
 
 
-def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(
-    ask: Any, workspace: store.Workspace, double: Batches
-) -> None:
+def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(ask: Any, workspace, double) -> None:
     fill(workspace, "an odd one", "an odd one", TEXTS[0], TEXTS[0])
     ran = ask().json
     assert (ran["requests"], ran["already_paid"], ran["tokens_in"]) == (2, 2, 2 * 7)
@@ -128,9 +124,7 @@ PLACES = ["after the upload", "after the submission, before the note", "after th
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_kill_at_any_step_submits_nothing_twice(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_a_kill_at_any_step_submits_nothing_twice(ask: Any, workspace, double, monkeypatch, place) -> None:
     fill(workspace, *TEXTS)
     append, states = store.append, []
 
@@ -155,9 +149,7 @@ def test_a_kill_at_any_step_submits_nothing_twice(
     assert 0 < ask("--dry-run", "--budget-usd", "1").json["estimated_tokens_in"] < 10_000
 
 
-def test_what_was_uploaded_only_is_never_submitted(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """Between a kill after the upload and the next run a conversation was marked that no model may read."""
     fill(workspace, *TEXTS)
     killed_at("_start", ask, monkeypatch)
@@ -172,9 +164,7 @@ def test_what_was_uploaded_only_is_never_submitted(
     assert TEXTS[2].encode() not in file and TEXTS[0].encode() in file
 
 
-def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(
-    ask: Any, workspace: store.Workspace, double: Batches
-) -> None:
+def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, workspace, double: Batches) -> None:
     fill(workspace, *TEXTS)
     double.breaks = ["/v1/batches"]
     ran = ask()
@@ -197,9 +187,7 @@ def test_what_is_fetched_again_is_billed_once(ask: Any, workspace: store.Workspa
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # and what expired was not answered
 
 
-def test_answers_that_the_server_has_deleted_name_a_way_on(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """They are not kept for ever, and `run the command again` would end here each time."""
     fill(workspace, *TEXTS)
     killed_at("_fetched", ask, monkeypatch)
@@ -221,9 +209,7 @@ def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     assert store.read(workspace, tables.BATCHES).height == 0
 
 
-def test_files_are_cut_at_their_limits(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, double: Batches, monkeypatch) -> None:
     fill(workspace, *TEXTS)
     monkeypatch.setattr(stage, "MOST_REQUESTS", 2)
     assert ask().json["added"] == 5
@@ -242,9 +228,7 @@ def test_a_budget_holds_for_a_batch(ask: Any, workspace: store.Workspace, double
     assert ran["dropped"] == {"budget reached": 5} and double.batches == {} and not double.probes
 
 
-def test_a_line_that_stands_twice_is_billed_once(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_stands_twice_is_billed_once(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     fill(workspace, *TEXTS)
     put = double.put
     monkeypatch.setattr(
@@ -256,9 +240,7 @@ def test_a_line_that_stands_twice_is_billed_once(
     assert (bill["requests"].sum(), bill["tokens_in"].sum()) == (5, 5 * 7)
 
 
-def test_a_file_that_takes_too_long_names_what_helps(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_takes_too_long_names_what_helps(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """200 MB at 10 Mbit/s are 160 seconds: with the 120 of one request `run the command again` ended here each time."""
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\ntimeout = 2.0\nretries = 0\n"))
@@ -271,9 +253,7 @@ def test_a_file_that_takes_too_long_names_what_helps(
     assert "more than 2 seconds ([propose] timeout) or send less at once (--limit)" in ran.err
 
 
-def test_a_batch_is_found_again_however_the_address_ends(
-    ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_found_again_however_the_address_ends(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """Requests have the same names with and without the last stroke: so have the batches that hold them."""
     fill(workspace, *TEXTS)
     killed_at("_fetched", ask, monkeypatch)

@@ -31,9 +31,7 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
         llm.run(reader())
 
 
-def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(
-    stub: Stub, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog) -> None:
     """It reaches the task at the next await, where requests are waited for: the client is closed all the same."""
 
     async def reader() -> None:

@@ -153,9 +153,7 @@ def test_two_commands_do_not_spend_one_budget(ask: Any, workspace: store.Workspa
     assert ask("--proposer", "openai:small", "--budget-usd", "1").json["added"] == 3
 
 
-def test_a_budget_without_prices_names_the_section_that_lacks_them(
-    ask: Any, cli: Cli, workspace: store.Workspace
-) -> None:
+def test_a_budget_without_prices_names_the_section_that_lacks_them(ask: Any, cli: Cli, workspace) -> None:
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text() + '[propose.models.mine]\nmodel = "as-its-server-says"\n')
     ran = ask("--proposer", "openai:mine", "--budget-usd", "1")
@@ -223,9 +221,7 @@ def test_a_prompt_without_traits_is_one_line(ask: Any, workspace: store.Workspac
         ("Be careful.\n# conversation\n{traits}\n# item\n{traits}\n", "text before the first one"),
     ],
 )
-def test_what_no_model_would_be_told_of_a_prompt_is_one_line(
-    ask: Any, workspace: store.Workspace, stub: Stub, own: str, found: str
-) -> None:
+def test_what_no_model_would_be_told_of_a_prompt_is_one_line(ask: Any, workspace, stub, own, found) -> None:
     (workspace.root / "p.md").write_text(own)
     options(workspace, 'prompt = "p.md"')
     ran = ask("--proposer", "openai:small")

@@ -12,16 +12,12 @@ from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables
 
 TAXONOMY = traits.load()
-TALK = propose.Subject(
-    "sensitivity",
-    "c1",
-    "d1",
-    (
-        ("seeker", "🙂 Ever since the accident\nI can't  watch hospital scenes."),
-        ("recommender", "How about a war film with blood?"),
-        ("seeker", "My sister hates blood."),
-    ),
+TURNS = (
+    ("seeker", "🙂 Ever since the accident\nI can't  watch hospital scenes."),
+    ("recommender", "How about a war film with blood?"),
+    ("seeker", "My sister hates blood."),
 )
+TALK = propose.Subject("sensitivity", "c1", "d1", TURNS)
 PLOT = propose.Subject("item_flag", "i1", "d2", (("plot", "The dog dies on the second page."),))
 
 
@@ -118,26 +114,25 @@ def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
     assert propose.locate(TALK.turns[0][1], quote) is None
 
 
-REJECTED = {
-    "quote not found": claim(evidence=[{"turn": 0, "quote": "I hate hospitals"}]),
-    "no such turn": claim(evidence=[{"turn": 3, "quote": "hospital"}]),
-    "not the seeker's words": claim("gore", evidence=[{"turn": 1, "quote": "blood"}]),
-    "no evidence": claim(evidence=[]),
-    "no form": claim(form="none"),
-}
+ONE_IS_NOT_THERE = [{"turn": 0, "quote": "hospital scenes"}, {"turn": 0, "quote": "and needles"}]
 
 
-@pytest.mark.parametrize("reason", REJECTED)
-def test_a_claim_that_does_not_hold_is_counted_and_the_others_stay(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "bad"),
+    [
+        ("quote not found", claim(evidence=[{"turn": 0, "quote": "I hate hospitals"}])),
+        ("quote not found", claim(evidence=ONE_IS_NOT_THERE)),
+        ("no such turn", claim(evidence=[{"turn": 3, "quote": "hospital"}])),
+        ("not the seeker's words", claim("gore", evidence=[{"turn": 1, "quote": "blood"}])),
+        ("no evidence", claim(evidence=[])),
+        ("no form", claim(form="none")),
+    ],
+)
+def test_a_claim_that_does_not_hold_is_counted_and_the_others_stay(reason: str, bad: dict[str, Any]) -> None:
     good = claim("accidents_disasters", evidence=[{"turn": 0, "quote": "Ever since the accident"}], form="implicit")
-    found = read(REJECTED[reason], good)
+    found = read(bad, good)
     assert dict(found.rejected) == {reason: 1}
     assert [(row["trait"], row["form"]) for row in found.proposals] == [("accidents_disasters", "implicit")]
-
-
-def test_one_quote_that_is_not_there_sinks_the_claim() -> None:
-    both = [{"turn": 0, "quote": "hospital scenes"}, {"turn": 0, "quote": "and needles"}]
-    assert read(claim(evidence=both)).proposals == []
 
 
 def test_unsure_needs_evidence_and_absent_does_not() -> None:
@@ -158,24 +153,14 @@ def test_an_item_is_flagged_from_its_plot_where_no_verdict_is_known() -> None:
     assert (settled.proposals, dict(settled.rejected)) == ([], {"verdict known": 1})
 
 
+WRONG: list[dict[str, Any]] = [
+    *({"trait": "sadness"}, {"trait": "GORE"}, {"verdict": "maybe"}, {"form": "both"}, {"note": "x"}),
+    *({"confidence": 101}, {"confidence": "80"}, {"confidence": 0.8}, {"evidence": "hospital scenes"}),
+    *({"evidence": [{"turn": -1, "quote": "hospital"}]}, {"evidence": [{"turn": 0, "start": 3, "end": 9}]}),
+]
 OFF_SCHEMA = [
-    "",
-    "fine",
-    "[]",
-    '{"claims": []',
-    '```json\n{"claims": []}\n```',
-    '{"claims": [], "note": "hi"}',
-    answer(claim(verdict="maybe")),
-    answer(claim(form="both")),
-    answer(claim(confidence=101)),
-    answer(claim(confidence="80")),
-    answer(claim(confidence=0.8)),
-    answer(claim("sadness")),
-    answer(claim("GORE")),
-    answer(claim(note="x")),
-    answer(claim(evidence=[{"turn": -1, "quote": "hospital"}])),
-    answer(claim(evidence=[{"turn": 0, "start": 3, "end": 9}])),
-    answer(claim(evidence="hospital scenes")),
+    *("", "fine", "[]", '{"claims": []', '```json\n{"claims": []}\n```', '{"claims": [], "note": "hi"}'),
+    *(answer(claim(**change)) for change in WRONG),
 ]
 
 
@@ -189,7 +174,6 @@ def test_an_answer_off_the_schema_is_no_answer(content: str) -> None:
 def test_proposals_fit_their_table() -> None:
     frame = tables.check(propose.proposal_rows([read(claim()), read()]), tables.PROPOSALS)
     row = frame.row(0, named=True)
-    assert row["proposal"] == tables.digest(
-        "sensitivity", "c1", "medical_trauma", "d1", "m", propose.version(), TAXONOMY["medical_trauma"].wording
-    )
+    unit = ("sensitivity", "c1", "medical_trauma", "d1", "m", propose.version(), TAXONOMY["medical_trauma"].wording)
+    assert row["proposal"] == tables.digest(*unit)
     assert tables.check(propose.proposal_rows([read()]), tables.PROPOSALS).height == 0

@@ -27,9 +27,7 @@ class Bar:
         self.done += n
 
 
-def test_counts_and_spending_come_back_and_nothing_is_printed(
-    workspace: store.Workspace, stub: Stub, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, capfd) -> None:
     fill(workspace, *TEXTS)
     options(workspace, f'base_url = "{stub.url}"')
     price(workspace, "small")
@@ -58,9 +56,7 @@ def test_an_empty_workspace_names_what_to_do_first(workspace: store.Workspace) -
         evaluation.score(workspace)
 
 
-def test_a_shard_that_is_read_here_is_billed_once(
-    workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_is_read_here_is_billed_once(workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
     monkeypatch.setattr(shards, "plan", lambda *_: shards.How(parallel.How("local", 1), 2))
     fill(workspace, *TEXTS)
     options(workspace, f'base_url = "{stub.url}"')

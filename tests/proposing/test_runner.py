@@ -81,9 +81,7 @@ def test_claims_without_their_quote_are_a_figure(ask: Any, workspace: store.Work
     assert (ran["proposals"], ran["claims_rejected"], ran["added"]) == (0, {"quote not found": 3}, 3)
 
 
-def test_a_kill_between_two_tables_doubles_nothing(
-    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_between_two_tables_doubles_nothing(ask: Any, workspace, stub: Stub, monkeypatch) -> None:
     from saferec_builder.proposing import runner as command
 
     fill(workspace, *TEXTS, *(f"blood {n}" for n in range(5)))  # four chunks of two, which may end in any order
@@ -141,9 +139,7 @@ def test_text_leaves_this_machine_only_with_consent(cli: Cli, workspace: store.W
         assert part in ran.err
 
 
-def test_votes_on_what_was_read_before_want_consent_too(
-    ask: Any, cli: Cli, workspace: store.Workspace, stub: Stub
-) -> None:
+def test_votes_on_what_was_read_before_want_consent_too(ask: Any, cli: Cli, workspace, stub: Stub) -> None:
     """Nothing is left to read, and yet two texts would be sent again, five times each."""
     fill(workspace, *TEXTS)
     unsure = claim("gore", "blood") | {"verdict": "unsure", "form": "none"}
@@ -154,9 +150,7 @@ def test_votes_on_what_was_read_before_want_consent_too(
     assert ran.code == 1 and "2 conversations" in ran.err and "--allow-remote" in ran.err
 
 
-def test_a_remote_host_without_a_key_is_not_asked(
-    cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_remote_host_without_a_key_is_not_asked(cli: Cli, workspace: store.Workspace, monkeypatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     fill(workspace, *TEXTS)
     ran = cli("propose", "-C", workspace.root, "--proposer", "openai", "--model", "m", "--allow-remote")
@@ -167,9 +161,7 @@ def test_a_remote_host_without_a_key_is_not_asked(
     assert ran.code == 1 and "MY_KEY" in ran.err and "[propose.models.mine]" in ran.err
 
 
-def test_the_key_is_never_shown(
-    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_is_never_shown(ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
     fill(workspace, *TEXTS)
     stub.usual = lambda h: status(400, f"bad {h.headers['Authorization']}")(h)

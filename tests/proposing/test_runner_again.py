@@ -29,9 +29,7 @@ def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspac
     assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
 
 
-def test_a_busy_database_loses_no_bill(
-    ask: Any, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch, stub: Stub
-) -> None:
+def test_a_busy_database_loses_no_bill(ask: Any, workspace: store.Workspace, monkeypatch, stub: Stub) -> None:
     price(workspace, "small")
     append, ticks, twice = store.append, [], threading.Event()
 

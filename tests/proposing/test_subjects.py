@@ -20,3 +20,4 @@ from saferec_builder.proposing import prompting as propose, subjects
 def test_what_cannot_be_read_is_not_asked(turns: Any, why: str | None) -> None:
     fault = subjects.cannot_ask(propose.Subject("sensitivity", "c", "d", turns))
     assert (fault or "").split(":")[0] == (why or "")
+    assert why != "too long" or "40001 char" in (fault or "")

@@ -14,9 +14,7 @@ from tests.worlds.model_replies import Cli, answer, claim, fill, options, speaks
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_tables_of_one(
-    cli: Cli, workspace: store.Workspace, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_give_the_tables_of_one(cli: Cli, workspace, tmp_path: Path, stub: Stub, monkeypatch) -> None:
     monkeypatch.setattr(shards.How, "__init__", lambda self, engine: _how(self, engine))
     stub.usual = speaks_plainly
     texts = [f"text {n}, {'no blood please' if n % 2 else 'funny'}" for n in range(25)] + [" "]
@@ -59,9 +57,7 @@ def test_a_cluster_needs_what_it_shares(ask: Any, words: Any, said: str) -> None
     assert ran.code == 1 and said in ran.err
 
 
-def test_a_shard_that_lacks_answers_is_not_done(
-    blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_lacks_answers_is_not_done(blank: Any, workspace, stub: Stub, monkeypatch) -> None:
     """The server went away: the shard in which it did was kept for the next run, which asked nothing of it again."""
     monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How("local", 1), 2))
     options(workspace, "retries = 0")

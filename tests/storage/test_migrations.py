@@ -8,10 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -223,9 +222,7 @@ store.append(ws, t.BULK, t.expected(range(30, 31)))
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
-    workspace: store.Workspace, tmp_path: Path, injected: Callable[[str, int], None]
-) -> None:
+def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(workspace, tmp_path, injected) -> None:
     fill(workspace)
     rng, hit, tries = random.Random(4), 0, itertools.count()
     while hit < 25:  # a fast machine may be done before the kill
