@@ -14,7 +14,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running
 from tests.servers.llm_stub import completion
-from tests.worlds.model_replies import answer, claim, fill
+from tests.worlds.model_replies import answer, claim, fill, options
 
 Cli = Callable[..., Ran]
 TEXTS = ("no blood for me please", "something funny", "blood makes me faint", "blood again", "a ship")
@@ -37,11 +37,17 @@ def double() -> Iterator[Batches]:
 
 
 @pytest.fixture
-def ask(cli: Cli, workspace: store.Workspace, double: Batches) -> Callable[..., Ran]:
+def ask(blank: Callable[..., Ran], workspace: store.Workspace) -> Callable[..., Ran]:
+    fill(workspace, *TEXTS)
+    return blank
+
+
+@pytest.fixture
+def blank(cli: Cli, workspace: store.Workspace, double: Batches) -> Callable[..., Ran]:
+    options(workspace, "batch_poll = 0.01")
     toml = workspace.root / "saferec.toml"
     named = f'[propose.models.m]\nbase_url = "{double.url}"\ninput = 2.0\noutput = 4.0\n\n[splits]'
-    text = toml.read_text().replace("[propose]\n", "[propose]\nbatch_poll = 0.01\n")
-    toml.write_text(text.replace("[splits]", named))
+    toml.write_text(toml.read_text().replace("[splits]", named))
     return lambda *words: cli("propose", "-C", workspace.root, "--proposer", "batch:m", "--json", *words)
 
 
@@ -57,7 +63,6 @@ def killed_at(step: str, ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Workspace, double: Batches) -> None:
-    fill(workspace, *TEXTS)
     ran = ask().json
     assert (ran["in"], ran["added"], ran["proposals"], ran["requests"]) == (5, 5, 3, 5)
     # 5 x (7 x 2 + 3 x 4) USD a million, half of it in a batch
@@ -68,10 +73,13 @@ def test_a_batch_is_read_paid_and_not_sent_again(ask: Any, workspace: store.Work
     assert (bill["requests"].sum(), bill["way"].unique().to_list()) == (5, ["batch"])
 
 
+HALF = '"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "\\ud83d"}}]}}'
+
+
 @pytest.mark.parametrize(
     ("rest", "error"),
     [
-        ('"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "\\ud83d"}}]}}', None),
+        (HALF, None),
         ('"error": {"code": 400}', "not answered: 400"),
         ('"error": "expired"', "not answered: expired"),
         ('"error": {"code": "\\ud83d"}', "not answered: ?"),
@@ -96,15 +104,14 @@ def test_what_a_batch_leaves_open_is_counted_and_sent_again(ask: Any, workspace,
     assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
 
 
-def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(ask: Any, workspace, double) -> None:
+def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(blank: Any, workspace, double) -> None:
     fill(workspace, "an odd one", "an odd one", TEXTS[0], TEXTS[0])
-    ran = ask().json
+    ran = blank().json
     assert (ran["requests"], ran["already_paid"], ran["tokens_in"]) == (2, 2, 2 * 7)
     assert (ran["added"], ran["dropped"], len(double.sent)) == (2, {"off schema": 2}, 2)
 
 
 def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, double: Batches) -> None:
-    fill(workspace, *TEXTS)
     double.refuses = "the file holds a model that your account lacks"
     assert ask().json["dropped"] == {"not answered": len(TEXTS)}
     assert "failed: the file holds a model" in store.read(workspace, tables.DROPS)["detail"][0]
@@ -112,8 +119,7 @@ def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, 
     assert ask().json["added"] == len(TEXTS)
 
 
-def test_what_a_model_refuses_is_known_before_the_batch(ask: Any, workspace: store.Workspace, double: Batches) -> None:
-    fill(workspace, *TEXTS)
+def test_what_a_model_refuses_is_known_before_the_batch(ask: Any, double: Batches) -> None:
     double.fixed = True  # each line with a temperature would fail, a day later
     ran = ask().json
     assert (ran["added"], ran["dropped"], double.probes) == (len(TEXTS), {}, 2)  # with a temperature, and without
@@ -125,7 +131,6 @@ PLACES = ["after the upload", "after the submission, before the note", "after th
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_kill_at_any_step_submits_nothing_twice(ask: Any, workspace, double, monkeypatch, place) -> None:
-    fill(workspace, *TEXTS)
     append, states = store.append, []
 
     def dying(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
@@ -151,7 +156,6 @@ def test_a_kill_at_any_step_submits_nothing_twice(ask: Any, workspace, double, m
 
 def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """Between a kill after the upload and the next run a conversation was marked that no model may read."""
-    fill(workspace, *TEXTS)
     killed_at("_start", ask, monkeypatch)
     (file,) = double.files.values()
     assert TEXTS[2].encode() in file and not double.batches
@@ -164,8 +168,7 @@ def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: 
     assert TEXTS[2].encode() not in file and TEXTS[0].encode() in file
 
 
-def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, workspace, double: Batches) -> None:
-    fill(workspace, *TEXTS)
+def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, double: Batches) -> None:
     double.breaks = ["/v1/batches"]
     ran = ask()
     assert ran.code == 1 and "run the command again" in ran.err and ran.err.count("\n") == 1
@@ -174,8 +177,7 @@ def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, w
 
 def test_what_is_fetched_again_is_billed_once(ask: Any, workspace: store.Workspace, double: Batches) -> None:
     """The answers came, and the file of what has none did not: the next run fetches both."""
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nretries = 0\n"))
+    options(workspace, "retries = 0")
     fill(workspace, *TEXTS, "this one expires")
     double.end = "expired"
     double.breaks = ["/v1/files/file-2/content"] * 4  # file-0 is what was sent, file-1 the answers
@@ -187,9 +189,8 @@ def test_what_is_fetched_again_is_billed_once(ask: Any, workspace: store.Workspa
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # and what expired was not answered
 
 
-def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, workspace, double: Batches, monkeypatch) -> None:
+def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, double: Batches, monkeypatch) -> None:
     """They are not kept for ever, and `run the command again` would end here each time."""
-    fill(workspace, *TEXTS)
     killed_at("_fetched", ask, monkeypatch)
     del double.files["file-1"]
     ran = ask()
@@ -201,7 +202,6 @@ def test_answers_that_the_server_has_deleted_name_a_way_on(ask: Any, workspace, 
 def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     ask: Any, workspace: store.Workspace, double: Batches, monkeypatch: pytest.MonkeyPatch, page: bytes
 ) -> None:
-    fill(workspace, *TEXTS)
     say = _Handler._say
     monkeypatch.setattr(_Handler, "_say", lambda handler, told: say(handler, page))
     ran = ask()
@@ -210,7 +210,6 @@ def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
 
 
 def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, double: Batches, monkeypatch) -> None:
-    fill(workspace, *TEXTS)
     monkeypatch.setattr(stage, "MOST_REQUESTS", 2)
     assert ask().json["added"] == 5
     made = [double.files[b["input_file_id"]].splitlines() for b in double.batches.values()]
@@ -222,18 +221,15 @@ def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, dou
     assert ask().json["added"] == 2 and len(double.batches) == 5
 
 
-def test_a_budget_holds_for_a_batch(ask: Any, workspace: store.Workspace, double: Batches) -> None:
-    fill(workspace, *TEXTS)
+def test_a_budget_holds_for_a_batch(ask: Any, double: Batches) -> None:
     ran = ask("--budget-usd", "0.000001").json
     assert ran["dropped"] == {"budget reached": 5} and double.batches == {} and not double.probes
 
 
 def test_a_line_that_stands_twice_is_billed_once(ask: Any, workspace, double: Batches, monkeypatch) -> None:
-    fill(workspace, *TEXTS)
     put = double.put
-    monkeypatch.setattr(
-        double, "put", lambda content: put(content + b"\n" + content if b"status_code" in content else content)
-    )
+    twice = lambda content: content + b"\n" + content if b"status_code" in content else content  # noqa: E731
+    monkeypatch.setattr(double, "put", lambda content: put(twice(content)))
     ran = ask().json
     assert (ran["added"], ran["requests"]) == (5, 5)
     bill = store.read(workspace, tables.SPEND)
@@ -242,9 +238,7 @@ def test_a_line_that_stands_twice_is_billed_once(ask: Any, workspace, double: Ba
 
 def test_a_file_that_takes_too_long_names_what_helps(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """200 MB at 10 Mbit/s are 160 seconds: with the 120 of one request `run the command again` ended here each time."""
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\ntimeout = 2.0\nretries = 0\n"))
-    fill(workspace, *TEXTS)
+    options(workspace, "timeout = 2.0\nretries = 0")
     late = threading.Event()
     monkeypatch.setattr(_Handler, "_say", lambda *_: late.wait(30))
     ran = ask()
@@ -255,7 +249,6 @@ def test_a_file_that_takes_too_long_names_what_helps(ask: Any, workspace, double
 
 def test_a_batch_is_found_again_however_the_address_ends(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """Requests have the same names with and without the last stroke: so have the batches that hold them."""
-    fill(workspace, *TEXTS)
     killed_at("_fetched", ask, monkeypatch)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace(f'"{double.url}"', f'"{double.url}/"'))

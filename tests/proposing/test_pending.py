@@ -7,6 +7,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing import pending as asked
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import own_taxonomy
 
 
 def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -15,8 +16,7 @@ def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Wor
     text = traits.EMBEDDED.read_text()
     reworded = re.sub(r'(slug = "needles".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
     (workspace.root / "mine.toml").write_text("# a remark\n" + text)
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    own_taxonomy(workspace)
     assert ask("--proposer", "openai:small").json["skipped"] == 3  # another file, the same words
     (workspace.root / "mine.toml").write_text(reworded)
     asked_before = len(stub.bodies)

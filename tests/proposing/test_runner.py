@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from saferec_builder.proposing import runner
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, says, status
-from tests.worlds.model_replies import Cli, answer, claim, fill
+from tests.worlds.model_replies import Cli, answer, claim, fill, own_taxonomy
 
 
 class Killed(BaseException):
@@ -22,13 +23,13 @@ class Killed(BaseException):
 
 def model(handler: Handler) -> None:
     """Claims `gore` for every seeker who says blood, with the word as its evidence."""
-    blood = re.search(r"\bblood\b", handler.text)
-    claims = [claim("gore", "blood")] if blood else []
-    handler.reply(200, completion(answer(*claims)))
+    said = re.search(r"\bblood\b", handler.text) is not None
+    handler.reply(200, completion(answer(*[claim("gore", "blood")] * said)))
 
 
 @pytest.fixture
 def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Callable[..., Ran]:
+    fill(workspace, *TEXTS)
     stub.usual = model
     at = ("-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", stub.url)
     return lambda *words: cli("propose", *at, *words)
@@ -43,7 +44,6 @@ def contents(ws: store.Workspace) -> dict[str, pl.DataFrame]:
 
 
 def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
     first = ask("--json").json
     assert (first["in"], first["added"], first["skipped"], first["dropped"]) == (3, 3, 0, {})
     assert (first["requests"], first["proposals"], first["tokens_in"]) == (3, 2, 21)  # 7 tokens each
@@ -56,7 +56,6 @@ def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, s
 
 
 def test_a_changed_text_is_read_anew(ask: Any, workspace: store.Workspace) -> None:
-    fill(workspace, *TEXTS)
     ask()
     fill(workspace, "more blood please")  # c0 again, another digest
     assert ask("--json").json["added"] == 1
@@ -74,18 +73,15 @@ def test_a_failure_is_a_row_and_is_tried_again(ask: Any, workspace: store.Worksp
     assert (ran["added"], ran["skipped"], ran["dropped"]) == (1, 2, {"nothing to read": 1})
 
 
-def test_claims_without_their_quote_are_a_figure(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
+def test_claims_without_their_quote_are_a_figure(ask: Any, stub: Stub) -> None:
     stub.usual = says(answer(claim("gore", "I hate hospitals")))
     ran = ask("--json").json
     assert (ran["proposals"], ran["claims_rejected"], ran["added"]) == (0, {"quote not found": 3}, 3)
 
 
 def test_a_kill_between_two_tables_doubles_nothing(ask: Any, workspace, stub: Stub, monkeypatch) -> None:
-    from saferec_builder.proposing import runner as command
-
     fill(workspace, *TEXTS, *(f"blood {n}" for n in range(5)))  # four chunks of two, which may end in any order
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(runner, "CHUNK", 2)
     append, calls = store.append, []
 
     def dying(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, **held: Any) -> int:
@@ -108,8 +104,7 @@ def test_a_kill_between_two_tables_doubles_nothing(ask: Any, workspace, stub: St
     assert ran["requests"] == 8 - paid and paid >= 4
 
 
-def test_a_limit_leaves_the_rest_for_later(ask: Any, workspace: store.Workspace) -> None:
-    fill(workspace, *TEXTS)
+def test_a_limit_leaves_the_rest_for_later(ask: Any) -> None:
     one = ask("--json", "--limit", "2").json
     assert (one["in"], one["added"], one["not_read_yet"]) == (2, 2, 1)
     assert ask("--json", "--limit", "2").json["added"] == 1
@@ -128,12 +123,12 @@ def test_a_dry_run_sends_and_writes_nothing(ask: Any, workspace: store.Workspace
 
 # ---- consent
 
+REMOTE = ("--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1")
+
 
 def test_text_leaves_this_machine_only_with_consent(cli: Cli, workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
-    ran = cli(
-        "propose", "-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1"
-    )
+    ran = cli("propose", "-C", workspace.root, *REMOTE)
     assert ran.code == 1 and ran.err.count("\n") == 1 and ran.out == ""
     for part in ("a.invalid", "3 conversations", "role and text of each turn", "--allow-remote"):
         assert part in ran.err
@@ -141,12 +136,10 @@ def test_text_leaves_this_machine_only_with_consent(cli: Cli, workspace: store.W
 
 def test_votes_on_what_was_read_before_want_consent_too(ask: Any, cli: Cli, workspace, stub: Stub) -> None:
     """Nothing is left to read, and yet two texts would be sent again, five times each."""
-    fill(workspace, *TEXTS)
     unsure = claim("gore", "blood") | {"verdict": "unsure", "form": "none"}
     stub.usual = lambda h: h.reply(200, completion(answer(*[unsure] * ("blood" in h.text))))
     assert ask("--json").json["added"] == 3
-    words = ("--proposer", "openai", "--model", "m", "--base-url", "http://a.invalid/v1", "--samples", "5")
-    ran = cli("propose", "-C", workspace.root, *words)
+    ran = cli("propose", "-C", workspace.root, *REMOTE, "--samples", "5")
     assert ran.code == 1 and "2 conversations" in ran.err and "--allow-remote" in ran.err
 
 
@@ -163,7 +156,6 @@ def test_a_remote_host_without_a_key_is_not_asked(cli: Cli, workspace: store.Wor
 
 def test_the_key_is_never_shown(ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
-    fill(workspace, *TEXTS)
     stub.usual = lambda h: status(400, f"bad {h.headers['Authorization']}")(h)
     ran = ask()
     assert "Bearer ***" in store.read(workspace, tables.DROPS)["detail"][0]
@@ -191,11 +183,8 @@ def test_a_mistake_is_one_line(cli: Cli, workspace: store.Workspace, words: Any,
 
 def test_items_are_flagged_where_nobody_knows(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     plots = {"a": "A dog dies in the snow.", "b": "A ship sails.", "c": None}
-    rows = [
-        {"source": "csv", "source_id": k, "domain": "film", "title": f"Film {k}", "year": 2000, "plot": plot}
-        | {"refs": [], "aliases": [], "genres": []}
-        for k, plot in plots.items()
-    ]
+    film = {"source": "csv", "domain": "film", "title": "A film", "refs": [], "aliases": [], "genres": []}
+    rows = [film | {"source_id": name, "year": 2000 + n, "plot": plots[name]} for n, name in enumerate(plots)]
     store.append(workspace, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
     stub.usual = says(answer(claim("animal_harm", "A dog dies")))
     ran = ask("--items", "--json").json
@@ -230,8 +219,7 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
     assert "rules_know_no_cues_of" not in cli(*at).json
     own = '[[trait]]\nslug = "{}"\nname = "A"\ndefinition = "A."\ntopics = ["Is it"]\n'
     (workspace.root / "mine.toml").write_text('version = "1"\n' + own.format("gambling") + own.format("gore"))
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    own_taxonomy(workspace)
     assert cli(*at).json["rules_know_no_cues_of"] == ["gambling"]
 
 

@@ -12,7 +12,7 @@ from saferec_builder.proposing import corpus, evaluation, proposers
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub, says, status
-from tests.worlds.model_replies import answer, claim, fill, options, price, speaks
+from tests.worlds.model_replies import answer, claim, fill, options, own_taxonomy, price, speaks
 
 
 def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -59,8 +59,7 @@ def reword(ws: store.Workspace) -> None:
     text = traits.EMBEDDED.read_text()
     reworded = re.sub(r'(slug = "gore".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
     (ws.root / "mine.toml").write_text(reworded)
-    toml = ws.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+    own_taxonomy(ws)
 
 
 def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:

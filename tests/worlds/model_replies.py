@@ -59,3 +59,9 @@ def price(ws: store.Workspace, name: str) -> None:
 def said(*rows: tuple[str, str, str, str, float]) -> pl.DataFrame:
     names = ["subject", "trait", "proposer", "verdict", "confidence"]
     return pl.DataFrame(rows, schema=names, orient="row").with_columns(version=pl.lit("v"))
+
+
+def own_taxonomy(ws: store.Workspace) -> None:
+    """From now on the workspace's traits are those of its mine.toml."""
+    toml = ws.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
