@@ -16,10 +16,7 @@ from saferec_builder.storage import config, workspace as store
         ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
         ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
         ("[dataset", "not a TOML file"),
-        (
-            '[reddit]\nsubreddits = {MovieSuggestions = "movie"}',
-            r"reddit\.subreddits\.MovieSuggestions.*'film'.*found 'movie'",
-        ),
+        ('[reddit]\nsubreddits = {Films = "movie"}', r"reddit\.subreddits\.Films.*'film'.*found 'movie'"),
         ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),
         ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
         ("[propose]\nuncertain = [0.7, 0.3]", r"propose\.uncertain.*the smaller one first"),

@@ -9,9 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from saferec_builder import catalog
 from saferec_builder.core.errors import StoreError
+from saferec_builder.proposing.rules import matcher
 from saferec_builder.storage import evidence, tables, workspace as store
 from tests.worlds import release_world, review_world
+from tests.worlds.release_rows import reviews
 
 TURNS = [
     {"role": "seeker", "text": "😱 no needles, please"},
@@ -101,20 +104,11 @@ def test_a_plot_is_evidence_for_its_item(workspace):
 
 def test_what_a_proposer_made_up_is_counted_and_not_kept(workspace, cli, monkeypatch):
     """Whoever proposes: a rule that points one letter too far is a figure, and nothing of it is in the table."""
-    from saferec_builder.proposing.rules import matcher as rules
-
-    propose = rules.propose
-
-    def shifted(*of: Any) -> pl.DataFrame:
-        found = propose(*of)
-        return found.with_columns(
-            spans=pl.col("spans").list.eval(
-                pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
-            )
-        )
-
+    propose = matcher.propose
+    later = pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
+    shifted = pl.col("spans").list.eval(later)
     review_world.fill(workspace)
-    monkeypatch.setattr(rules, "propose", shifted)
+    monkeypatch.setattr(matcher, "propose", lambda *of: propose(*of).with_columns(shifted))
     told = cli("propose", "--proposer", "rules", "-C", workspace.root, "--json")
     assert told.code == 0, told.err
     assert told.json["claims_rejected"] == {"quote not found": 2} and told.json["proposals"] == 0  # blood, a crash
@@ -155,16 +149,8 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     """Forty requests; ann and bo agree on each, and every second one cannot see blood."""
     rows, said = release_world.requests()
     release_world.fill(workspace, rows, [])
-    fixed = {"kind": "sensitivity", "role": "reviewer", "tool": "files", "guideline": "g", "simulated": False}
-    made = [
-        dict.fromkeys(tables.REVIEWS.columns)
-        | {c: label[c] for c in ("subject", "trait", "digest", "verdict", "form", "spans")}
-        | fixed
-        | {"review": f"{who}-{label['subject']}", "reviewer": who, "taxonomy": "t"}
-        for label in said
-        for who in ("ann", "bo")
-    ]
-    store.append(workspace, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
+    for who in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(said, who))
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
     return store.Workspace.open(workspace.root)
@@ -180,10 +166,8 @@ def test_a_forged_label_stops_a_release(ws, cli, change):
     assert cli("adjudicate", "-C", ws.root).code == 0
     assert by_hand(ws, "labels", change, "subject = 'c001'") == 1
     ran = cli("release", "1.0.0", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert (
-        "1 labels with evidence that is none, first gore on c001" in ran.err and "saferec-build adjudicate" in ran.err
-    )
+    assert (ran.code, ran.err.count("\n")) == (1, 1) and "saferec-build adjudicate" in ran.err
+    assert "1 labels with evidence that is none, first gore on c001" in ran.err
     assert not (ws.releases / "1.0.0").exists()
     assert cli("adjudicate", "-C", ws.root, "--json").json["added"] == 1  # as the reviews have it
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
@@ -232,8 +216,6 @@ def test_an_item_review_with_forged_words_is_not_released(ws, cli):
     """Of what ann and bo say of one film's plot, ann's quote is made up."""
     film = release_world.catalog().filter(source_id="D").with_columns(source=pl.lit("movielens"), plot=pl.lit("Blood."))
     store.append(ws, tables.CATALOG_ROWS, film)
-    from saferec_builder import catalog
-
     item = catalog.merge(store.read(ws, tables.CATALOG_ROWS))[0].filter(pl.col("plot") == "Blood.")["item"][0]
     flag = {"kind": "item_flag", "subject": item, "digest": tables.digest("Blood."), "taxonomy": "t", "guideline": "g"}
     for who in ("ann", "bo"):

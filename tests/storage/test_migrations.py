@@ -8,24 +8,22 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from saferec_builder.core.errors import StoreError
-from saferec_builder.storage import config, migrations, tables, workspace as store
+from saferec_builder.storage import migrations, tables, workspace as store
 from saferec_builder.storage.migrations import Step
 
 # two later schemas: 2 gives reviews a weight and drops a language; 3 gives drops what the language was told by
 DB = replace(tables.GOLD, columns=tables.GOLD.columns | {"weight": (pl.Float64, "how much it counts")})
-BULK = replace(
-    tables.DROPS,
-    columns=tables.DROPS.columns | {"language": (pl.String, "of the text"), "told_by": (pl.String, "who said so")},
-)
+LATER = {"language": (pl.String, "of the text"), "told_by": (pl.String, "who said so")}
+BULK = replace(tables.DROPS, columns=tables.DROPS.columns | LATER)
 
 
 def weigh(db: object) -> None:
@@ -53,18 +51,24 @@ def drops(*numbers: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def old(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterator[store.Workspace]:
+@pytest.fixture
+def old(either: store.Workspace) -> store.Workspace:
     """A workspace that was filled at the first schema, on each database."""
-    ws = workspace
-    if request.param == "postgresql":
-        url = request.getfixturevalue("postgres")
-        _empty(url)
-        ws = replace(ws, config=ws.config.model_copy(update={"store": config.Store(url=url)}))
-    fill(ws)
-    yield ws
-    if request.param == "postgresql":
-        _empty(url)
+    fill(either)
+    return either
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
+
+
+@pytest.fixture
+def newer_than_its_rows(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shards of a workspace that was filled at the first schema, once the steps are there."""
+    fill(workspace)
+    monkeypatch.setattr(migrations, "STEPS", STEPS)
+    return workspace.root / "tables" / "drops"
 
 
 def fill(ws: store.Workspace) -> None:
@@ -73,23 +77,8 @@ def fill(ws: store.Workspace) -> None:
         store.append(ws, tables.DROPS, drops(*range(first, first + 10)))
 
 
-def _empty(url: str) -> None:
-    engine = sa.create_engine(url)
-    found = sa.MetaData()
-    found.reflect(engine)
-    found.drop_all(engine)
-    engine.dispose()
-
-
-@pytest.fixture
-def newer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "STEPS", STEPS)
-
-
 def expected(numbers: range) -> pl.DataFrame:
-    return drops(*numbers).with_columns(
-        language=pl.when(pl.col("stage") == "mine").then(pl.lit("en")), told_by=pl.lit("rule")
-    )
+    return tell(drops(*numbers)).with_columns(told_by=pl.lit("rule"))
 
 
 def test_an_old_workspace_keeps_every_row(old: store.Workspace, newer: None) -> None:
@@ -110,11 +99,8 @@ def test_a_row_that_is_there_is_not_added_again(old: store.Workspace, newer: Non
     assert store.read(old, BULK).equals(expected(range(31)))
 
 
-def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, newer: None) -> None:
-    migrations.STEPS = []
-    fill(workspace)
-    migrations.STEPS = STEPS
-    folder = workspace.root / "tables" / "drops"
+def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, newer_than_its_rows: Path) -> None:
+    folder = newer_than_its_rows
     assert store.append(workspace, BULK, expected(range(30, 31))) == 1
     assert store.schemas(workspace) == {3}
     assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 3 + 1
@@ -123,12 +109,9 @@ def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, 
     assert store.read(workspace, BULK).equals(expected(range(32)))
 
 
-def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer: None) -> None:
+def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer_than_its_rows: Path) -> None:
     """Killed after the new manifest was written, before the next append took the old one away."""
-    migrations.STEPS = []
-    fill(workspace)
-    migrations.STEPS = STEPS
-    folder = workspace.root / "tables" / "drops"
+    folder = newer_than_its_rows
     before = {path.name: path.read_bytes() for path in folder.glob("*")}
     store.append(workspace, BULK, expected(range(30, 31)))
     for name, content in before.items():
@@ -143,17 +126,13 @@ def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer: 
 
 def test_the_database_is_copied_before_anything_changes(old: store.Workspace, newer: None) -> None:
     store.read(old, DB)
-    if old.config.store.url:
-        engine = sa.create_engine(old.config.store.url)
-        with engine.connect() as db:
-            copied = db.execute(sa.text("SELECT COUNT(*) FROM gold_schema_1")).scalar()
-            columns = {one["name"] for one in sa.inspect(db).get_columns("gold_schema_1")}
-        engine.dispose()
-    else:
-        with closing(sqlite3.connect(old.root / "workspace.db.schema-1.bak")) as db:
-            copied = db.execute("SELECT COUNT(*) FROM gold").fetchone()[0]
-            columns = {row[1] for row in db.execute("PRAGMA table_info(gold)")}
-    assert copied == 50 and "weight" not in columns
+    beside = f"sqlite:///{old.root / 'workspace.db.schema-1.bak'}"
+    url, copy = (old.config.store.url, "gold_schema_1") if old.config.store.url else (beside, "gold")
+    engine = sa.create_engine(url)
+    with engine.connect() as db:
+        assert db.execute(sa.text(f"SELECT COUNT(*) FROM {copy}")).scalar() == 50
+        assert "weight" not in {one["name"] for one in sa.inspect(db).get_columns(copy)}
+    engine.dispose()
 
 
 def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

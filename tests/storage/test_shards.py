@@ -4,6 +4,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,21 +23,16 @@ def test_a_shard_counts_only_with_its_manifest(workspace: store.Workspace) -> No
     assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
 
 
-def test_temporary_files_of_a_killed_run_are_swept(workspace: store.Workspace) -> None:
+def test_what_a_killed_append_left_is_swept_and_taken_for_no_shard(workspace: store.Workspace) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
-    stale = workspace.root / "tables" / "drops" / "000001-x.parquet.99.tmp"
-    stale.write_bytes(b"half")
+    # killed while it wrote, and between a shard and its manifest
+    names = ("000001-x.parquet.99.tmp", "000001-0123456789abcdef.parquet")
+    left = [workspace.root / "tables" / "drops" / name for name in names]
+    for path in left:
+        path.write_bytes(b"half, or whole and nobody says so")
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
-    assert not stale.exists()
-
-
-def test_what_a_killed_append_left_is_not_taken_for_a_shard(workspace: store.Workspace) -> None:
-    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
-    folder = workspace.root / "tables" / "drops"
-    orphan = folder / "000001-0123456789abcdef.parquet"  # killed between this shard and its manifest
-    orphan.write_bytes(b"whole, but nobody says so")
-    store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
-    assert not orphan.exists() and store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
+    assert not any(path.exists() for path in left)
+    assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
 
 
 def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: store.Workspace) -> None:
@@ -90,22 +86,21 @@ def test_shards_of_before_the_checksum_are_read(workspace: store.Workspace) -> N
     assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone", "manifest", "without end", "rows", "schema"])
+HARM: dict[str, Callable[[Path, Path], object]] = {
+    "cut": lambda shard, _: shard.write_bytes(shard.read_bytes()[:-10]),
+    "gone": lambda shard, _: shard.unlink(),
+    "manifest": lambda _, manifest: manifest.write_text("{"),
+    "without end": lambda _, manifest: manifest.write_text("[" * 200_000),
+    "rows": lambda _, manifest: manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2})),
+    "schema": lambda _, manifest: manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99})),
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
 def test_damage_is_named(workspace: store.Workspace, harm: str) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
     folder = workspace.root / "tables" / "drops"
     (shard,), (manifest,) = folder.glob("*.parquet"), folder.glob("*.json")
-    if harm == "cut":
-        shard.write_bytes(shard.read_bytes()[:-10])
-    elif harm == "gone":
-        shard.unlink()
-    elif harm == "manifest":
-        manifest.write_text("{")
-    elif harm == "without end":
-        manifest.write_text("[" * 200_000)
-    elif harm == "rows":
-        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"rows": 2}))
-    else:
-        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
+    HARM[harm](shard, manifest)
     with pytest.raises(StoreError, match=r"half written|not a manifest|1 rows|schema 99"):
         store.read(workspace, tables.DROPS)
