@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from tests import nearest
 from tests.mutation import told_wrong
 
 SECONDS = 1.0  # of the processor: a fault that runs for ever is one that was seen
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.NotEq: ast.Eq}
 
 
 class Endless(Exception):
@@ -47,12 +47,9 @@ def _code(function: ast.FunctionDef) -> list[ast.stmt]:
 
 def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
     """What the swaps of numbers and signs leave out: words, truth, conditions, parts of a condition, what is given."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield "value", not node.value
+    yield from nearest._more(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield "value", f"{node.value}x"
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-        yield "ops", [SWAPS[type(node.ops[0])](), *node.ops[1:]]
     if isinstance(node, ast.If | ast.IfExp | ast.While):
         yield "test", ast.UnaryOp(ast.Not(), node.test)
     if isinstance(node, ast.comprehension) and node.ifs:

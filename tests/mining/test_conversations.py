@@ -15,10 +15,8 @@ def mined(*rows, have=EMPTY, secret=b"key"):
 def test_a_conversation_in_which_nobody_asks_is_dropped():
     rows, drops = mined(talk("a", "hi"), talk("b", "  ", "Heat", place="f:2"), talk("c", place="f:3"))
     assert rows["source_id"].to_list() == ["a"]
-    assert drops.select("place", "reason", "detail").rows() == [
-        ("f:2", "no seeker text", "b"),
-        ("f:3", "no seeker text", "c"),
-    ]
+    left_out = [("f:2", "no seeker text", "b"), ("f:3", "no seeker text", "c")]
+    assert drops.select("place", "reason", "detail").rows() == left_out
 
 
 def test_the_finer_of_two_stays_whatever_the_order():
@@ -62,9 +60,3 @@ def test_pseudonyms_are_keyed_and_stable():
     assert not {"ann", "bo"} & set(by.values())
     other, _ = mined(talk("a", "x"), secret=b"another key")
     assert other["seeker"][0] != by["a"]
-
-
-# ---- the command
-
-
-# ---- wishes to be taken out

@@ -7,36 +7,28 @@ import pytest
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest, language, withheld
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.worlds.reddit_dump import comment, submission, write
 from tests.worlds.source_lines import chat
 
 
 def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, tmp_path):
     path = tmp_path / "chats.jsonl"
-    path.write_text(
-        "\n".join([chat("a", "hi", "Heat (1995)"), chat("b", ""), "{", chat("a", "hi Heat"), chat("c", "yo")])
-    )
+    rows = [chat("a", "hi", "Heat (1995)"), chat("b", ""), "{", chat("a", "hi Heat"), chat("c", "yo")]
+    path.write_text("\n".join(rows))
     first = cli("mine", "messages", path, "-C", workspace.root, "--json")
     assert first.code == 0, first.err
-    assert {k: first.json[k] for k in ("command", "in", "out", "added", "skipped")} == {
-        "command": "mine",
-        "in": 5,
-        "out": 2,
-        "added": 2,
-        "skipped": 0,
-    }
-    assert first.json["dropped"] == {"no seeker text": 1, "not JSON": 1, "same id": 1}
+    told = {"command": "mine", "in": 5, "out": 2, "added": 2, "skipped": 0}
+    told["dropped"] = {"no seeker text": 1, "not JSON": 1, "same id": 1}
+    assert {k: first.json[k] for k in told} == told
     assert (first.json["turns"], first.json["seekers"], first.json["empty_messages_left_out"]) == (3, 1, 1)
     before = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
     again = cli("mine", "messages", path, "-C", workspace.root, "--json").json
     assert (again["in"], again["added"], again["skipped"], again["dropped"]) == (5, 0, 2, first.json["dropped"])
     after = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
     assert all(a.equals(b) for a, b in zip(before, after, strict=True))
-    assert after[1].select("place", "reason").rows() == [
-        ("chats.jsonl:2", "no seeker text"),
-        ("chats.jsonl:3", "not JSON"),
-        ("chats.jsonl:4", "same id"),
-    ]
+    places = [(f"chats.jsonl:{n}", reason) for n, reason in enumerate(("no seeker text", "not JSON", "same id"), 2)]
+    assert after[1].select("place", "reason").rows() == places
 
 
 def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
@@ -101,8 +93,6 @@ def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp
 
 
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
-    from saferec_builder.storage.workspace import make
-
     said = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text(said)
@@ -111,9 +101,8 @@ def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the
         make(tmp_path / f"ws{n}", demo=False)
         toml = tmp_path / f"ws{n}" / "saferec.toml"
         toml.write_text(toml.read_text().replace("# languages", "languages"))
-        assert (
-            cli("mine", "messages", *(tmp_path / f"{name}.jsonl" for name in order), "-C", toml.parent).code == 1
-        )  # nothing is left
+        paths = [tmp_path / f"{name}.jsonl" for name in order]
+        assert cli("mine", "messages", *paths, "-C", toml.parent).code == 1  # nothing is left
         told.append(store.read(store.Workspace.open(toml.parent), tables.DROPS).select("place", "reason").rows())
     assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
 
@@ -121,16 +110,12 @@ def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the
 def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
     """Worker 8 helps in both dialogues, worker 9 asks in one: what they wrote is theirs."""
     path = tmp_path / "redial.jsonl"
-    rows = [("a", 7), ("b", 9)]
-    path.write_text(
-        "\n".join(
-            json.dumps(
-                {"conversationId": name, "initiatorWorkerId": who, "respondentWorkerId": 8}
-                | {"messages": [{"text": "hi", "senderWorkerId": who}, {"text": "my son Ethan", "senderWorkerId": 8}]}
-            )
-            for name, who in rows
-        )
-    )
+    rows = [
+        {"conversationId": name, "initiatorWorkerId": who, "respondentWorkerId": 8}
+        | {"messages": [{"text": "hi", "senderWorkerId": who}, {"text": "my son Ethan", "senderWorkerId": 8}]}
+        for name, who in (("a", 7), ("b", 9))
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
     wishes = workspace.root / "removals.csv"
 
     def held():
@@ -156,19 +141,13 @@ def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
 
 
 def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
-    for name, texts in (("coarse", ["hi there you"]), ("fine", ["hi", "there", "you"])):
-        (tmp_path / f"{name}.jsonl").write_text(chat("a", *texts))
-    runs = [
-        cli("mine", "messages", tmp_path / f"{n}.jsonl", "-C", workspace.root, "--json").json
-        for n in ("coarse", "fine")
-    ]
-    assert [run["added"] for run in runs] == [1, 1]
-    current = tables.last(store.read(workspace, tables.CONVERSATIONS), "conversation")
-    assert current["turns"].list.len().to_list() == [3]
-    for name in ("coarse", "fine"):
-        again = cli("mine", "messages", tmp_path / f"{name}.jsonl", "-C", workspace.root, "--json").json
-        assert (again["added"], again["in"]) == (0, 1)
-    assert store.read(workspace, tables.CONVERSATIONS).height == 2
+    coarse, fine = chat("a", "hi there you"), chat("a", "hi", "there", "you")
+    added = []
+    for text in (coarse, fine, coarse, fine):
+        (tmp_path / "a.jsonl").write_text(text)
+        added.append(cli("mine", "messages", tmp_path / "a.jsonl", "-C", workspace.root, "--json").json["added"])
+    assert added == [1, 1, 0, 0]
+    assert store.read(workspace, tables.CONVERSATIONS)["turns"].list.len().to_list() == [1, 3]
 
 
 def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
@@ -189,13 +168,8 @@ def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
 
 def test_one_row_of_each_reason_is_shown_so_that_the_file_can_be_mended(cli, workspace, tmp_path):
     path = tmp_path / "own.jsonl"
-    lines = [
-        '{"turns": [], "asker": "u1"}',
-        "hello",
-        '{"turns": []}',
-        '{"messages": [{"role": "bot", "content": "x"}]}',
-    ]
-    path.write_text("\n".join(lines))
+    lines = ('{"turns": [], "asker": "u1"}', "hello", '{"turns": []}')
+    path.write_text("\n".join((*lines, '{"messages": [{"role": "bot", "content": "x"}]}')))
     told = cli("mine", "messages", path, "-C", workspace.root).out
     assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in told
     assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in told
@@ -211,16 +185,7 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
 
 
-def test_real_redial_through_the_command(cli, workspace, real_data):
-    ran = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
-    assert (ran["in"], ran["added"], ran["dropped"]) == (1600, 1550, {"same id": 50})
-    again = cli("mine", "redial", real_data / "redial", "-C", workspace.root, "--json").json
-    assert (again["added"], again["skipped"]) == (0, 1550)
-
-
 def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
-    from saferec_builder.storage.workspace import make
-
     names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
     current = []
     for n, order in enumerate((names, names[::-1])):
@@ -252,10 +217,8 @@ def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was
     bad.write_text("{\n{")
     found = ingest.mine(workspace, "messages", [good, str(bad)])
     assert (found.counts.added, found.counts.dropped) == (1, {"not JSON": 3})
-    assert found.drops.select("file", "reason", "rows").rows() == [
-        ("good.jsonl", "not JSON", 1),
-        ("bad.jsonl", "not JSON", 2),
-    ]
+    left_out = [("good.jsonl", "not JSON", 1), ("bad.jsonl", "not JSON", 2)]
+    assert found.drops.select("file", "reason", "rows").rows() == left_out
     assert found.drops["example"][1].startswith("bad.jsonl:1: ")
     assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
     assert ingest.mine(workspace, "messages", [good]).fault is None

@@ -39,25 +39,19 @@ def share(part, whole, kinds):
     return sum(part[k] for k in kinds) / sum(whole[k] for k in kinds)
 
 
-@pytest.mark.parametrize("half", [slice(None), slice(1, None, 2)], ids=["all lines", "lines kept apart"])
-def test_recall_and_precision_on_the_labelled_lines(half):
-    lines = list(labelled())
-    assert len(lines) >= 400
-    marked, covered, found, right = measured(lines[half])
-    figures = {k: f"recall {covered[k]}/{marked[k]}, precision {right[k]}/{found[k]}" for k in privacy.KINDS}
-    assert share(covered, marked, STRUCTURED) >= 0.98, figures
-    assert share(right, found, STRUCTURED) >= 0.95, figures
-    assert share(covered, marked, ["name"]) >= 0.85 and share(right, found, ["name"]) >= 0.95, figures  # as measured
-
-
-def test_recall_and_precision_on_the_disguised_lines():
-    """A search without folding finds 31 of 127 structured ones and 6 of 53 names here."""
-    lines = list(labelled(DISGUISED))
-    assert len(lines) >= 250
-    marked, covered, found, right = measured(lines)
+@pytest.mark.parametrize(
+    ("path", "least", "every", "names"),
+    [(LINES, 400, 1, 0.85), (LINES, 400, 2, 0.85), (DISGUISED, 250, 1, 0.95)],
+    ids=["all lines", "lines kept apart", "disguised"],
+)
+def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
+    """A search without folding finds 31 of 127 structured ones and 6 of 53 names among the disguised."""
+    lines = list(labelled(path))
+    assert len(lines) >= least
+    marked, covered, found, right = measured(lines[every - 1 :: every])
     figures = {k: f"recall {covered[k]}/{marked[k]}, precision {right[k]}/{found[k]}" for k in privacy.KINDS}
     assert share(covered, marked, STRUCTURED) >= 0.98 and share(right, found, STRUCTURED) >= 0.95, figures
-    assert share(covered, marked, ["name"]) >= 0.95 and share(right, found, ["name"]) >= 0.95, figures  # as measured
+    assert share(covered, marked, ["name"]) >= names and share(right, found, ["name"]) >= 0.95, figures  # as measured
 
 
 def test_many_texts_at_once_give_what_each_gives_alone():
@@ -66,6 +60,7 @@ def test_many_texts_at_once_give_what_each_gives_alone():
     series = pl.Series(texts)
     together, counts = privacy.redact_all(series)
     assert together.to_list() == [privacy.redact(text)[0] for text in texts]
+    assert privacy.redact_all(together)[0].equals(together)  # a second pass changes nothing
     assert counts == sum((privacy.redact(text)[1] for text in texts), Counter())
     assert series.to_list() == texts  # the series that came in is left alone
 
@@ -78,27 +73,9 @@ def test_placeholders_say_what_was_there_and_stay_what_they_are():
     assert privacy.redact(once) == (once, Counter())
 
 
-def test_a_second_pass_over_the_labelled_lines_changes_nothing():
-    for text in EVERY:
-        once = privacy.redact(text)[0]
-        assert privacy.redact(once)[0] == once
-
-
 _WORDS = sorted({word for line in EVERY for word in re.findall(r"\s+|\S+|\w+|[^\w\s]", line)})
 _OPENINGS = [
-    "my name is ",
-    "my son ",
-    "call me ",
-    "I'm ",
-    "hi ",
-    "u/",
-    " at ",
-    " dot ",
-    "gmail.com",
-    "//",
-    "@",
-    "[",
-    "]",
+    *("my name is ", "my son ", "call me ", "I'm ", "hi ", "u/", " at ", " dot ", "gmail.com", "//", "@", "[", "]"),
 ]
 PIECES = st.one_of(
     st.sampled_from(_WORDS),
@@ -217,12 +194,10 @@ def test_titles_of_the_catalog_and_casts_stay():
     assert privacy.redact(text, titles=lambda _: at)[0] == text
 
 
-@pytest.mark.parametrize(
-    "text", ["The Number 23  (2007))", "reach for 1408 (2007)", "call it 300 (2006)", "Signal 47 (2010)"]
-)
-def test_a_title_of_figures_and_its_year_are_no_phone(text: str) -> None:
+def test_a_title_of_figures_and_its_year_are_no_phone() -> None:
     """The first stands so in ReDial: a seeker's film became a placeholder."""
-    assert privacy.redact(text)[0] == text
+    for text in ("The Number 23  (2007))", "reach for 1408 (2007)", "call it 300 (2006)", "Signal 47 (2010)"):
+        assert privacy.redact(text)[0] == text
 
 
 @pytest.mark.parametrize(
@@ -267,9 +242,7 @@ REPEATED = "a,a.,a@,://,:,A ,1 , \n,thanks!,my son ,Hi I'm ,12 Main ,call me ".s
 
 @pytest.mark.parametrize("part", REPEATED)
 def test_no_text_takes_more_than_its_length(part):
-    privacy.redact(
-        part * (60_000 // len(part))
-    )  # a pattern that goes back over the whole text would run into the suite's time limit
+    privacy.redact(part * (60_000 // len(part)))  # a pattern that goes back over it all runs into the suite's limit
 
 
 @pytest.mark.timeout(120)  # what is guarded against takes many minutes: each finding was held against all before it
@@ -298,25 +271,12 @@ def test_what_cannot_be_text_of_people_is_no_trouble():
 @pytest.mark.parametrize(
     "text",
     [
-        "My name is Ann. call me 555\xa0123\xa04567",
-        "My name is Ann, mail x@\u00e9.com",
+        *("My name is Ann. call me 555\xa0123\xa04567", "My name is Ann, mail x@\u00e9.com"),
         "see https://x.org and live at 5, rue de la Paix, 75002 Paris",
         "call \uff11\uff12\uff13 \uff14\uff15\uff16 \uff17\uff18\uff19\uff10 please",
-        "hi @\u00e9lan",
-        "bob@\u65e5\u672c.com",
-        "Twitter.COM/bob",
-        "Call me \u00c9lodie",
-        "aunt \u00c9lodie",
-        "my son I'an",
-        "hi X here!",
-        "bye ~ Anna.",
-        "Hey this is anna again",
-        "call me *Benny*",
-        "name: **Effie**",
-        "MY NAME IS PRIYA",
-        "my son *Ethan*",
-        "jo at gmail.com",
-        "tel:212-555-0187",
+        *("hi @\u00e9lan", "bob@\u65e5\u672c.com", "Twitter.COM/bob", "Call me \u00c9lodie", "aunt \u00c9lodie"),
+        *("my son I'an", "hi X here!", "bye ~ Anna.", "Hey this is anna again", "call me *Benny*", "name: **Effie**"),
+        *("MY NAME IS PRIYA", "my son *Ethan*", "jo at gmail.com", "tel:212-555-0187"),
         "\u200bring 020\u202f7946\u202f0958",
     ],
 )
