@@ -8,6 +8,7 @@ from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest
 from saferec_builder.sources import ddd_api
+from tests.worlds.bars import Bar, drawn
 
 ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"
 
@@ -48,22 +49,8 @@ def test_what_stops_a_fetch_is_said_beside_what_came(workspace, items, tmp_path,
         return {"item": {"id": item["year"], "name": item["title"]}, "topicItemStats": topics, "exact": True}
 
     monkeypatch.setattr(ddd_api, "media", media)
-    bars = []
-    fetched = adding.fetch(workspace, ddd_api.Site("k"), progress=lambda total: bars.append(total) or Bar(bars))
+    bars = list[Bar]()
+    fetched = adding.fetch(workspace, ddd_api.Site("k"), progress=drawn(bars))
     assert (fetched.counts.added, fetched.fault) == (4, "the key is refused")  # two items and a count on each
-    assert bars == [3, 1, 1]
+    assert [(bar.total, bar.done) for bar in bars] == [(3, 2)]
     assert lookup.show(workspace, "imdb:tt0113277").warnings["source"].to_list() == ["ddd"]
-
-
-class Bar:
-    def __init__(self, drawn):
-        self.drawn = drawn
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, n=1):
-        self.drawn.append(n)

@@ -10,8 +10,6 @@ from tests.servers.llm_stub import Handler, Stub, completion, half, reset, runni
 from tests.worlds.llm_client import BUSY, KEY, ask
 
 QUOTA = '{"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}'
-
-
 FAULTS = {
     # name: (script, reason or None, requests sent with one retry allowed)
     "429 with Retry-After, then fine": ([BUSY, says("fine")], None, 2),
@@ -91,9 +89,8 @@ def test_what_the_server_said_is_kept(stub: Stub) -> None:
 def test_without_quota_the_rest_is_not_sent(stub: Stub) -> None:
     stub.scripts["two"] = [status(429, QUOTA)]
     found = ask(stub, "one", "two", "three", "four", concurrency=1)
-    assert [r.error and r.error.split(": status")[0] for r in found] == [
-        None, "quota exhausted", "quota exhausted: not sent", "quota exhausted: not sent",
-    ]  # fmt: skip
+    told = [r.error and r.error.split(": status")[0] for r in found]
+    assert told == [None, "quota exhausted", *["quota exhausted: not sent"] * 2]
     assert stub.asked[1:] == ["one", "two"]  # after the probe
 
 
@@ -147,12 +144,3 @@ def test_a_proxy_is_not_asked_for_this_machine(stub: Stub, monkeypatch: pytest.M
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     assert ask(stub, "a")[0].content == "fine"
-
-
-# ---- the start-up probe
-
-
-# ---- how many at once
-
-
-# ---- what counts as this machine

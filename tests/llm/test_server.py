@@ -28,34 +28,22 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:
-    ours = llm.Server("m", "http://127.0.0.1:1/v1")
-    others = [
-        llm.Server("n", "http://127.0.0.1:1/v1"),
-        llm.Server("m", "http://127.0.0.1:2/v1"),
-        llm.Server("m", "http://127.0.0.1:1/v1", sampling=(("temperature", 0.5),)),
-    ]
+    url = "http://127.0.0.1:1/v1"
+    ours, other = llm.Server("m", url), llm.Server("m", "http://127.0.0.1:2/v1")
+    others = [llm.Server("n", url), other, llm.Server("m", url, sampling=(("temperature", 0.5),))]
     assert ours.name(body("a")) not in [s.name(body("a")) for s in others]
     assert ours.name(body("a")) != ours.name(body("b"))
-    assert ours.name(body("a")) == llm.Server("m", "http://127.0.0.1:1/v1/", key="other", concurrency=2).name(body("a"))
+    assert ours.name(body("a")) == llm.Server("m", f"{url}/", key="other", concurrency=2).name(body("a"))
 
 
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
-        ("http://localhost:8000/v1", True),
-        ("http://127.0.0.1/v1", True),
-        ("http://127.9.9.9:1/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://127.0.0.1.example.org/v1", False),
-        ("http://localhost.example.org/v1", False),
-        ("http://127.0.0.1@example.org/v1", False),
-        ("http://example.org/127.0.0.1", False),
-        ("http://example.org#@127.0.0.1/", False),
-        ("http://0.0.0.0:8000/v1", False),
-        ("http://192.168.0.4:8000/v1", False),
-        ("not a url", False),
-    ],
+HERE = ("localhost:8000/v1", "127.0.0.1/v1", "127.9.9.9:1/v1", "[::1]:8000/v1")
+ELSEWHERE = (
+    *("api.openai.com/v1", "127.0.0.1.example.org/v1", "localhost.example.org/v1", "127.0.0.1@example.org/v1"),
+    *("example.org/127.0.0.1", "example.org#@127.0.0.1/", "0.0.0.0:8000/v1", "192.168.0.4:8000/v1"),
 )
-def test_only_loopback_is_this_machine(url: str, here: bool) -> None:
-    assert llm.Server("m", url).is_loopback is here
+
+
+@pytest.mark.parametrize("address", [*HERE, *ELSEWHERE])
+def test_only_loopback_is_this_machine(address: str) -> None:
+    assert llm.Server("m", f"http://{address}").is_loopback is (address in HERE)
+    assert not llm.Server("m", "not a url").is_loopback

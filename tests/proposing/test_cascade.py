@@ -206,19 +206,13 @@ def test_a_mistake_is_one_line(ask: Any, words: Any, said: str) -> None:
     assert ran.code == 1 and said in ran.err and ran.err.count("\n") == 1
 
 
-def test_a_prompt_without_traits_is_one_line(ask: Any, workspace: store.Workspace) -> None:
-    (workspace.root / "p.md").write_text("# conversation\nno traits\n# item\n{traits}\n")
-    options(workspace, 'prompt = "p.md"')
-    ran = ask("--proposer", "openai:small")
-    assert ran.code == 1 and "# conversation" in ran.err
-
-
 @pytest.mark.parametrize(
     ("own", "found"),
     [
         ("# conversation\n{traits}\n# Rules\nonly what is said\n# item\n{traits}\n", "# Rules"),
         ("# conversation\n{traits}\n# item\n{traits}\n# conversation\nand this {traits}\n", "# conversation"),
         ("Be careful.\n# conversation\n{traits}\n# item\n{traits}\n", "text before the first one"),
+        ("# conversation\nno traits\n# item\n{traits}\n", "# conversation"),
     ],
 )
 def test_what_no_model_would_be_told_of_a_prompt_is_one_line(ask: Any, workspace, stub, own, found) -> None:
@@ -240,6 +234,3 @@ def test_a_file_that_is_no_model_is_one_line(ask: Any, tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_text("no model")
     ran = ask("--proposer", f"local:{tmp_path / 'x.gguf'}")
     assert ran.code == 1 and "is it a GGUF?" in ran.err and ran.err.count("\n") == 1
-
-
-# ---- in shards

@@ -9,38 +9,24 @@ from saferec_builder.proposing import evaluation, workers as shards
 from saferec_builder.proposing.run import propose
 from saferec_builder.storage import parallel, tables, workspace as store
 from tests.servers.llm_stub import Stub
+from tests.worlds.bars import Bar, drawn
 from tests.worlds.model_replies import TEXTS, fill, options, price, speaks
 
 
-class Bar:
-    """What a program may hand in to show progress."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done = total, 0
-
-    def __enter__(self) -> "Bar":
-        return self
-
-    def __exit__(self, *fault: object) -> None: ...
-
-    def update(self, n: int) -> None:
-        self.done += n
-
-
-def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, capfd) -> None:
+def priced(workspace: store.Workspace, stub: Stub) -> store.Workspace:
+    """Three texts, and a model whose tokens have a price."""
     fill(workspace, *TEXTS)
     options(workspace, f'base_url = "{stub.url}"')
     price(workspace, "small")
     stub.usual = speaks
-    ws, bars = store.Workspace.open(workspace.root), list[Bar]()
+    return store.Workspace.open(workspace.root)
+
+
+def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, capfd) -> None:
+    ws, bars = priced(workspace, stub), list[Bar]()
     planned = propose(ws, "openai:small", dry_run=True)
     assert (planned.counts.dropped, planned.spent, stub.asked) == ({"dry run": 3}, 0.0, [])
-
-    def progress(total: int) -> Bar:
-        bars.append(Bar(total))
-        return bars[-1]
-
-    made = propose(ws, "openai:small", samples=2, progress=progress)
+    made = propose(ws, "openai:small", samples=2, progress=drawn(bars))
     # three texts, and the one with a maybe twice more: (7 x 10 + 3 x 100) USD per million tokens each
     assert (made.counts.added, made.unit, made.spent) == (4, "readings", pytest.approx(5 * 370 / 1e6))
     assert [(bar.total, bar.done) for bar in bars] == [(3, 3), (2, 2)]
@@ -58,11 +44,7 @@ def test_an_empty_workspace_names_what_to_do_first(workspace: store.Workspace) -
 
 def test_a_shard_that_is_read_here_is_billed_once(workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
     monkeypatch.setattr(shards, "plan", lambda *_: shards.How(parallel.How("local", 1), 2))
-    fill(workspace, *TEXTS)
-    options(workspace, f'base_url = "{stub.url}"')
-    price(workspace, "small")
-    stub.usual = speaks
-    ws = store.Workspace.open(workspace.root)
+    ws = priced(workspace, stub)
     made: Any = propose(ws, "openai:small")
     assert made.counts.figures["usd"] == pytest.approx(made.spent) == pytest.approx(3 * 370 / 1e6)
     assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(made.spent)

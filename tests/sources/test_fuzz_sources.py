@@ -299,19 +299,6 @@ def test_a_block_holds_until_the_next_is_asked_for(tmp_path: Path, monkeypatch: 
     assert read == lines
 
 
-@CALM
-@given(st.binary(max_size=40), st.integers(0, 10**6))
-def test_a_broken_frame_ends_a_dump_and_what_came_before_counts(tmp_path: Path, junk: bytes, at: int) -> None:
-    line = reddit_dump.line(reddit_dump.comment(1, "s1")).strip().encode() + b"\n"
-    packed = zstandard.compress(line * 3)
-    path = tmp_path / "RC.zst"
-    path.write_bytes(packed + bytes(random.Random(at).randbytes(8)) + junk)
-    tally = reddit.Tally()
-    read = list(reddit.read(path, ["MovieSuggestions"], tally))
-    reasons = [drop["reason"] for _, drops in read for drop in drops]
-    assert tally.lines >= 3 and tally.passed == 3 and "unreadable from here on" in reasons
-
-
 def test_a_packed_table_that_never_ends_is_refused(tmp_path: Path) -> None:
     head = "\t".join(imdb_titles.WANTED).encode() + b"\n"
     path = tmp_path / "titles.tsv.gz"
