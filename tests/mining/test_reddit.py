@@ -9,9 +9,10 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from saferec_builder.mining import privacy, reddit as command
+from saferec_builder.mining import privacy, reddit as command, removals
 from saferec_builder.sources import dumps, reddit
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.conftest import NOT_RUN
 from tests.worlds import reddit_dump
 from tests.worlds.reddit_dump import comment, line, submission
@@ -59,8 +60,6 @@ def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
 
 
 def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspace, tmp_path):
-    from saferec_builder.mining import removals
-
     rows = [S, *THREAD, submission(2, author="Bo"), comment(40, "s2", author="Helper"), submission(3)]
     path = reddit_dump.write(tmp_path / "all.ndjson", rows)
     mined(cli, workspace, path)
@@ -120,8 +119,6 @@ TOLD = (tables.CONVERSATIONS, tables.ORIGINS, tables.MARKS, tables.CLUSTERS, tab
 
 def tables_of(cli, root, dumps_, *, buckets=16, **how):
     """The tables of a fresh workspace after mining these dumps, with a secret that is the same for all."""
-    from saferec_builder.storage.workspace import make
-
     make(root, demo=False)
     toml = root / "saferec.toml"
     toml.write_text(toml.read_text().replace("# buckets = 16 ", f"buckets = {buckets}"))
@@ -142,9 +139,12 @@ def months(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, months):
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, months, engine):
+    if engine == "ray":
+        pytest.importorskip("ray", reason=f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)")
     one = tables_of(cli, tmp_path / "one", months, buckets=1, workers="1")
-    two = tables_of(cli, tmp_path / "two", months, buckets=7, workers="2")
+    two = tables_of(cli, tmp_path / "two", months, buckets=7, workers="2", engine=engine)
     assert one[0].height == 20 * MONTHS
     assert all(a.equals(b) for a, b in zip(one, two, strict=True))
 
@@ -158,14 +158,6 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
     assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
     assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
-
-
-@pytest.mark.slow
-def test_two_workers_of_ray_give_the_same_tables(cli, tmp_path, months):
-    pytest.importorskip("ray", reason=f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)")
-    one = tables_of(cli, tmp_path / "one", months, workers="1")
-    two = tables_of(cli, tmp_path / "two", months, workers="2", engine="ray")
-    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import zstandard
 
 from saferec_builder.sources import dumps
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 from tests.worlds import reddit_dump
 from tests.worlds.reddit_dump import comment, line, submission
 from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
@@ -16,8 +17,6 @@ from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
 
 @pytest.mark.slow
 def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
-    from saferec_builder.storage.workspace import make
-
     rows = [S, *THREAD, *(comment(n, "s1", body="🙂 é " * (n % 50)) for n in range(20, 400))]
     data = "".join(line(row) + "\n" for row in rows).encode()
     wide = zstandard.ZstdCompressionParameters.from_level(3, window_log=31, enable_ldm=True)
