@@ -3,12 +3,15 @@
 import asyncio
 import gc
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from saferec_builder import llm
 from tests.servers.llm_stub import Stub, status
 from tests.worlds.llm_client import ask, body
+
+CALM: dict[str, Any] = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
@@ -20,7 +23,7 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
 
     async def reader() -> None:
         asked = [body("one"), body("two"), body("three")]
-        how = {"get": kept.get, "put": put, "check": lambda _: None}
+        how = CALM | {"get": kept.get, "put": put}
         async with aclosing(llm.replies(llm.Server("m", stub.url), asked, **how)) as stream, asyncio.timeout(20):
             async for _ in stream:
                 while len(kept) < len(asked):
@@ -35,8 +38,7 @@ def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog)
     """It reaches the task at the next await, where requests are waited for: the client is closed all the same."""
 
     async def reader() -> None:
-        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None}
-        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **how)) as stream:
+        async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **CALM)) as stream:
             async for _ in stream:
                 task = asyncio.current_task()
                 assert task and task.cancel()  # as asyncio does for Ctrl-C
@@ -55,7 +57,7 @@ def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
         raise KeyError("ours")
 
     async def reader() -> None:
-        how = {"get": {}.get, "put": lambda _: None, "check": lambda _: None, "budget": budget} | {where: fault}
+        how = CALM | {"budget": budget, where: fault}
         async with asyncio.timeout(20):
             async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **how):
                 pass

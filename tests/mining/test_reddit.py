@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import threading
 from collections import Counter
 
@@ -158,21 +157,3 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
     assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
     assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
-
-
-@pytest.mark.slow
-def test_a_lost_node_costs_only_the_shards_that_it_had_not_done(cli, tmp_path, months):
-    """The node is gone with its run: manifests that it wrote count, and what is missing is done by the next one."""
-    one = tables_of(cli, tmp_path / "one", months, workers="1")
-    tables_of(cli, tmp_path / "two", months, workers="1")
-    staging = tmp_path / "two" / "mining"
-    done = sorted(staging.glob("file-*.json"))
-    done[0].unlink()
-    shutil.rmtree(staging / done[0].stem)
-    kept = {p: p.stat().st_mtime_ns for p in staging.glob("file-*.json")}
-    ws = store.Workspace.open(tmp_path / "two")
-    again = mined(cli, ws, *months, workers="1")
-    assert again["added"] == 0 and done[0].exists()
-    two = [store.read(ws, table).sort(table.key) for table in TOLD]
-    assert {p: p.stat().st_mtime_ns for p in kept} == kept
-    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
