@@ -23,7 +23,7 @@ def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, item
     first, again = (adding.add_catalog(workspace, "csv", [items, str(items)]) for _ in range(2))
     assert (first.added, first.dropped, first.figures["items"]) == (3, {"no title": 1}, 3)
     assert first.examples["no title"].startswith("items.csv:5")
-    assert (again.added, again.skipped) == (0, 3)
+    assert (again.added, again.skipped, "id_conflicts" in first.figures) == (0, 3, False)
     for source, paths, says in (("netflix", [items], "no such source"), ("csv", ["gone.csv"], "no such file")):
         with pytest.raises(UsageError, match=says):
             adding.add_catalog(workspace, source, paths)

@@ -46,6 +46,7 @@ def test_every_source_finds_the_item_under_its_own_title_and_year():
     ("text", "found"),
     [
         ("I liked Aliens (1986) a lot", [("Aliens (1986)", "redial:2")]),
+        ("Aliens (1986)", [("Aliens (1986)", "redial:2")]),
         ('1. "aliens" (1986)\n2. It [2017], really', [('aliens" (1986)', "redial:2"), ("It [2017]", "redial:3")]),
         ("- (500) Days of Summer (2009)", [("(500) Days of Summer (2009)", "redial:5")]),
         ("Birdman or (Ignorance) (2014)!", [("Birdman or (Ignorance) (2014)", "redial:4")]),

@@ -43,6 +43,10 @@ def test_votes_reach_the_item_by_id_and_by_title():
     ):
         assert verdict(said(other)) == (None, "unknown")
     assert verdict(said(statement(ALIEN, yes=8, no=0)), n=1) == (None, "unknown")  # Heat
+    # of a year away it may be said of another work: it may violate, and clears nothing
+    assert verdict(said(statement("title:Heat (1996)", yes=8, no=0)), n=1) == (1.0, "violated")
+    topics = ("Is there blood/gore", "Is there excessive gore")
+    assert verdict(said(*(statement("title:Heat (1996)", t, yes=0, no=8) for t in topics)), n=1)[1] == "unknown"
 
 
 def test_a_question_is_the_same_with_its_mark_and_without_capitals():

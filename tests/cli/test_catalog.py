@@ -73,7 +73,13 @@ def test_check_never_guesses(cli, catalogued):
     assert (silent["match"], silent["verdict"], silent["sources"]) == ("found", "unknown", [])
 
 
-def test_mistakes_are_one_line(cli, catalogued, tmp_path):
+def test_a_row_is_kept_apart_once(cli, catalogued):
+    row = ("catalog", "apart", "csv:imdb:tt0078748", "-C", catalogued.root, "--json")
+    assert [cli(*row, *undo).json["added"] for undo in ((), (), ("--undo",))] == [1, 0, 1]
+
+
+def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
+    monkeypatch.delenv("DDD_API_KEY", raising=False)
     for words, code, says in (
         (("check", "Alien (1979)", "--trait", "gorre"), 1, "unknown trait 'gorre'"),
         (("check", "Alien (1979)"), 2, "--trait"),
@@ -82,6 +88,7 @@ def test_mistakes_are_one_line(cli, catalogued, tmp_path):
         (("add", "redial", tmp_path / "own.csv"), 1, "not a JSON file"),
         (("add", "opera", tmp_path / "own.csv"), 2, "opera"),
         (("add", "demo", tmp_path / "own.csv"), 1, "demo workspace"),
+        (("fetch", "ddd"), 1, "DDD_API_KEY is not set"),
     ):
         ran = cli("catalog", *words, "-C", catalogued.root)
         assert (ran.code, says in ran.err) == (code, True), ran.err

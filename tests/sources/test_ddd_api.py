@@ -109,9 +109,12 @@ def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
 
 def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
     """A year apart, or two films of one title, or one under another id: nobody is chosen."""
-    answers = {"Heat": [{"id": 1, "name": "Heat", "releaseYear": "1986"}], "Emma": [
-        {"id": 2, "name": "Emma", "releaseYear": "1996"}, {"id": 3, "name": "Emma", "releaseYear": "1996"},
-    ], "Big": [{"id": 4, "name": "Big", "releaseYear": "1988", "imdbId": "tt0000004"}]}  # fmt: skip
+    emma = {"name": "Emma", "releaseYear": "1996"}
+    answers = {
+        "Heat": [{"id": 1, "name": "Heat", "releaseYear": "1986"}],
+        "Emma": [emma | {"id": 2}, emma | {"id": 3}],
+        "Big": [{"id": 4, "name": "Big", "releaseYear": "1988", "imdbId": "tt0000004"}],
+    }
     monkeypatch.setattr(fetch, "_search", lambda site, asked: answers.get(asked.get("q", ""), []))
     site = fetch.Site("k", pause=0)
     for title, year, refs in (("Heat", 1995, []), ("Emma", 1996, []), ("Big", 1988, ["imdb:tt0094737"])):

@@ -2,8 +2,10 @@
 
 import pytest
 
+from saferec_builder import catalog
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import esrb
+from saferec_builder.sources import esrb, together
+from saferec_builder.storage.tables import CATALOG_ROWS
 from tests.worlds.catalog_files import DESCRIBED, described, file
 
 
@@ -34,9 +36,8 @@ def test_a_table_that_does_not_ask_for_a_descriptor_cannot_say_that_a_game_has_n
     with pytest.raises(SourceError, match=r"column 'blood_and_gore' is missing: .* expected all 31 descriptors"):
         esrb.read(file(tmp_path, "short.csv", (DESCRIBED + row).replace(",blood_and_gore", ",gore")))
     # another spelling is the same descriptor
-    spelt = DESCRIBED.replace(",blood_and_gore", ",Blood and Gore").replace(
-        "title,console", "title,console,Real Gambling"
-    )
+    spelt = DESCRIBED.replace(",blood_and_gore", ",Blood and Gore")
+    spelt = spelt.replace("title,console", "title,console,Real Gambling")
     said = esrb.read(file(tmp_path, "spelt.csv", spelt + row.replace("Doom,0,", "Doom,0,1,"))).warnings.rows
     assert said.filter(kind="esrb")["topic"].to_list() == ["real_gambling", "strong_language"]
 
@@ -54,14 +55,8 @@ def test_esrb_certificates(tmp_path):
 
 @pytest.mark.slow
 def test_the_published_esrb_tables(real_data):
-    from saferec_builder import catalog
-    from saferec_builder.sources import together
-    from saferec_builder.storage.tables import CATALOG_ROWS
-
-    tables = [
-        esrb.read(real_data / "esrb" / name)
-        for name in ("esrb_scraper_games_short.csv", "kaggle_video_games_esrb_rating.csv")
-    ]
+    names = ("esrb_scraper_games_short.csv", "kaggle_video_games_esrb_rating.csv")
+    tables = [esrb.read(real_data / "esrb" / name) for name in names]
     assert [t.items.rows.height + t.items.drops.height for t in tables] == [30_226, 1_895]
     items, _ = catalog.merge(together((t.items for t in tables), CATALOG_ROWS.schema).rows)
     assert set(items["domain"]) == {"game"} and items["year"].null_count() == items.height

@@ -25,13 +25,8 @@ OFFICIAL = 'imdb,Sex & Nudity,Violence & Gore,Profanity,"Alcohol, Drugs & Smokin
 def test_parent_guide(tmp_path, header):
     text = header + "tt0078748,None,Severe,mild,,MODERATE\ntt0113277,None,Extreme,3,,\ntt0000009,,,,,\nx,Mild,,,,\n"
     read = parent_guide.read(file(tmp_path, "guide.csv", text))
-    assert read.rows.select("ref", "topic", "severity").rows() == [
-        ("imdb:tt0078748", "sex", 0),
-        ("imdb:tt0078748", "violence", 3),
-        ("imdb:tt0078748", "profanity", 1),
-        ("imdb:tt0078748", "frightening", 2),
-        ("imdb:tt0113277", "sex", 0),
-    ]
+    rated = [("imdb:tt0078748", *r) for r in (("sex", 0), ("violence", 3), ("profanity", 1), ("frightening", 2))]
+    assert read.rows.select("ref", "topic", "severity").rows() == [*rated, ("imdb:tt0113277", "sex", 0)]
     assert sorted(read.drops.select("place", "reason").rows()) == [
         ("guide.csv:3 profanity", "unknown severity"),
         ("guide.csv:3 violence", "unknown severity"),

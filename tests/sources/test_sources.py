@@ -22,11 +22,6 @@ def test_real_inspired_and_ccpe(cli, workspace, real_data):
     assert turns == 11_971  # every utterance is a turn
 
 
-def test_help_shows_each_source_with_an_example(cli):
-    text = cli("mine", "--help").out
-    assert all(f"mine {name} " in text for name in "reddit redial inspired ccpe messages saferec hf".split())
-
-
 LINES = {
     "redial": json.dumps(REDIAL),
     "messages": json.dumps({"id": 1, "messages": [{"role": "user", "content": "hi"}], "seen": ["Heat (1995)"]}),
