@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.llm.server import read_body
+from saferec_builder.llm.server import read_body, refusal
 from tests.worlds.llm_client import body
 
 
@@ -25,6 +25,40 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
     text = json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": usage})
     reply = read_body("r", "m", text)
     assert (reply.content, reply.error, reply.tokens_in, reply.tokens_out) == ("fine", None, *tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("<p>log in</p>", "web page instead of JSON: "),
+        ("[1", "broken JSON: Invalid JSON"),
+        ('{"choices": [], "choices": []}', "broken JSON: "),  # a name that stands twice
+        ("{}", "no choices"),
+        ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
+        ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),
+        ('{"choices": [{"message": {"content": ""}}]}', "empty answer"),
+    ],
+)
+def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None:
+    reply = read_body("r", "m", text)
+    assert (reply.content, reply.body, reply.sent) == (None, text, True) and (reply.error or "").startswith(error)
+    assert "url" not in (reply.error or "") and not llm.Reply("r", "m", error="quota exhausted: not sent").sent
+
+
+def test_what_a_server_refuses_has_its_reason() -> None:
+    codes = {429: "rate limited", 402: "quota exhausted", 401: "key refused", 403: "forbidden", 302: "redirected"}
+    codes |= {500: "server error", 404: "bad request"}
+    assert {code: refusal(code, "a\nb") for code in codes} == {c: f"{why}: status {c}: a b" for c, why in codes.items()}
+    assert refusal(429, "insufficient_quota").startswith("quota exhausted")
+
+
+def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
+    server = llm.Server("m", sampling=(("temperature", 0), ("seed", 1)), refuses=("temperature", "top_p"))
+    assert json.loads(server.payload({"messages": []})) == {"model": "m", "seed": 1, "messages": []}
+    half = server.payload(body("é \ud83d"))
+    assert "é ?".encode() in half and b", " not in half
+    assert server.is_openai and llm.Server("m", "https://eu.api.openai.com/v1").is_openai
+    assert not llm.Server("m", "https://api.openai.com.example.org/v1").is_openai
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:

@@ -1,6 +1,5 @@
 """How requests leave: most are copies of the first that openai's client made, and no server can tell them from it."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,10 +24,6 @@ def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:
     assert copied == asked and copied["x-stainless-retry-count"] == "0"
     assert again == copied | {"x-stainless-retry-count": "1"}
     assert stub.bodies[2] == stub.bodies[3]
-
-
-def test_half_a_character_can_be_sent() -> None:
-    assert json.loads(llm.Server("m").payload(body("é \ud83d")))["messages"] == body("é ?")["messages"]
 
 
 def test_a_request_leaves_before_the_next_is_made(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
