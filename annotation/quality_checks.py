@@ -137,7 +137,7 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
+        raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({fault})") from None
     for number, line in enumerate(lines, 1):
         try:
             row = strict_json(line) if line.strip() else {"item": ""}

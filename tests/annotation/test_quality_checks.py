@@ -9,13 +9,15 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, no, yes
 from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
+from tests.worlds.settings import review_settings
 
 
 def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_path):
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n{"item": "i", "violated": []}\n')
+    review_settings(ws.root, gold=str(gold))
     three = (*TWO, "--reviewer", "di")
-    assert review("push", *three, "--audit", 0, "--gold", gold)["new"] == {"gold": 3, "proposed": 4}
+    assert review("push", *three)["new"] == {"gold": 3, "proposed": 4}
     found = {"verdict": "needles", "quote": "western"}
     edit(ws.root / "review" / "ann.csv", lambda row: found if "western" in row["text"] else no(row))
     for name in ("bo", "di"):
@@ -26,9 +28,10 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
     assert (people["ann"]["gold_found"], people["bo"]["gold_found"], people["bo"]["gold"]) == (1, 0, 1)
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"conversation": "c3", "traits": ["needle"]}')
+    review_settings(ws.root, gold=str(wrong))
     for content in ('{"conversation": "nowhere", "traits": []}', "no json"):
         wrong.write_text(content)
-        ran = cli("review", "push", "--tool", "files", *TWO, "--gold", wrong, "-C", ws.root)
+        ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
         assert (ran.code, ran.err.count("\n"), "wrong.jsonl:1" in ran.err) == (1, 1, True)
 
 
@@ -46,7 +49,8 @@ def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
 
 
 def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *TWO)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True) or [None]
     mine = rows_of(ws.root / "review" / f"{decoy['reviewer']}.csv")
     quote = decoy["spans"][0]["quote"]
@@ -61,7 +65,7 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     assert (people[decoy["reviewer"]]["accepted"], people[decoy["reviewer"]]["flagged"]) == (1, [])
     assert "decoys" not in people[other]
     before = store.read(ws, tables.DECOYS)
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    review("push", *TWO)
     assert store.read(ws, tables.DECOYS).equals(before)
 
 
