@@ -8,7 +8,18 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation, dealing, opt_outs, outbox, push_checks as checks, quality_checks, routing, servers
+from annotation import (
+    aggregation,
+    dealing,
+    design,
+    opt_outs,
+    outbox,
+    precision_bounds as precision,
+    push_checks as checks,
+    quality_checks,
+    routing,
+    servers,
+)
 from annotation.desk import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.places import Argilla, Files, LabelStudio, Place
 from annotation.push_checks import People
@@ -81,6 +92,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
     plan = _plan(desk, who, options, due)
     plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
+    plan = _drawn(desk, plan)
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
     new = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
@@ -149,6 +161,18 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         auto=desk.auto,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
+
+
+def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
+    """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
+    claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
+    least, sure = desk.ws.config.review.auto, set[routing.Key]()
+    if least:
+        sure = routing.all_sure(desk.proposals, precision.sure(desk.proposals, least), plan)
+    new = design.arrivals(desk.given, desk.design, claimed=claimed, sure=sure, secret=desk.ws.secret, batch=plan.batch)
+    workspace.append(desk.ws, tables.DESIGN, new)
+    rows = pl.concat([desk.design, new])
+    return replace(plan, zone=design.zone(rows), census=design.census(rows))
 
 
 def _units(desk: Desk, minutes: float) -> int:
