@@ -1,6 +1,5 @@
 """THE rule, in numbers that one can check by hand."""
 
-import itertools
 import subprocess
 import sys
 
@@ -8,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from saferec_builder.core import oracle as violations, taxonomy as traits, titles
+from saferec_builder.core import oracle as violations, taxonomy as traits
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.oracle import CLEAR, UNKNOWN, VERDICTS, VIOLATED, Rule, verdicts
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Rule
 from saferec_builder.core.taxonomy import Trait
 
 NAN = float("nan")
@@ -171,18 +170,15 @@ def test_worst_is_what_a_person_would_say(codes):
 
 
 def answers(codes, items, slugs):
-    """Every way to ask of one oracle: all at once, by resolved rows, with a mask per row, one by one, by title."""
+    """Every way to ask of one oracle: all at once, by resolved rows, with a mask per row, one by one."""
     names = [f"i{n}" for n in range(len(codes))]
     known = violations.oracle(names, [f"t{n}" for n in range(codes.shape[1])], codes)
     rows, mask = known.rows(items), known.mask(slugs)
-    shelf = titles.index((name, f"Title {name}", 1990, "film", ()) for name in names)
-    check = violations.checker(known, shelf)
     return [
         violations.verdicts(known, items, slugs).tolist(),
         violations.verdicts_of(known, rows, mask).tolist(),
         violations.verdicts_of(known, rows, np.full(len(rows), mask, np.uint64)).tolist(),
         [violations.VERDICTS.index(violations.verdict(known, item, slugs)) for item in items],
-        [violations.VERDICTS.index(check(f"title {item}", 1990, tuple(slugs))) for item in items],
     ]
 
 
@@ -206,81 +202,7 @@ def test_every_way_to_ask_gives_one_answer(width):
     for wanted in ([], [0], [width - 1], list(range(width)), [0, width // 2]):
         full = np.vstack([codes, np.zeros((1, width), np.int8)])  # nobody: unknown
         want = violations.worst(full[:, sorted(set(wanted))]).tolist()
-        assert answers(codes, items, [f"t{n}" for n in wanted]) == [want] * 5
-
-
-def test_remakes_asked_one_by_one_are_the_items_that_titles_find():
-    # two or three items of one title, some without a year, some in the same one; every year around them
-    years = [pair for n in (2, 3) for pair in itertools.product((1990, 1991, 1995, None), repeat=n)]
-    rows = [(f"{n}-{k}", f"Film {n}", year, "film", ()) for n, some in enumerate(years) for k, year in enumerate(some)]
-    codes = np.random.default_rng(1).integers(0, 3, (len(rows), 1)).astype(np.int8)
-    known, shelf = violations.oracle([row[0] for row in rows], ["x"], codes), titles.index(rows)
-    check = violations.checker(known, shelf)
-    forms = ("FILM {}", "The film: {}!", "Film {} (cut)", "Fim {}")
-    spelt = [form.format(n) for n in range(len(years)) for form in forms]
-    asked = [(title, year) for title in spelt for year in (None, 0, 1, *range(1986, 1999))]
-    want = [VERDICTS[verdicts(known, [titles.named(titles.find(shelf, *one))], ["x"])[0]] for one in asked]
-    assert [check(*one, ("x",)) for one in asked] == want
-    assert set(want) == set(violations.VERDICTS)
-
-
-def test_a_normal_form_that_begins_with_an_article_is_no_title_as_people_say_it():
-    """ "a team" is the normal form of "The A-Team", while "A Team" in somebody's mouth is "team"."""
-    names = ("The A-Team", "Team", "A Star", "The A Star!", "A.I. Minds")
-    rows = [(name, name, 2010, "film", ()) for name in names]
-    known = violations.oracle(names, ["x"], np.array([[2], [1], [2], [1], [1]], np.int8))
-    shelf = titles.index(rows)
-    check = violations.checker(known, shelf)
-    asked = ("A Team", "THE A-TEAM", "the a team", "A Star", "The A Star", "The 'A' Star", "A I Minds", "A.I. Minds")
-    want = [violations.verdict(known, titles.find(shelf, title, 2010).item, ["x"]) for title in asked]
-    assert [check(title, 2010, ("x",)) for title in asked] == want
-    assert want == ["clear", "violated", "violated", "violated", "clear", "clear", "unknown", "clear"]
-
-
-def test_most_questions_need_no_search(monkeypatch):
-    """Titles with years, remakes too, are looked up: the search through titles is for the rest, and asked once."""
-    searched = []
-    search = titles.find
-    monkeypatch.setattr(titles, "find", lambda *words: searched.append(words[1:3]) or search(*words))
-    rows = [("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ()), ("c", "Emma", 2020, "film", ())]
-    known = violations.oracle(["a", "b", "c"], ["x", "y"], np.array([[1, 2], [1, 1], [2, 1]], np.int8))
-    check = violations.checker(known, titles.index(rows))
-    # a year or two to either side it may be another work: never clear
-    assert [check("ALIEN", year, ("x",)) for year in range(1978, 1981)] == ["unknown", "clear", "unknown"]
-    assert [check("ALIEN", year, ("y",)) for year in range(1976, 1983)] == ["unknown", *["violated"] * 5, "unknown"]
-    assert [check("Emma", year, ("x",)) for year in (1995, 1996, 2021)] == ["unknown", "clear", "violated"]
-    assert [check("Emma", 1995, ()), check("Émma", 1995, ())] == ["clear", "clear"]  # of somebody without a trait
-    searched.clear()  # 1976 and 1982 are nobody's
-    assert check("Alien", 1979, ("y",)) == "violated" and searched == []
-    assert [check("The Émma!", 1996, ("x",)), check("Aliens", 1979, ("x",))] == ["clear", "unknown"] and searched == []
-    assert [check("Alien", None, ("x",)) for _ in range(3)] == ["clear"] * 3
-    assert searched == [("Alien", None)]  # the same question again is remembered, another is not
-    assert check("Alien", None, ("y",)) == "violated" and check("Alien", 1990, ("y",)) == "unknown"
-    assert searched == [("Alien", None), ("Alien", None), ("Alien", 1990)]
-
-
-def test_a_title_means_the_item_of_the_domain_that_is_asked_for():
-    rows = [("a", "Alien", 1979, "film", ()), ("b", "Alien", 1979, "game", ()), ("c", "Emma", 1996, "film", ())]
-    known = violations.oracle(["a", "b", "c"], ["x"], np.array([[CLEAR], [VIOLATED], [CLEAR]], np.int8))
-    shelf = titles.index(rows)
-    for domain, word in (("film", "clear"), ("game", "violated"), (None, "unknown")):
-        check = violations.checker(known, shelf, domain)
-        assert check("Alien", 1979, ("x",)) == check("The Alien", None, ("x",)) == word
-    assert violations.checker(known, shelf, "game")("Emma", 1996, ("x",)) == "unknown"
-
-
-def test_a_checker_forgets_before_it_holds_too_much(monkeypatch):
-    monkeypatch.setattr(violations, "_REMEMBERED", 3)
-    shelf = titles.index([("a", "Alien", 1979, "film", ()), ("b", "Emma", 1996, "film", ())])
-    check = violations.checker(ORACLE, shelf)
-    found = [check("Alien", 1970 + n, ("x",)) for n in range(12)]
-    assert found == ["unknown"] * 9 + ["clear"] + ["unknown"] * 2  # 1979
-    assert check.cache_info().currsize <= 3
-
-    assert {check(f"The Alien of Nowhere {n}", 1979, ("x",)) for n in range(500)} == {"unknown"}
-    for _ in range(2):  # a misspelt trait is an error, and stays one when asked again
-        with pytest.raises(UsageError, match="unknown trait 'gorre'"):
-            check("Alien", 1979, ("gorre",))
+        assert answers(codes, items, [f"t{n}" for n in wanted]) == [want] * 4
 
 
 def test_training_needs_nothing_of_the_data_side():
@@ -293,8 +215,9 @@ from saferec_builder.core import errors, oracle as violations, taxonomy as trait
 import numpy as np
 slugs = traits.load().slugs
 oracle = violations.oracle(["a"], slugs, np.full((1, len(slugs)), violations.CLEAR, np.int8))
-check = violations.checker(oracle, titles.index([("a", "Alien", 1979, "film", ())]))
-assert (check("Alien", 1979, slugs), check("Nobody", 1979, slugs)) == ("clear", "unknown")
+shelf = titles.index([("a", "Alien", 1979, "film", ())])
+items = [titles.named(titles.find(shelf, title, 1979)) for title in ("Alien", "Nobody")]
+assert violations.verdicts(oracle, items, slugs).tolist() == [violations.CLEAR, violations.UNKNOWN]
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

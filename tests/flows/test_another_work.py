@@ -91,19 +91,18 @@ def test_a_title_that_names_one_work_is_exact(title, domain):
 
 
 def test_all_who_judge_a_title_agree():
-    """The checker (one at a time) and answers (read, rewarded, filtered) of titles with years and brackets about."""
-    check, rng = violations.checker(ORACLE, INDEX, "film"), random.Random(3)
+    """Titles that are looked up, and answers (read, rewarded, filtered), with years and brackets about."""
+    rng = random.Random(3)
     names = [name for _, title, _, domain, aliases in SHELF if domain == "film" for name in (title, *aliases)]
     seen = set()
     for _ in range(600):
         title = titles.split_year(rng.choice(names))[0] + rng.choice(["", "", " (cut)", " (Lago Frio)", " (TV)"])
         year = rng.choice([None, 1988, 1989, 1990, 1991, 2000, 2001, 2002, 2010, 2011, 2012])
         match = titles.find(INDEX, title, year, "film")
-        word = check(title, year, ("gore",))
-        assert word == VERDICTS[violations.verdicts(ORACLE, [titles.named(match)], ["gore"])[0]]
+        word = violations.verdict(ORACLE, titles.named(match), ["gore"])
         assert match.item is None or verdict(f"{title} ({year})" if year else title) == word
         assert match.exact or word != "clear"
-        assert check(title, year, ()) == "clear"  # of somebody without a trait
+        assert violations.verdict(ORACLE, titles.named(match), []) == "clear"  # of somebody without a trait
         seen.add((match.exact, word))
     assert seen == {(True, "clear"), (True, "violated"), (True, "unknown"), (False, "unknown"), (False, "violated")}
 

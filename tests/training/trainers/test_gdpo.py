@@ -9,7 +9,7 @@ import torch
 
 from saferec_builder.core.errors import TrainingError
 from training import data, settings
-from training.decoding import generate, shared_prefix
+from training.decoding import generate
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
 
@@ -79,18 +79,6 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.training
-def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    plain, moved = weights_of(run(world, monkeypatch, tmp_path / "plain")), []
-    move = shared_prefix._moved
-    monkeypatch.setattr(shared_prefix, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
-    fixed = weights_of(run(world, monkeypatch, tmp_path / "fixed", "cache_implementation=static"))
-    assert len(moved) == 2 and moved[0] is moved[1]  # a rollout each, in one place: graphs on a GPU hold addresses
-    assert all(torch.allclose(plain[name], fixed[name], atol=1e-5) for name in plain)
-
-
-@pytest.mark.training
 def test_an_adapter_with_rows_of_items_learns_without_masks_too(
     world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -122,7 +110,7 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
 ) -> None:
     with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
         run(world, monkeypatch, tmp_path, "use_vllm=true")
-    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null or static"):
+    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null"):
         run(world, monkeypatch, tmp_path, "cache_implementation=quantized")
     with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
         run(world, monkeypatch, tmp_path, "mask_truncated_completions=true")
