@@ -101,8 +101,9 @@ def test_a_drop_never_quotes_what_somebody_said(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
     assert "Elm" not in found.drops["detail"][0]
     # nor where `--column time=text` takes it for a time
-    rows = ({"messages": HI, "time": text} for text in ("5 Elm Street, 212-555-0187", "05/01/2024 9 am"))
-    told = read(tmp_path, *rows).drops["detail"]
+    times = ("5 Elm Street, 212-555-0187", "05/01/2024 9 am", "y" * 60)
+    told = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
+    assert told[2].startswith(f"found '{'x' * 40}', expected")
     assert not told.str.contains("Elm|0187").any() and told.str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
 
 

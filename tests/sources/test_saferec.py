@@ -126,6 +126,8 @@ def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
     found = saferec.read(path)
     assert [turn[1] for turn in said(found.rows)[0]] == ["A calm film", "1. Heat (1995)"]
     assert found.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
+    path.write_text(json.dumps(OFFICIAL | {"completion": []}) + "\n")  # without an answer the truth is what was shown
+    assert said(saferec.read(path).rows)[0][-1][1] == "Heat (1995)\nRonin"
 
 
 @pytest.mark.parametrize(
