@@ -104,7 +104,7 @@ def test_a_drop_never_quotes_what_somebody_said(tmp_path):
     times = ("5 Elm Street, 212-555-0187", "05/01/2024 9 am", "y" * 60)
     told = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
     assert told[2].startswith(f"found '{'x' * 40}', expected")
-    assert not told.str.contains("Elm|0187").any() and told.str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
+    assert not told.str.contains("Elm|0187").any() and told[:2].str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
 
 
 def test_bytes_that_are_no_text(tmp_path):
