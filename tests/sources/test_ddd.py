@@ -65,5 +65,7 @@ def test_ddd_clear_answers(tmp_path):
     for columns in ("Clear Yes: A,Clear No: A", "Clear No: A,Clear Yes: A"):  # both: yes counts, for the last word does
         both = ddd.read(file(tmp_path, "both.csv", f"imdbId,{columns}\ntt1,1,1\n")).warnings.rows
         assert both["answer"].to_list() == ["no", "yes"]
+    lens = ddd.read(file(tmp_path, "lens.csv", "movieId,Clear Yes: A\n1.0,1\n"))  # as MovieLens numbers it
+    assert lens.warnings.rows["ref"].to_list() == ["movielens:1"]
     with pytest.raises(SourceError, match="no column such as 'Clear Yes"):
         ddd.read(file(tmp_path, "x.csv", "title,year\nAlien,1979\n"))

@@ -31,7 +31,7 @@ def test_imdb_titles(tmp_path, zipped):
         ("tt0000006", "movie", "too few"),
         title("tt0000007", "movie", "Am\xe9lie", "A", "2001"),
     )
-    text = basics(*rows).encode("latin1")
+    text = basics(*rows).encode("latin1") + b"\n"  # a blank line is nothing
     path = file(tmp_path, "title.basics.tsv", gzip.compress(text) if zipped else b"\xef\xbb\xbf" + text)
     read = imdb_titles.read(path)
     assert read.rows.select("source_id", "domain", "title", "year", "refs", "aliases", "genres").rows() == [
