@@ -160,6 +160,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 OFF_SCHEMA = [
     *("", "fine", "[]", '{"claims": []', '```json\n{"claims": []}\n```', '{"claims": [], "note": "hi"}'),
+    '{"claims": [], "claims": []}',  # a name that stands twice
     *(answer(claim(**change)) for change in WRONG),
 ]
 
