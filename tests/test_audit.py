@@ -74,10 +74,7 @@ def test_it_looks_at_everything_but_our_own_package() -> None:
 
 # ---- the real tool before a source on this machine
 
-FAULTS = {
-    "jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"),
-    "polars": (None, "GHSA-ours", [], None),
-}
+FAULTS = {"jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"), "polars": (None, "GHSA-ours", [], None)}
 
 
 @pytest.fixture

@@ -50,8 +50,4 @@ def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
     )
     ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
     # a title stays on its line, whatever the source wrote
-    assert shapes.Names(frame).lines(ids).to_pylist() == [
-        "1. Film D (2004)\n2. Film E",
-        "",
-        "1. Film A 9. Saw (2001)",
-    ]
+    assert shapes.Names(frame).lines(ids).to_pylist() == ["1. Film D (2004)\n2. Film E", "", "1. Film A 9. Saw (2001)"]

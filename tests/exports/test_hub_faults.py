@@ -25,7 +25,6 @@ BLOWS = {
     "403": Fault("", "", 403),
 }
 
-
 SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; without it, they take turns
 
 

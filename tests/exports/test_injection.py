@@ -10,8 +10,6 @@ from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations
 
 SLUGS = traits.load().slugs
-
-
 BANKS = inject.banks()
 
 

@@ -4,10 +4,7 @@ import json
 
 import polars as pl
 
-from exports import (
-    build_rows as release,
-    target_lists as targets,
-)
+from exports import build_rows as release, target_lists as targets
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import splits

@@ -48,12 +48,7 @@ def warnings() -> pl.DataFrame:
 
 
 def conversation(
-    name: str,
-    *turns: str,
-    day: int | None = 0,
-    seeker: str | None = None,
-    source: str = "messages",
-    **refs: str,
+    name: str, *turns: str, day: int | None = 0, seeker: str | None = None, source: str = "messages", **refs: str
 ) -> dict:
     """Turns alternate, the seeker speaks first; recommended="AB" names films A and B."""
     said = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]

@@ -15,7 +15,6 @@ OFFICIAL = {
     "constraints": {"Needle phobia": True, "Gore": False},
 }
 
-
 REDIAL = {
     "conversationId": 1,
     "initiatorWorkerId": 0,

@@ -13,13 +13,8 @@ from training.decoding import generate, shared_prefix
 pytestmark = pytest.mark.training
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-
-
 MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
-
-
 MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
-
 
 # how a model remembers what it read -> (what is added to SHAPE, is a prompt read once, is its cache of one size ours)
 KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
@@ -32,10 +27,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
     "RwkvConfig": ({"attention_hidden_size": 32}, False, False),  # a state, and no word of it in its configuration
 }
 
-
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
-
-
 WHICH = [0, 1, 0, 1, 1, 0]
 
 
