@@ -83,9 +83,3 @@ def test_a_label_on_another_text_is_unresolved_again():
     known = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
     row = known.row(0, named=True)
     assert (row["verdict"], row["method"], row["spans"], row["form"]) == (None, "unresolved", [], None)
-
-
-# ---- lists
-
-
-# ---- the command

@@ -11,32 +11,21 @@ from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 from tests.worlds.release_world import conversation, film, label
 
-# ---- small groups and nobody's word
-
 
 def test_a_trait_of_fewer_people_than_five_is_withheld():
-    rows = pl.DataFrame(
-        {"conversation": [f"c{n}" for n in range(8)], "seeker": ["a", "a", "b", "c", "d", "e", None, None]}
-    )
-    said = (
-        [("gore", n) for n in range(6)] + [("needles", n) for n in range(5)] + [("torture", n) for n in (2, 3, 4, 6, 7)]
-    )
-    known = pl.DataFrame([{"subject": f"c{n}", "trait": t, "verdict": "present"} for t, n in said])
+    rows = pl.DataFrame({"conversation": list("01234567"), "seeker": ["a", "a", "b", "c", "d", "e", None, None]})
+    said = [(n, trait) for trait, of in (("gore", "012345"), ("needles", "01234"), ("torture", "23467")) for n in of]
+    known = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in said])
     # gore: a, a, b, c, d, e = 5 people; needles: a, a, b, c, d = 4; torture: b, c, d and two without a name = 5
     withheld = checks.small_groups(known, rows, ["gore", "needles", "torture", "hate_speech"], 5)
     assert withheld == ["needles", "hate_speech"]
 
 
-def said_by(ws, row, who="ann", simulated=False):
+def said_by(ws, row, who="ann", **other):
     """The review of somebody who sees nothing; its id."""
-    told = {"review": f"r-{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
-    told |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
-    told |= {"spans": [], "tool": "files", "guideline": "g", "taxonomy": "t", "simulated": simulated}
-    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
+    told = world.review(row, who, **other)
+    store.append(ws, tables.REVIEWS, world.reviews(told))
     return told["review"]
-
-
-# ---- checks
 
 
 def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
@@ -54,18 +43,15 @@ def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
 def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli):
     """It was released as it stood, `absent`, so clear: of items nobody asked whether their reviews still count."""
     ws = world.fill(workspace, *world.requests())
-    told = {"review": "of item", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
-    told |= {"reviewer": "ann", "role": "reviewer", "digest": "d", "spans": [], "tool": "files", "simulated": False}
-    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
-    label = {"label": "of ann", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
-    label |= {"digest": "d", "spans": [], "method": "agreed", "reviews": ["of item"], "simulated": False}
-    store.append(ws, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
+    flag = {"conversation": world.item("D"), "digest": "d", "turns": []}
+    told = said_by(ws, flag, kind="item_flag")
+    of_ann = label(flag, verdict="absent", kind="item_flag", reviews=[told])
+    store.append(ws, tables.LABELS, world.labels(of_ann))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert cli("review", "set-aside", "ann", "--reason", "x", "-C", ws.root).code == 0
     ran = cli("release", "1.0.1", "-C", ws.root)
-    assert (
-        ran.code == 1 and f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
-    )
+    assert ran.code == 1
+    assert f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
 
 
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
@@ -78,19 +64,9 @@ def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(works
 
 
 def table(*texts, split="train", cut=1):
-    rows = [
-        {
-            "conversation": f"c{n}",
-            "source": "messages",
-            "place": n,
-            "cut": cut,
-            "split": split,
-            "truth": [],
-            "named": [],
-        }
-        for n, _ in enumerate(texts)
-    ]
-    frame = pl.DataFrame(rows, schema_overrides={"truth": pl.List(pl.String), "named": pl.List(pl.String)})
+    ids = pl.lit([], pl.List(pl.String))
+    rows = [{"conversation": f"c{n}", "source": "messages", "place": n} for n, _ in enumerate(texts)]
+    frame = pl.DataFrame(rows).with_columns(cut=pl.lit(cut), split=pl.lit(split), truth=ids, named=ids)
     said = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
     return frame, pl.Series(said, dtype=pl.List(tables.TURN)).gather
 
@@ -147,12 +123,6 @@ def test_explain_names_every_check(cli):
     ran = cli("release", "--explain", "--json")
     names = [check["name"] for check in ran.json["checks"]]
     assert ran.code == 0 and {"leaks", "personal data", "licence", "small groups"} <= set(names)
-
-
-# ---- versions
-
-
-# ---- injection
 
 
 def test_a_leak_stops_and_names_who():

@@ -11,19 +11,15 @@ from tests.worlds.release_world import film
 SAID = "No request with a sensitivity in this version has an answer that is known to be clear for it"
 
 
-def filled(ws, said=None, warnings=None):
+def filled(ws, warnings=None):
     """40 requests, every second one of somebody who cannot see blood; catalog, and these warnings."""
     rows, labels = world.requests()
     store.append(ws, tables.CATALOG_ROWS, world.catalog())
     store.append(ws, tables.CONVERSATIONS, world.conversations(*rows))
-    store.append(ws, tables.LABELS, world.labels(*(labels if said is None else said(labels))))
+    store.append(ws, tables.LABELS, world.labels(*labels))
     if warnings is not None:
         store.append(ws, tables.WARNINGS, warnings)
     return ws
-
-
-def absent(labels):
-    return [row | {"verdict": "absent", "spans": [], "form": None, "label": row["subject"]} for row in labels]
 
 
 def card(ws):
@@ -46,7 +42,7 @@ def test_violated_is_told_from_unknown(workspace, cli):
     """Warnings of A, B and C alone. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
     B in 1, 13, 25, 37; C in the same four. 3 + 4 + 4 = 11 of 40."""
     bloody = world.warnings().filter(answer="yes")
-    assert "11 are violated and 29 unknown" in cli("release", "1.0.0", "-C", filled(workspace, None, bloody).root).err
+    assert "11 are violated and 29 unknown" in cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
 
 
 def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
@@ -61,13 +57,14 @@ def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
 def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cli, allow):
     """D alone is known to be clear; c003 took it up."""
     one = world.warnings().filter(ref=f"title:{film('D')}")
-    ws = filled(workspace, None, one)
+    ws = filled(workspace, one)
     assert cli("release", "1.0.0", *allow, "-C", ws.root).code == 0
     assert SAID not in card(ws) and not json.loads((ws.releases / "1.0.0/manifest.json").read_text())["no_safety"]
 
 
 def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
-    ws = filled(workspace, absent, world.warnings())
+    rows, _ = world.requests()
+    ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])
     told = cli("release", "1.0.0", "-C", ws.root).err
     assert "0 requests have a sensitivity, none clear: review more conversations" in told
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0  # these rows teach it
@@ -76,15 +73,9 @@ def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
 
 def test_where_the_catalog_knows_no_answer(workspace, cli):
     rows, labels = world.requests()
-    lost = [
-        row | {"accepted": [], "turns": [row["turns"][0] | {"text": "I faint at the sight of blood. A film?"}]}
-        for row in rows
-    ]
-    ws = workspace
-    store.append(ws, tables.CATALOG_ROWS, world.catalog())
-    store.append(ws, tables.CONVERSATIONS, world.conversations(*lost))
-    store.append(ws, tables.LABELS, world.labels(*labels))
-    told = cli("release", "1.0.0", "-C", ws.root).err
+    ask = {"text": "I faint at the sight of blood. A film?"}
+    world.fill(workspace, [row | {"accepted": [], "turns": [row["turns"][0] | ask]} for row in rows], labels)
+    told = cli("release", "1.0.0", "-C", workspace.root).err
     assert "20 requests have a sensitivity, 0 of them a ground truth, none clear: add the items that they name" in told
 
 

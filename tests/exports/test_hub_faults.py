@@ -5,15 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from exports import hub as stage, withdraw
 from saferec_builder.core.errors import HubError
-from tests.servers.hub import WRITER, Hub
+from tests.servers.hub import Hub
 from tests.servers.hub_repo import Fault
-from tests.worlds.hub_world import REPO, held, quick, snapshot, tree, two_releases
+from tests.worlds.hub_world import REPO, held, snapshot, two_releases
+from tests.worlds.release_world import tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")]
 BLOWS = {
@@ -31,15 +31,6 @@ SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; wit
 def blows(number: int, many: int, names: list[str]) -> list[str]:
     """The faults for this request: `many` of them, so that neighbours get others."""
     return names if SOAK else [names[(number + step * 5) % len(names)] for step in range(many)]
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    quick(monkeypatch)
-    monkeypatch.setenv("HF_TOKEN", WRITER)
-    with Hub() as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        yield hub
 
 
 def steps(hub: Hub, run, back) -> int:
@@ -136,29 +127,3 @@ def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share, injected):
     assert held(repo, "main") in (old, new) and held(repo, "v1.1.0") in (None, new)
     stage.publish(second, REPO)
     assert held(repo, "main") == held(repo, "v1.1.0") == new and held(repo, "v1.0.0") == old
-
-
-def test_a_large_release_goes_through_lfs_in_parts(hub, tmp_path):
-    """A file above 10 MB: numbers that do not compress, in one more column of text."""
-    import random
-
-    from tests.worlds import release_world as world
-
-    rng = random.Random(1)
-    rows, said = world.requests()
-    for row in rows[:8]:
-        row["turns"][2]["text"] = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=2_600_000))
-    from exports import release
-    from saferec_builder.storage import workspace as store
-    from saferec_builder.storage.workspace import make
-
-    make(tmp_path / "big", demo=False)
-    ws = world.fill(store.Workspace.open(tmp_path / "big"), rows, said)
-    release.release(ws, "1.0.0")
-    home = ws.releases / "1.0.0"
-    assert max(p.stat().st_size for p in home.rglob("*.parquet")) > 10_000_000
-    stage.publish(home, REPO)
-    assert [line for line in hub.seen if line.startswith("POST /complete/")]
-    assert held(hub.repos[REPO], "v1.0.0") == tree(home)
-    fetched: Path = tmp_path / "fetched"
-    assert stage.fetch(REPO, "1.0.0", fetched) is None and tree(fetched) == tree(home)

@@ -54,8 +54,7 @@ def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
                 continue
             assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
             hit += ended.code == 130
-        assert world.run(step.words(folder)).code == 0
-        world.same(folder, step.after)
+        step.completes(folder)
     injected("Ctrl-C in a command", hit)
 
 
@@ -129,8 +128,7 @@ def test_a_full_disk_is_one_line_and_with_room_the_same_command_does_the_rest(
                 ballast.unlink()
                 hit += world.refused(ended, "make room")
                 world.between(folder, step)
-            assert world.run(step.words(folder)).code == 0
-            world.same(folder, step.after)
+            step.completes(folder)
     injected("disk full under a command", hit)
 
 
@@ -149,8 +147,7 @@ def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, 
                 world.run(step.words(folder), preexec_fn=limit), "ulimit", "make room", "put your copy"
             )
             world.between(folder, step)
-        assert world.run(step.words(folder)).code == 0
-        world.same(folder, step.after)
+        step.completes(folder)
     injected("files that may not grow under a command", hit)
 
 
@@ -183,8 +180,7 @@ def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], tmp_p
             with read_only(folder):
                 assert world.refused(world.run(step.words(folder)), "let yourself write")
             world.between(folder, step)
-            assert world.run(step.words(folder)).code == 0
-            world.same(folder, step.after)
+            step.completes(folder)
             hit += 1
     injected("read-only folders under a command", hit)
 

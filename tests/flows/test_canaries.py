@@ -68,13 +68,11 @@ def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: p
     """
     (workspace.root / "saferec.toml").write_text(config)
     name, mail, phone, user = PEOPLE
-    rows, _ = world.requests(30)
     lines = []
-    for n, row in enumerate(rows):
-        turns = [{"role": ("user", "assistant")[i % 2], "content": t["text"]} for i, t in enumerate(row["turns"])]
-        turns[0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
-        made = {"id": f"x{n}", "user": f"{user}_{n}", "time": row["time"].isoformat(), "messages": turns}
-        lines.append(json.dumps(made | {"accepted": [world.film("D")]}))
+    for n, row in enumerate(world.requests(30)[0]):
+        made = world.messages(row) | {"user": f"{user}_{n}", "accepted": [world.film("D")]}
+        made["messages"][0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
+        lines.append(json.dumps(made))
     (tmp_path / "talk.jsonl").write_text("\n".join(lines))
     (tmp_path / "items.csv").write_text("domain,title,year\nfilm,Film M,2013\n")
     store.append(workspace, store.tables.CATALOG_ROWS, world.catalog())

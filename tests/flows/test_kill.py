@@ -24,7 +24,6 @@ def test_killing_any_command_changes_nothing(
             if world.far(process, rng.uniform(0.3, 1.0) * step.seconds):
                 process.send_signal(signal.SIGKILL)
             killed += world.end(process).code == 128 + signal.SIGKILL
-        assert world.run(step.words(folder)).code == 0
-        world.same(folder, step.after)
+        step.completes(folder)
     assert killed >= 5 * KILLS  # most of the thirteen times KILLS met a living process
     injected("kills of a command", killed)

@@ -59,8 +59,3 @@ def contents(folder: Path) -> dict[str, pl.DataFrame]:
     """Every table, its rows in the order of its key: what two runs must agree on."""
     ws = store.Workspace.open(folder)
     return {name: store.read(ws, table).sort(table.key) for name, table in tables.TABLES.items()}
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder by its relative path."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
