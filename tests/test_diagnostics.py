@@ -1,9 +1,7 @@
 """doctor says what is missing and what helps, exits 1 only for what saferec.toml asks for, and shows no key."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import polars as pl
@@ -12,35 +10,23 @@ import pytest
 from saferec_builder import diagnostics as health
 from saferec_builder.storage import migrations, tables, workspace as store
 from tests.conftest import Ran
+from tests.servers.loopback import Asked, Reply, serving
 
 Cli = Callable[..., Ran]
 KEY = "canary-5f1e-key"
 
 
-class Models(BaseHTTPRequestHandler):
-    """A server that knows one key."""
-
-    def do_GET(self) -> None:
-        self.server.seen.append((self.path, self.headers.get("Authorization")))  # type: ignore[attr-defined]
-        self.send_response(401 if self.headers.get("Authorization") == "Bearer wrong" else 200)
-        self.end_headers()
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def server() -> Iterator[Any]:
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Models)
-    made.seen = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.shutdown()
-        thread.join()
-        made.server_close()
+def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """(address, what was asked with which key) of a server that refuses one key."""
+    seen: list[tuple[str, str | None]] = []
+
+    def answer(asked: Asked) -> Reply:
+        seen.append((asked.path, asked.headers.get("Authorization")))
+        return Reply(401 if seen[-1][1] == "Bearer wrong" else 200)
+
+    with serving(answer) as url:
+        yield url, seen
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +92,7 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
 def test_a_key_is_tried_and_never_shown(
     workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"http://127.0.0.1:{server.server_port}/v1"
+    url, seen = f"{server[0]}/v1", server[1]
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DDD_API_KEY", KEY)
@@ -114,8 +100,7 @@ def test_a_key_is_tried_and_never_shown(
         ran = cli("doctor", "-C", workspace.root, *way)
         assert ran.code == 0, ran.out
         assert KEY not in ran.out + ran.err
-    assert server.seen[0][0] == "/v1/models"
-    assert server.seen[0][1] == f"Bearer {KEY}"
+    assert seen[0] == ("/v1/models", f"Bearer {KEY}")
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n')
     refused = checks(cli("doctor", "-C", workspace.root, "--json"))["server of openai"]

@@ -107,17 +107,14 @@ def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, expected):
 
 def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
     lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
-    path = tmp_path / "gold.jsonl"
+    path, release = tmp_path / "gold.jsonl", data.open_release(folder)
     path.write_text("\n".join(lines))  # the last one alone was the truth
     with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
-        data.read_gold(path, data.open_release(folder))
+        data.read_gold(path, release)
     path.write_text("\n".join(lines[:1] * 2))
-    assert data.read_gold(path, data.open_release(folder)).users == {"u7": ("gore", "animal_harm")}
-
-
-def test_no_late_traits_may_be_null(folder, tmp_path):
-    (tmp_path / "gold.jsonl").write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')
-    assert data.read_gold(tmp_path / "gold.jsonl", data.open_release(folder)).late == {"u7": ()}
+    assert data.read_gold(path, release).users == {"u7": ("gore", "animal_harm")}
+    path.write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')  # no late ones may be null
+    assert data.read_gold(path, release).late == {"u7": ()}
 
 
 def test_the_gold_of_another_release_is_refused(folder):
@@ -143,35 +140,33 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("change", [{"k": "many"}, {"traits": "gore"}])
-def test_a_damaged_manifest_is_one_line(folder, change):
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"k": "many"}, "k or traits is not what it was written as"),
+        ({"traits": "gore"}, "k or traits is not what it was written as"),
+        ({"schema": 2}, ".*schema.*: expected a release of schema 1"),
+        ({"traits": ...}, ".*traits.*: expected a release of schema 1"),  # none at all
+    ],
+)
+def test_a_manifest_that_is_damaged_or_of_another_schema_is_one_line(folder, change, fault):
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(TrainingError, match=r"manifest\.json: k or traits is not what it was written as"):
-        data.open_release(folder)
-
-
-@pytest.mark.parametrize(("key", "value"), [("schema", 2), ("traits", None)])
-def test_a_manifest_of_another_schema_is_refused(folder, key, value):
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest = {k: v for k, v in manifest.items() if k != key} | ({key: value} if value else {})
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(TrainingError, match=f"manifest.json: .*{key}.*: expected a release of schema 1"):
+    made = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({key: value for key, value in made.items() if value is not ...}))
+    with pytest.raises(TrainingError, match=rf"manifest\.json: {fault}"):
         data.open_release(folder)
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "fault"),
+    ("change", "fault"),
     [
-        ("violated", ["goer"], "trait 'goer' is not in the manifest"),
-        ("clear", ["gore"], "'gore' is violated and clear"),
+        ({"violated": ["goer"]}, "trait 'goer' is not in the manifest"),
+        ({"clear": ["gore"]}, "'gore' is violated and clear"),
     ],
 )
-def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, column, value, fault):
-    rows = small_release.items()
-    rows[0] |= {column: value}
-    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
+def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, change, fault):
+    first, *rest = small_release.items()
+    table = pa.Table.from_pylist([first | change, *rest], pa.schema(small_release.SCHEMAS["items"]))
     pq.write_table(table, folder / "data/items/catalog.parquet")
     with pytest.raises(TrainingError, match=fault):
         data.open_release(folder)

@@ -1,15 +1,14 @@
 """evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saferec_builder.core.errors import TrainingError
+from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds import small_release
 from training import data, server
 from training.safecrs import main
@@ -26,40 +25,30 @@ class Model:
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
+    def answer(self, request: Asked) -> Reply:
+        key = request.headers.get("Authorization")
+        if request.method == "GET":
+            self.strangers.append(key)
+            return Reply(400)
+        asked = json.loads(request.body)
+        self.seen.append((asked, key))
+        barred = next((name for name in self.bars if name in asked), None)
+        status = self.replies.pop(0) if self.replies else 400 if barred else 200
+        text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
+        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        if barred:
+            told = {"error": {"message": f"'{barred}' is not supported with this model."}}
+        body = json.dumps(told).encode()
+        self.cut -= (cut := self.cut > 0)
+        return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url)))
+
 
 @pytest.fixture
 def model() -> Iterator[Model]:
     made = Model()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made.seen.append((asked, self.headers.get("Authorization")))
-            barred = next((name for name in made.bars if name in asked), None)
-            status = made.replies.pop(0) if made.replies else 400 if barred else 200
-            text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
-            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
-            if barred:
-                body = json.dumps({"error": {"message": f"'{barred}' is not supported with this model."}}).encode()
-            self.send_response(status)
-            made.cut -= (cut := made.cut > 0)
-            self.send_header("Content-Length", str(len(body) + 9 * cut))
-            self.send_header("Location", made.url)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self) -> None:
-            made.strangers.append(self.headers.get("Authorization"))
-            self.send_error(400)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        made.url = f"http://127.0.0.1:{http.server_port}/v1"
-        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+    with serving(made.answer) as url:
+        made.url = f"{url}/v1"
         yield made
-        http.shutdown()
 
 
 @pytest.fixture

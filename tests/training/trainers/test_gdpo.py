@@ -33,13 +33,7 @@ def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", watched)
     release = data.open_release(world / "release")
-    fixed = [
-        "per_device_train_batch_size=8",
-        "num_generations=4",
-        "max_steps=2",
-        "saferec.checks=1",
-        "learning_rate=0.1",
-    ]
+    fixed = "per_device_train_batch_size=8 num_generations=4 max_steps=2 saferec.checks=1 learning_rate=0.1".split()
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
     policy = generate.load(str(world / "start"), masked=found["saferec"]["mask"])
@@ -117,17 +111,19 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
 
 
 @pytest.mark.training
-def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ("use_vllm=true", "use_vllm: what draws there knows no masks"),
+        ("cache_implementation=quantized", "cache_implementation = 'quantized': expected null or static"),
+        ("mask_truncated_completions=true", "has no token at its end"),  # trained with a loss of 0, and was finished
+        # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
+        ("top_p=0.5", "top_p: a list that is held to the catalogue"),
+        ("saferec.mode=grpo saferec.credit=rank scale_rewards=false", "scale_rewards = 'none': .* expected --credit"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: str, told: str
 ) -> None:
-    with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
-        run(world, monkeypatch, tmp_path, "use_vllm=true")
-    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null or static"):
-        run(world, monkeypatch, tmp_path, "cache_implementation=quantized")
-    with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
-        run(world, monkeypatch, tmp_path, "mask_truncated_completions=true")
-    # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
-    with pytest.raises(TrainingError, match="top_p: a list that is held to the catalogue"):
-        run(world, monkeypatch, tmp_path, "top_p=0.5")
-    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* expected --credit sequence"):
-        run(world, monkeypatch, tmp_path, "saferec.mode=grpo", "saferec.credit=rank", "scale_rewards=false")
+    with pytest.raises(TrainingError, match=told):
+        run(world, monkeypatch, tmp_path, *changes.split())
