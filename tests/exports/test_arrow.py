@@ -19,15 +19,8 @@ def prompts(*talks, cut=99, added=None):
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
-    said = [
-        turn("seeker", "Hi"),
-        turn("seeker", " I faint at blood "),
-        turn("recommender", "Noted"),
-        turn("seeker", "  "),
-        turn("recommender", "Any year?"),
-        turn("seeker", "1990s"),
-        turn("recommender", "Let me think"),
-    ]
+    words = ["Hi", " I faint at blood ", "Noted", "  ", "Any year?", "1990s", "Let me think"]
+    said = [turn("recommender" if n in (2, 4, 6) else "seeker", text) for n, text in enumerate(words)]
     wanted = [
         {"role": "user", "content": "Hi\nI faint at blood"},
         {"role": "assistant", "content": "Noted\nAny year?"},

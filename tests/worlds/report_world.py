@@ -14,7 +14,7 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.release_world import fill, requests
+from tests.worlds.release_world import fill, requests, review
 
 
 def frame(table: tables.Table, *rows: dict) -> pl.DataFrame:
@@ -37,15 +37,7 @@ def claim(row: dict, trait: str = "gore", verdict: str = "present", **other: obj
 
 
 def vote(row: dict, reviewer: str = "ann") -> dict:
-    said = {"review": f"{row['conversation']}-{reviewer}", "kind": "sensitivity", "subject": row["conversation"]}
-    said |= {
-        "trait": "gore",
-        "digest": row["digest"],
-        "taxonomy": traits.load().digest,
-        "spans": [],
-        "simulated": False,
-    }
-    return said | {"reviewer": reviewer, "role": "reviewer", "verdict": "present"}
+    return review(row, reviewer, verdict="present")
 
 
 def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
