@@ -45,7 +45,7 @@ def main() -> None:
     rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
     mask = world.oracle.mask(asked[0][2])
     resolved = min(cpu(lambda: chunks(world.oracle, rows, mask)) for _ in range(3)) / len(rows)
-    figure("oracle.reference_calls", 1 / usual, "per CPU-s", "none")
+
     figure("oracle.single_warm_ratio", usual / warm, "ratio", ">= 10")
     figure("oracle.single_cold_ratio", first, "ratio", ">= 3")
     figure("oracle.single_far_ratio", far, "ratio", "none")
@@ -158,17 +158,9 @@ def make(folder: Path) -> None:
     rng = random.Random(1)
     words = [a + b + c for a in "bdfgklmnprstv" for b in "aeiou" for c in "bdfgklmnprstv"]
     ids = [f"imdb:tt{n:07d}" for n in range(ITEMS)]
-    rows = {
-        "source": ["csv"] * ITEMS,
-        "source_id": list(map(str, range(ITEMS))),
-        "domain": ["film"] * ITEMS,
-        "title": [" ".join(rng.choices(words, k=3)) for _ in ids],
-        "year": [rng.randint(1930, 2024) for _ in ids],
-        "refs": [[i] for i in ids],
-        "aliases": [[]] * ITEMS,
-        "genres": [["drama"]] * ITEMS,
-        "plot": [None] * ITEMS,
-    }
+    rows = {"source": ["csv"] * ITEMS, "source_id": list(map(str, range(ITEMS))), "domain": ["film"] * ITEMS}
+    rows |= {"title": [" ".join(rng.choices(words, k=3)) for _ in ids], "year": rng.choices(range(1930, 2025), k=ITEMS)}
+    rows |= {"refs": [[i] for i in ids], "aliases": [[]] * ITEMS, "genres": [["drama"]] * ITEMS, "plot": [None] * ITEMS}
     pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema).write_parquet(folder / "rows.parquet")
     said = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
     rest = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}
