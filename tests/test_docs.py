@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from exports.formats import CONFIGS
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
@@ -26,7 +27,7 @@ ELSEWHERE = {  # pages with commands that another test runs
     "mining.md": "tests/mining/test_reddit.py, tests/sources",
     "oracle.md": "tests/catalog/test_lookup_command.py, tests/test_oracle_doc.py",
     "proposing.md": "tests/proposing/test_evaluation.py",
-    "releases.md": "tests/test_docs_releases.py",
+    "releases.md": "test_the_walk_through_a_release_runs, below",
     "review-guide.md": "tests/servers/test_review_contract.py",
     "scale.md": "tests/bench",
     "training.md": "tests/training/test_safecrs.py",
@@ -96,6 +97,22 @@ def test_a_reader_who_types_along_gets_there(
         for line in () if block.skip else block.commands:
             ran = typed(words(line), cli, monkeypatch)
             assert ran.code == 0, f"{page.name}: {line}\n{ran.out}\n{ran.err}"
+
+
+@pytest.mark.slow
+def test_the_walk_through_a_release_runs(workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/releases.md, whose fences go on in one workspace with labels."""
+    release_world.fill(workspace, *release_world.requests())
+    monkeypatch.chdir(workspace.root)
+    text = (DOCS / "releases.md").read_text(encoding="utf-8")
+    commands = [line for block in re.findall(r"^```\n(.*?)^```$", text, re.S | re.M) for line in block.splitlines()]
+    assert len(commands) >= 9 and all(line.startswith("saferec-build ") for line in commands)
+    for line in commands:
+        ran = cli(*words(line)[1:])
+        assert ran.code == 0, f"{line}\n{ran.err}"
+    refused = cli("publish", "1.0.0", "--to", "elsewhere")
+    assert refused.code == 1 and "was withdrawn" in refused.err
+    assert set(CONFIGS) <= set(re.findall(r"`(\w+)`", text.split("| `data/CONFIG")[1].split("\n")[0]))
 
 
 def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:

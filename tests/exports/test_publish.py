@@ -29,13 +29,6 @@ def test_the_newest_version_is_by_number_not_by_letter(released, cli, tmp_path):
     assert missing.code == 1 and "1.0.0, 1.2.0, 1.10.0" in missing.err
 
 
-def test_an_older_release_of_the_same_dataset_is_replaced(released, cli, tmp_path):
-    cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    grow(released, cli, "1.1.0")
-    assert cli("publish", "--to", tmp_path / "out", "-C", released.root).code == 0
-    assert tree(released.releases / "1.1.0") == tree(tmp_path / "out")
-
-
 @pytest.mark.parametrize("lies_there", ["notes.txt", "a release with a note", "another dataset"])
 def test_what_is_not_ours_is_not_overwritten(released, cli, tmp_path, lies_there):
     out = tmp_path / "out"

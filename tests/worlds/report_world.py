@@ -3,17 +3,16 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.chromium import program
 from tests.worlds.release_world import fill, requests, review
 
 
@@ -79,12 +78,9 @@ def text_of(page: str) -> str:
 
 
 def chromium(*words: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=4000", "--dump-dom"]
-    return subprocess.run([program, *flags, *words], capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run([program(), *flags, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
 PROBE = """<!doctype html><meta charset=utf-8><body><iframe id=f srcdoc="%s" width=%d height=900></iframe><script>
