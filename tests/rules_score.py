@@ -174,20 +174,6 @@ def messages(file: str) -> tuple[Rates, int, int]:
     return Rates(found, right, sizes[0], hit), flags, sizes[1]
 
 
-def banks() -> Gold:
-    """The generator's open statements, each as a message of its own; its slots filled with their first words."""
-    phrases = tomllib.loads(GOLD.with_name("phrases.toml").read_text(encoding="utf-8"))
-    slots = {name: words[0] for name, words in phrases["slots"].items()}
-    said = [
-        (trait, said["text"].format(**slots))
-        for trait, parts in phrases["evidence"].items()
-        for said in (one for part in parts.values() for one in part)
-        if said["form"] == "explicit"
-    ]
-    talks = ((str(n), [{"role": "seeker", "text": text}]) for n, (_, text) in enumerate(said))
-    return Gold(frame(talks), {(str(n), trait): "explicit" for n, (trait, _) in enumerate(said)}, {}, {})
-
-
 def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
     """Right rows whose spans overlap the gold span, and all right rows."""
     right = [r for r in rows if r["verdict"] == "present" and (r["subject"], r["trait"]) in gold.forms]
