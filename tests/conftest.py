@@ -40,6 +40,13 @@ class Ran:
         return json.loads(self.out)
 
 
+# how tests name what they ask pytest for
+Cli = Callable[..., Ran]
+Patch = pytest.MonkeyPatch
+Printed = pytest.CaptureFixture[str]
+Injected = Callable[[str, int], None]
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> store.Workspace:
     return _workspace(tmp_path / "ws", demo=False)

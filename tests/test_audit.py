@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests import audit
+from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
 
 NONE_KNOWN = "No known vulnerabilities found"
@@ -22,11 +23,7 @@ NO_NETWORK = (
     "",
     "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443): Max retries",
 )
-CLEAN = (
-    0,
-    '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}]}',
-    NONE_KNOWN,
-)
+CLEAN = (0, '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}]}', NONE_KNOWN)
 PINS = {"jinja2": "2.11.2"}
 
 
@@ -101,9 +98,7 @@ def osv(knows: tuple[str, ...], request: Asked) -> Reply:
         (("fails",), 2, "the advisory source did not answer"),
     ],
 )
-def test_the_real_tool_before_a_source(
-    capsys: pytest.CaptureFixture[str], knows: tuple[str, ...], code: int, last: str
-) -> None:
+def test_the_real_tool_before_a_source(capsys: Printed, knows: tuple[str, ...], code: int, last: str) -> None:
     with serving(partial(osv, knows)) as url:
         assert audit.main(["-s", "osv", "--osv-url", f"{url}/"]) == code
     out = capsys.readouterr().out
@@ -112,7 +107,7 @@ def test_the_real_tool_before_a_source(
 
 
 @pytest.mark.slow
-def test_the_real_tool_without_a_source(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_real_tool_without_a_source(monkeypatch: Patch, capsys: Printed) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):

@@ -1,7 +1,7 @@
 """doctor says what is missing and what helps, exits 1 only for what saferec.toml asks for, and shows no key."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -9,10 +9,9 @@ import pytest
 
 from saferec_builder import diagnostics as health
 from saferec_builder.storage import migrations, tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Printed, Ran
 from tests.servers.loopback import Asked, Reply, serving
 
-Cli = Callable[..., Ran]
 KEY = "canary-5f1e-key"
 
 
@@ -30,7 +29,7 @@ def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys(monkeypatch: Patch) -> None:
     for name in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY", "SAFEREC_REVIEW_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -89,9 +88,7 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
     assert ran.json["missing"] == 6
 
 
-def test_a_key_is_tried_and_never_shown(
-    workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: Patch) -> None:
     url, seen = f"{server[0]}/v1", server[1]
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -110,7 +107,7 @@ def test_a_key_is_tried_and_never_shown(
     assert told.code == 1 and "base_url holds a user or password" in told.out and KEY not in told.out
 
 
-def test_no_key_leaves_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
     from saferec_builder import llm
 
     asked: list[tuple[str, str]] = []
@@ -137,7 +134,7 @@ def test_versions_are_compared_as_numbers(line: str, fault: str | None) -> None:
     assert health._numbers("2.13.0+cpu") >= health._numbers("2.9")
 
 
-def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: Patch) -> None:
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["polars>=1", 'no-such-thing>=1; extra == "ray"'])
     told = {one.what: one for one in health.packages()}
     assert told["saferec-builder"].state == "ok"
@@ -161,9 +158,7 @@ def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     assert found == "0 reviews, schema 2, shards from schema 1 on, brought up to date as they are read"
 
 
-def test_from_python_it_gives_its_checks_and_prints_nothing(
-    workspace: store.Workspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_python_it_gives_its_checks_and_prints_nothing(workspace: store.Workspace, capsys: Printed) -> None:
     sound = health.examine(workspace.root)
     assert sound.missing == 0 and {"python", "disk", "database"} <= {one.what for one in sound.checks}
     asks(workspace, "[splits]\ntest = 2\n")

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Ran
 from tests.doc_pages import DOCS, blocks, files, pages, words
 from tests.worlds import release_world
 
-Cli = Callable[..., Ran]
 ELSEWHERE = {  # pages with commands that another test runs
     "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
     "contributing.md": "they are the tests",
@@ -84,7 +82,7 @@ def test_every_page_that_is_not_run_says_why() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TOLD, ids=name_of)
 def test_a_reader_who_types_along_gets_there(
-    page: Path, tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: Patch
 ) -> None:
     for key in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY"):
         monkeypatch.delenv(key, raising=False)
@@ -100,7 +98,7 @@ def test_a_reader_who_types_along_gets_there(
 
 
 @pytest.mark.slow
-def test_the_walk_through_a_release_runs(workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_walk_through_a_release_runs(workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
     """docs/releases.md, whose fences go on in one workspace with labels."""
     release_world.fill(workspace, *release_world.requests())
     monkeypatch.chdir(workspace.root)
@@ -131,7 +129,7 @@ def answer(names: tuple[str, ...]) -> None:
         reviewing.answer(store.Workspace.open("."), truth, names)
 
 
-def typed(line: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Ran:
+def typed(line: list[str], cli: Cli, monkeypatch: Patch) -> Ran:
     if line[0] == "saferec-build":
         return cli(*line[1:])
     if line[0] == "cd":

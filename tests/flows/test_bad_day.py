@@ -13,19 +13,19 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Injected
 from tests.servers.llm_stub import running
 from tests.worlds import calm as world, metered as reading
 from tests.worlds.calm import SOAK, Ended, Step
 
 pytestmark = pytest.mark.slow
 
-Injected = Callable[[str, int], None]
 ROUNDS = 12 if SOAK else 1  # of each fault that falls at random
 ROOT = os.geteuid() == 0
 

@@ -8,7 +8,7 @@ the workspace. The servers here are the worst: they say every key that they are 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,12 +16,11 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from tests import cli_doc
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Ran
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import as_proposed, edit
 
-Cli = Callable[..., Ran]
 KEYS = {
     "OPENAI_API_KEY": "canary-openai-7d1f",
     "MODELS_KEY": "canary-models-82ac",
@@ -42,7 +41,7 @@ def parrot() -> Iterator[str]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: Patch) -> Path:
     """A workspace with every secret in its place, beside the conversations of people with names."""
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)

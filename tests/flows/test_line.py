@@ -1,18 +1,16 @@
 """The whole line: on the demo in one process, and on real ReDial dialogues from mining to load_dataset."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch
 from tests.worlds import line
 from tests.worlds.csv_rows import as_proposed, edit
 
-Cli = Callable[..., Ran]
 REVIEWERS = ("ann", "bo")
 
 
@@ -31,7 +29,7 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
     assert labels["simulated"].all()
 
 
-def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
     (tmp_path / "training").mkdir()
     monkeypatch.chdir(tmp_path)
     ran = cli("demo", "--to", tmp_path / "demo")

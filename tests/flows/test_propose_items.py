@@ -10,8 +10,8 @@ from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import flags, people, world
 from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
 from tests.worlds.csv_rows import save
-from tests.worlds.model_replies import Cli
 
 
 @pytest.fixture

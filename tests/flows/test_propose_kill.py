@@ -6,7 +6,6 @@ The stub is overloaded on purpose: above a few requests at once it says 429. The
 import random
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,15 @@ import pytest
 from saferec_builder.proposing import workers as shards
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import parallel as engine, tables, workspace as store
+from tests.conftest import Cli, Injected, Patch
 from tests.servers.llm_stub import running
 from tests.worlds.metered import AT_ONCE, Meter, contents, finish, prepare, start
-from tests.worlds.model_replies import Cli, fill
+from tests.worlds.model_replies import fill
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
-def test_kills_cost_what_was_in_flight_and_no_more(
-    tmp_path: Path, many: int, kills: int, injected: Callable[[str, int], None]
-) -> None:
+def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, kills: int, injected: Injected) -> None:
     rng, killed = random.Random(3), 0
     with running() as stub:
         stub.usual = meter = Meter()
@@ -57,7 +55,7 @@ def test_kills_cost_what_was_in_flight_and_no_more(
 
 
 def test_what_a_killed_run_left_answers_no_other_question(
-    cli: Cli, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, workspace: store.Workspace, monkeypatch: Patch
 ) -> None:
     """Killed when its shards were done and not saved; then the rules are other ones."""
     words = ("propose", "-C", workspace.root, "--workers", 2, "--json")

@@ -20,14 +20,13 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, plain
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch
 from tests.doc_pages import DOCS
 from tests.layers import files, imports
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
 from tests.worlds.xss import PAYLOADS
 
-Cli = Callable[..., Ran]
 OUT = ("../../outside", "/tmp/saferec-outside", "..\\..\\outside", "a/b", ".", "..", "~", "nul\0byte", "x" * 300)
 OUT += ("-rf", "$(id)")
 
@@ -172,7 +171,7 @@ def test_a_review_server_that_repeats_the_token_is_not_repeated(
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated(
-    workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    workspace: store.Workspace, cli: Cli, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("DDD_API_KEY", "k")
     world.fill(workspace, *world.requests(30))
@@ -189,9 +188,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     assert "hunter2" not in str(fault.value)
 
 
-def test_what_only_the_owner_may_read(
-    tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_the_owner_may_read(tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
     """Also where a careless umask would show everything."""
     before = os.umask(0)
     try:
@@ -218,7 +215,7 @@ def test_our_own_servers_listen_on_this_machine_alone() -> None:
     assert 'params.hostnames = ["127.0.0.1"]' in text
 
 
-def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: Patch) -> None:
     made = []
     monkeypatch.setattr(managed, "install", lambda say: tmp_path)
     monkeypatch.setattr(managed, "_from_template", lambda home: made.append(managed.state(home)) or 1 / 0)

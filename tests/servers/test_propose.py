@@ -18,8 +18,9 @@ from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.transport import Wire
 from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
 from tests.servers import tiny_gguf
-from tests.worlds.model_replies import Cli, fill
+from tests.worlds.model_replies import fill
 
 pytestmark = pytest.mark.servers
 

@@ -13,6 +13,7 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
+from tests.conftest import Patch, Printed
 from tests.worlds import chat_model, small_release
 from training import commands, safecrs
 from training.data import open_release
@@ -155,7 +156,7 @@ def test_help_needs_no_torch() -> None:
     assert ran.returncode == 0 and "evaluate" in ran.stdout
 
 
-def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
     for word in ("-1", "4294967296", "x"):
         with pytest.raises(SystemExit):
             safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
@@ -163,9 +164,7 @@ def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[st
     assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
 
 
-def test_a_machine_that_refuses_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     def ends(fault: BaseException) -> int:
         def verb(_: Any) -> None:
             raise fault
@@ -183,7 +182,7 @@ def test_a_machine_that_refuses_is_one_line(
         ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
 
 
-def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
     given = tmp_path / "given.jsonl"
     given.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')

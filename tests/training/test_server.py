@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from saferec_builder.core.errors import TrainingError
+from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds import small_release
 from training import data, server
@@ -56,9 +57,7 @@ def rows(tmp_path: Path) -> list[dict[str, Any]]:
     return data.rows(small_release.write(tmp_path / "release"), "grpo", "test")
 
 
-def test_a_server_is_evaluated(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "org/name:1"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
@@ -140,7 +139,7 @@ def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
 
 
 def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     path, waits = tmp_path / "a.jsonl", []

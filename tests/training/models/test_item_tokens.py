@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import Patch, Printed
 from tests.worlds import chat_model, small_release
 from training import data, safecrs
 from training.decoding import generate
@@ -40,9 +41,7 @@ def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, 
         assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # its words are what they were
 
 
-def test_the_line_runs_with_the_tokens_of_another_model(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: Path, capsys: Printed) -> None:
     words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
     words += ["--items", "tokens", "--set", "both.saferec.lora=2", "--set", "gdpo.saferec.lora=2"]
     words += ["--set", "both.max_steps=2", "--set", "both.learning_rate=0.1", "--set", "both.warmup_steps=0"]
@@ -61,18 +60,14 @@ def test_the_line_runs_with_the_tokens_of_another_model(
         assert moved and set(moved) <= named  # beside the adapter only the rows that are new
 
 
-def test_several_gpus_want_several_processes(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_gpus_want_several_processes(world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     words = ["sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out"]
     assert safecrs.main([str(word) for word in words]) == 1
     assert "torchrun --nproc_per_node 8" in capsys.readouterr().err
 
 
-def test_item_tokens_of_another_release_are_refused(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
     release = data.open_release(world / "release")
     item_tokens.add(str(world / "tied"), tmp_path / "model", release)
     facts = json.loads((tmp_path / "model" / "items.json").read_text())

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
+from tests.conftest import Patch
 from training import data, settings
 from training.decoding import generate, shared_prefix
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
 
 
-def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: str) -> dict[str, Any]:
+def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[str, Any]:
     """One GDPO run of two steps from the model in `start`; what TRL made of its rewards, and the trainer."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
@@ -43,7 +44,7 @@ def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
 
 @pytest.mark.training
 @pytest.mark.parametrize("mode", ["gdpo", "grpo"])
-def test_our_advantages_are_trls(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str) -> None:
+def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path, mode: str) -> None:
     caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}")
     for values, output in zip(caught["rewards"], caught["outputs"], strict=True):
         assert values.shape == (8, 3) and values.std(0).max() > 0
@@ -53,7 +54,7 @@ def test_our_advantages_are_trls(world: Path, monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.training
 def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     whole = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
     with monkeypatch.context() as patch:
@@ -73,9 +74,7 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.training
-def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_cache_of_one_size_changes_nothing_that_is_learnt(world: Path, monkeypatch: Patch, tmp_path: Path) -> None:
     plain, moved = weights_of(run(world, monkeypatch, tmp_path / "plain")), []
     move = shared_prefix._moved
     monkeypatch.setattr(shared_prefix, "_moved", lambda *given: moved.append(move(*given)) or moved[-1])
@@ -86,7 +85,7 @@ def test_a_cache_of_one_size_changes_nothing_that_is_learnt(
 
 @pytest.mark.training
 def test_an_adapter_with_rows_of_items_learns_without_masks_too(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     # TRL asks the head for its bias, and peft's wrapper of a head whose rows are trained did not know of any
     free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
@@ -99,7 +98,7 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(
 
 @pytest.mark.training
 def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     caught = run(world, monkeypatch, tmp_path, "beta=0.1")
     given = generate.load(str(world / "start")).model.state_dict()
@@ -123,7 +122,7 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: str, told: str
+    world: Path, monkeypatch: Patch, tmp_path: Path, changes: str, told: str
 ) -> None:
     with pytest.raises(TrainingError, match=told):
         run(world, monkeypatch, tmp_path, *changes.split())
