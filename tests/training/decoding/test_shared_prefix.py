@@ -72,18 +72,18 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
             assert shapes == [(6, 7), *[(6, 1)] * 8]
 
 
+def llama(new_tokens: int) -> generate.PolicyModel:
+    words = SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    return generate.PolicyModel(model_of("LlamaConfig"), words, None, new_tokens=new_tokens)
+
+
 def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
-    model = model_of("LlamaConfig")
-    model.generation_config.cache_implementation = "static"  # generate refuses two caches
-    policy = generate.PolicyModel(model, SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=3)
-    assert (
-        generate.draw_padded(policy, [PROMPTS[0]] * 2, None)[0] == generate.draw_padded(policy, [PROMPTS[0]], None)[0]
-    )
+    policy = llama(3)
+    policy.model.generation_config.cache_implementation = "static"  # generate refuses two caches
+    twice, once = (generate.draw_padded(policy, [PROMPTS[0]] * often, None) for often in (2, 1))
+    assert twice[0] == once[0]
 
 
 def test_a_prompt_of_one_token_is_read_as_ever() -> None:
     # nothing would be left to begin the answer with
-    policy = generate.PolicyModel(
-        model_of("LlamaConfig"), SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=2
-    )
-    assert len(generate.draw_padded(policy, [[5], [5]], None)) == 2
+    assert len(generate.draw_padded(llama(2), [[5], [5]], None)) == 2
