@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from saferec_builder import diagnostics as health
+from saferec_builder import diagnostics as health, llm
 from saferec_builder.storage import migrations, tables, workspace as store
 from tests.conftest import Cli, Patch, Printed, Ran
 from tests.servers.loopback import Asked, Reply, serving
@@ -108,8 +108,6 @@ def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, se
 
 
 def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
-    from saferec_builder import llm
-
     asked: list[tuple[str, str]] = []
     fine = health.Finding("x", health.OK, "y")
     monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": asked.append((url, key)) or fine)

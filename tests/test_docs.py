@@ -5,12 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exports.formats import CONFIGS
+from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
@@ -46,7 +48,6 @@ def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
     """Also those that are not run here."""
     import typer
 
-    from saferec_builder.cli.app import app
     from training.safecrs import parser
 
     for block in blocks(page):
@@ -173,8 +174,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    import tomllib
-
     def leaves(part: Any) -> list[str]:
         if isinstance(part, str):
             return [part]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from exports import build_rows as release, card, croissant
+from exports.report import charts
 from saferec_builder.core import oracle as violations
 from tests.worlds import release_world as world
 from tests.worlds.release_world import label
@@ -136,8 +137,6 @@ def test_the_change_log_grows_downwards(manifest):
 
 
 def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
-    from exports.report import charts
-
     assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
     drawn = charts.draw(manifest)
     assert drawn is not None and drawn[:8] == b"\x89PNG\r\n\x1a\n"

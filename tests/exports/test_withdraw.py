@@ -6,6 +6,7 @@ import pytest
 
 from exports import hub as stage, withdraw
 from saferec_builder.core.errors import HubError
+from tests.servers.hub_admin import reachable
 from tests.servers.hub_repo import Blob, Fault
 from tests.worlds.hub_world import REPO, held, two_releases
 from tests.worlds.release_world import tree
@@ -79,8 +80,6 @@ def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases)
     old, new = (tree(home) for home in releases)
     withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
     assert list(published.tags) == ["v1.1.0"] and held(published, "v1.1.0") == new
-    from tests.servers.hub_admin import reachable
-
     left = [c for c in reachable(published) if c.tree.get("manifest.json")]
     assert left and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in left)
     only_old = set(old.values()) - set(new.values())

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from saferec_builder.storage import workspace as store
@@ -142,8 +143,6 @@ ALONE = ("verify", "init", "demo")  # commands that are not told which workspace
 
 def train(home: Path, words: list[object]) -> Ran:
     """In a process of its own, with answers for every row of the test split."""
-    import polars as pl
-
     rows = pl.read_parquet(home / "published/data/grpo/test.parquet", columns=["conversation"])["conversation"]
     lines = [json.dumps({"id": row, "text": f"1. {world.film('A')}"}) for row in rows]
     (home.parent / "answers.jsonl").write_text("\n".join(lines))
@@ -186,8 +185,6 @@ def as_text(path: Path) -> bytes:
     """A parquet file is compressed: its values, so that they can be searched."""
     if path.suffix != ".parquet":
         return b""
-    import polars as pl
-
     return json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
 
 

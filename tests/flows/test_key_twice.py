@@ -3,6 +3,7 @@
 The dumps of Reddit alone are read without this look: it would take too long.
 """
 
+import io
 import json
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_i
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.worlds import release_world as world
+from tests.worlds.reddit_dump import submission
 from training import data
 from training.decoding import constrained as decoding
 
@@ -77,8 +79,6 @@ def test_an_array_of_a_local_dataset(cli, workspace, tmp_path) -> None:
 
 
 def test_the_dumps_of_reddit_are_read_as_they_are(cli, workspace, tmp_path) -> None:
-    from tests.worlds.reddit_dump import submission
-
     line = json.dumps(submission(1))[:-1] + ', "edited": false, "edited": true}'
     assert cli("mine", "reddit", written(tmp_path / "RS.ndjson", line), "-C", workspace.root, "--json").json["added"]
 
@@ -171,8 +171,6 @@ def test_the_answer_of_label_studio() -> None:
 
 
 def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> None:
-    import io
-
     monkeypatch.setattr(fetch._OPENER, "open", lambda *_, **__: io.BytesIO(b'{"items": [], "items": [1]}'))
     site = fetch.Site("k", pause=0, sleep=lambda _: None)
     with pytest.raises(SourceError, match="the key 'items' comes twice"):

@@ -17,7 +17,7 @@ from annotation.tools import label_studio, managed_server as managed
 from exports import card, folder as write, verify as proof
 from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.core.errors import ReleaseError, plain
+from saferec_builder.core.errors import ReleaseError, TrainingError, plain
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.conftest import Cli, Patch
@@ -180,7 +180,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
         ran = cli(*words, "-C", workspace.root)
         assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
-    from saferec_builder.core.errors import TrainingError
     from training import server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from annotation.servers import _mark
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.servers.logins import argilla_log_in, log_in
@@ -165,8 +166,6 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     words = (*tool.push_words, "-C", ws.root, "--json")
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
     argilla_log_in(page, argilla_server.url)
-    from annotation.servers import _mark
-
     (project,) = tool.server.projects(_mark(ws, "ann"))
     for number in (1, 2):  # two tasks are open: the one with the emoji
         page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from annotation.tools import server_errors as failures
@@ -75,8 +76,6 @@ def test_a_server_may_move_a_page_of_its_own(ws, cli, hosts, to):
 
 
 def test_a_port_that_goes_without_saying_is_no_other_origin():
-    import httpx
-
     def reply(url: str, to: str) -> Any:
         asked = SimpleNamespace(url=httpx.URL(url))
         return SimpleNamespace(has_redirect_location=True, headers={"location": to}, request=asked)

@@ -1,5 +1,6 @@
 """Two releases of one dataset, made once, and the clients' settings for a Hub on the loopback."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,6 @@ def held(repo: Repo, revision: str) -> dict[str, bytes] | None:
 
 def snapshot(hub: Hub) -> Callable[[], None]:
     """A function that brings the Hub back to what it holds now."""
-    import copy
-
     repos, large = copy.deepcopy(hub.repos), dict(hub.large)
 
     def back() -> None:

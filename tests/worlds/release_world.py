@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from exports import folder as write
 from saferec_builder.core import taxonomy as traits
@@ -140,8 +141,6 @@ def reviews(*rows: dict) -> pl.DataFrame:
 
 def reseal(folder, path, change):
     """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
-    import pyarrow.parquet as pq
-
     pq.write_table(change(pq.read_table(folder / path)), folder / path)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][path]["sha256"] = write.sha256(folder / path)
