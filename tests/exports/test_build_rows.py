@@ -63,7 +63,7 @@ def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
 def test_only_evidence_in_the_request_makes_a_trait_known():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "No needles though", accepted="D")
     said = [
-        label(talk, "gore", quote="faint at blood"),
+        label(talk, "gore", quote="faint at blood", form="explicit"),
         label(talk, "needles", quote="No needles"),
         label(talk, "medical_trauma"),  # present, but nobody marked where
         label(talk, "sad_endings", verdict=None, reviews=["r1", "r2"]),
@@ -71,8 +71,10 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
         label(talk, "animal_harm", verdict="unsure"),
         label(talk, "torture", verdict="absent"),
     ]
-    row = only([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
-    assert (row["traits"], row["form"]) == (["gore"], ["implicit"])
+    built, _ = learn([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
+    row = built.row(0, named=True)
+    assert (row["traits"], row["form"]) == (["gore"], ["explicit"])
+    assert release.conditions(built) == {"own_words": 1, "none": 0}
     assert row["late_traits"] == ["medical_trauma", "needles"]
     assert row["at_risk"] == ["animal_harm", "gore", "medical_trauma", "needles", "sad_endings"]
 

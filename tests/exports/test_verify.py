@@ -17,9 +17,10 @@ def copy(released, tmp_path):
     return shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
 
 
-def test_a_whole_release_verifies_anywhere(copy, cli):
+def test_a_whole_release_verifies_anywhere_and_is_not_copied_over_itself(released, copy, cli):
     ran = cli("verify", copy, "--json")
     assert (ran.code, ran.json["out"], ran.json["added"]) == (0, FILES, 0)
+    assert proof.copy(released.releases / "1.0.0", copy) == (0, FILES)
 
 
 def flip(path):
