@@ -116,7 +116,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _parts_not_run(reporter: Any) -> list[str]:
-    reasons = {
-        str(report.longrepr[2]) for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)
-    }
+    reasons = {str(r.longrepr[2]) for r in reporter.stats.get("skipped", []) if isinstance(r.longrepr, tuple)}
     return sorted(r.removeprefix("Skipped: ").removeprefix(NOT_RUN) for r in reasons if NOT_RUN in r)

@@ -68,9 +68,7 @@ def main(words: list[str]) -> int:
     print(*missed, *unknown, sep="\n")
     told = seen + len(missed)
     low, high = wilson(seen, told)
-    print(
-        f"{seen} of {told} faults seen by the tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})"
-    )
+    print(f"{seen} of {told} faults seen by tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})")
     return int(bool(unknown))
 
 

@@ -181,9 +181,7 @@ def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def _overlaps(spans: list[dict[str, Any]], wanted: list[tuple[int, int, int]]) -> bool:
-    return any(
-        s["turn"] == turn and s["start"] < end and start < s["end"] for s in spans for turn, start, end in wanted
-    )
+    return any(s["turn"] == turn and s["start"] < end and at < s["end"] for s in spans for turn, at, end in wanted)
 
 
 def table(name: str, gold: Gold) -> str:

@@ -124,9 +124,7 @@ class Reference:
         for (item, title, year), codes in zip(world.films, world.oracle.codes[:-1].tolist(), strict=True):
             self.by_year[self.normal(title), year] = item
             self.by_title.setdefault(self.normal(title), item)
-            self.ddd[item] = {
-                slug: int(code == violations.VIOLATED) for slug, code in zip(world.slugs, codes, strict=True)
-            }
+            self.ddd[item] = {s: int(code == violations.VIOLATED) for s, code in zip(world.slugs, codes, strict=True)}
             self.guide[item] = {slug: code / 3 for slug, code in zip(world.slugs, codes, strict=True)}
 
     @staticmethod

@@ -52,9 +52,7 @@ def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
     later = pl.read_parquet(reviewed.releases / "1.0.1/data/reviews/train.parquet")
     assert set(later["reviewer"]).isdisjoint(set(found["reviewer"]))  # a pseudonym is of one version
     assert pl.read_parquet(reviewed.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
-    assert (
-        write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []
-    )  # and is no change of what was said
+    assert write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []  # no change of what was said
     less = world.requests()[1][1] | {"spans": []}  # she says the same again, and marks no words
     store.append(reviewed, tables.REVIEWS, reviews([less], "ann").with_columns(review=pl.lit("again")))
     store.append(reviewed, tables.LABELS, world.labels(less | {"label": "again", "reviews": ["again", "bo-c001"]}))

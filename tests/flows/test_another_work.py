@@ -91,9 +91,7 @@ def words(title, domain, oracle, index):
 
 def tabled(rows, codes):
     """The same catalog as tables, with a sure answer per item."""
-    frame = [
-        dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), row[:4], strict=True)) for row in rows
-    ]
+    frame = [dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), r[:4], strict=True)) for r in rows]
     items = pl.DataFrame([f | {"aliases": list(r[4])} for f, r in zip(frame, rows, strict=True)], schema=ITEMS)
     links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
     answers = ["yes" if code == VIOLATED else "no" for code in codes]

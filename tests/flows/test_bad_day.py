@@ -146,9 +146,8 @@ def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, 
             def limit(most: int = most) -> None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-            hit += world.refused(
-                world.run(step.words(folder), preexec_fn=limit), "ulimit", "make room", "put your copy"
-            )
+            ended = world.run(step.words(folder), preexec_fn=limit)
+            hit += world.refused(ended, "ulimit", "make room", "put your copy")
             world.between(folder, step)
     injected("files that may not grow under a command", hit)
 

@@ -91,9 +91,8 @@ def test_a_file_of_ones_own_is_served_and_known_by_its_weights(
 
 
 def check_proposals(ws: store.Workspace) -> None:
-    texts: dict[str, list[dict[str, Any]]] = dict(
-        store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows()
-    )
+    read = store.read(ws, tables.CONVERSATIONS).select("conversation", "turns")
+    texts: dict[str, list[dict[str, Any]]] = dict(read.iter_rows())
     found: pl.DataFrame = store.read(ws, tables.PROPOSALS)
     for row in found.iter_rows(named=True):
         assert row["trait"] in traits.load().slugs and 0 <= row["confidence"] <= 1

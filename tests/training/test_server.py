@@ -67,9 +67,8 @@ def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypa
     assert run["name"].startswith("org-name-1@127.0.0.1-") and run["metrics"]["recall@4"]["mean"] == 0.25
     assert run["metrics"]["invalid@4"]["mean"] == 0.5
     asked, key = model.seen[0]
-    assert (
-        key == "Bearer sk-secret" and asked["model"] == "org/name:1" and "4 titles" in asked["messages"][0]["content"]
-    )
+    assert (key, asked["model"]) == ("Bearer sk-secret", "org/name:1")
+    assert "4 titles" in asked["messages"][0]["content"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     assert len(model.seen) == 2  # a second run asks nothing again
     # another release with the same ids asks for lists of five: what was answered to the other question is no answer
@@ -152,9 +151,7 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     assert model.strangers == [None]
 
 
-@pytest.mark.parametrize(
-    "url", ["http://192.0.2.7:8000/v1", "http://localhost.example.org/v1", "https://127.0.0.1.nip.io"]
-)
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
 def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
         server.consented(url, 12, remote=False)

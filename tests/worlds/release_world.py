@@ -97,9 +97,8 @@ def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
         hurt = "I faint at the sight of blood. " if i % 2 else ""
         ask = f"{hurt}I liked {film(LETTERS[(i + 5) % 12])}, what next?"
         answer = "Try " + ", ".join(film(x) for x in named)
-        rows.append(
-            conversation(f"c{i:03d}", ask, answer, "Thanks!", day=i, seeker=f"p{i}", accepted="".join(named[:2]))
-        )
+        talk = (f"c{i:03d}", ask, answer, "Thanks!")
+        rows.append(conversation(*talk, day=i, seeker=f"p{i}", accepted="".join(named[:2])))
         verdict, quote = ("present", "faint at the sight of blood") if i % 2 else ("absent", None)
         said.append(label(rows[-1], verdict=verdict, quote=quote))
     return rows, said

@@ -60,9 +60,8 @@ def test_effort_grows_in_the_order_of_the_reviews() -> None:
 def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     # four conversations sent and labelled, three of them with gore; one is unsent and was not audited
     rows = [conversation(name, f"I am {name}.") for name in "abcde"]
-    texts = pl.DataFrame(
-        [{"kind": "sensitivity", "subject": r["conversation"], "digest": r["digest"], "current": True} for r in rows]
-    )
+    read = pl.DataFrame(rows).select(subject="conversation", digest="digest")
+    texts = read.with_columns(kind=pl.lit("sensitivity"), current=True)
     sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
     made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
     told = workload.missed(

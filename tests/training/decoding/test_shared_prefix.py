@@ -43,9 +43,7 @@ def model_of(kind: str) -> Any:
 def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
     """(rows, tokens) of each time that the model reads."""
     shapes: list[tuple[int, ...]] = []
-    hook = model.register_forward_pre_hook(
-        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
-    )
+    hook = model.register_forward_pre_hook(lambda _, __, by: shapes.append((*by["input_ids"].shape,)), with_kwargs=True)
     yield shapes
     hook.remove()
 

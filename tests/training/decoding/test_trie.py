@@ -145,12 +145,7 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
     from transformers import MixtralConfig, MixtralForCausalLM
 
     release, policy = held(world)
-    facts: dict[str, Any] = {
-        "hidden_size": 32,
-        "intermediate_size": 32,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
+    facts = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     facts |= {"vocab_size": policy.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
     torch.manual_seed(0)
     model = MixtralForCausalLM(MixtralConfig(**facts))

@@ -43,9 +43,7 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
 
 def test_slices_are_scored_on_their_own_users(release, rows):
     run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
-    assert " ".join(sorted(run["slices"])) == (
-        "condition=none condition=own_words domain=film form=implicit traits=gore"
-    )
+    assert " ".join(sorted(run["slices"])) == "condition=none condition=own_words domain=film form=implicit traits=gore"
     assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
     none = run["slices"]["condition=none"]
     assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
