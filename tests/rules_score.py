@@ -90,14 +90,10 @@ def demo(which: str) -> Gold:
 
 def frame(talks: Iterable[tuple[str, list[dict[str, str]]]]) -> pl.DataFrame:
     """The columns that rules.propose reads."""
-    rows = [
-        {
-            "conversation": name,
-            "digest": tables.digest(turns),
-            "turns": [{"role": t["role"], "text": t["text"], "items": []} for t in turns],
-        }
-        for name, turns in talks
-    ]
+    rows = []
+    for name, turns in talks:
+        said = [{"role": t["role"], "text": t["text"], "items": []} for t in turns]
+        rows.append({"conversation": name, "digest": tables.digest(turns), "turns": said})
     return pl.DataFrame(rows, schema={k: tables.CONVERSATIONS.schema[k] for k in ("conversation", "digest", "turns")})
 
 

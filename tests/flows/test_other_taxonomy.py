@@ -117,7 +117,5 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
 
 
 def named(task: Any) -> dict[str, str]:
-    return {"kind": task.kind, "subject": task.subject, "text": task.digest} | {
-        "reviewer": task.reviewer,
-        "role": task.role,
-    }
+    found = {name: getattr(task, name) for name in ("kind", "subject", "reviewer", "role")}
+    return found | {"text": task.digest}

@@ -36,15 +36,8 @@ def world() -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def unit(trait: str, **more) -> dict:
-    first = {
-        "kind": "sensitivity",
-        "subject": "c1",
-        "reviewer": "ann",
-        "role": "reviewer",
-        "digest": "d1",
-        "why": "proposed",
-    }
-    return dict.fromkeys(UNITS) | first | {"trait": trait} | more
+    first = {"kind": "sensitivity", "subject": "c1", "reviewer": "ann", "role": "reviewer", "digest": "d1"}
+    return dict.fromkeys(UNITS) | first | {"why": "proposed", "trait": trait} | more
 
 
 def back(*paths: Path):
