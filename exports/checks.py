@@ -4,8 +4,9 @@ reads  conversations, labels, items, rows of build_rows.build; what else a check
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -16,67 +17,10 @@ from saferec_builder.storage import evidence
 NO_SAFETY = "no-safety"  # of --allow
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    effect: str  # stops | withholds
-    what: str
-    remedy: str
-
-
-CHECKS = (
-    Check(
-        "version", "stops", "the content changed more than the version says", "take the version that the error names"
-    ),
-    Check(
-        "labels", "stops", "a label of a trait, conversation or item that is not there", "bring back what is missing"
-    ),
-    Check(
-        "evidence",
-        "stops",
-        "a label whose quote is not the seeker's own words at that place of the text",
-        "adjudicate again: reviews with such evidence do not count",
-    ),
-    Check("reviews", "stops", "a label that rests on a review that was taken back or said anew", "adjudicate again"),
-    Check("leaks", "stops", "a seeker, near-duplicate or conversation in two splits", "report it: splits prevent this"),
-    Check(
-        "test list in train",
-        "stops",
-        "the answer of a test row stands in a train request, as text or as its items in order",
-        "put one of the two conversations into removals.csv",
-    ),
-    Check(
-        "personal data", "stops", "an e-mail, phone, card, IP, handle or address in a text", "mine that source again"
-    ),
-    Check("licence", "stops", "a source whose licence forbids passing it on", "--allow SOURCE if you have permission"),
-    Check(
-        "simulated",
-        "stops",
-        "reviews that no person gave, outside a demo",
-        "--allow simulated; it never goes to the Hub",
-    ),
-    Check("removals", "stops", "somebody who asked to be removed is in it", "report it: release leaves them out"),
-    Check(
-        "certificate",
-        "stops",
-        "a certificate is claimed that its reviews do not carry",
-        "review more, or drop the claim",
-    ),
-    Check(
-        "safety",
-        "stops",
-        "no request with a sensitivity has an answer that is clear for it: no row teaches or tests safety",
-        "add warnings for the items that `catalog gaps` names, or --allow no-safety",
-    ),
-    Check(
-        "small groups",
-        "withholds",
-        "a trait with fewer distinct seekers than [release] min_seekers",
-        "label more people; its labels and their lists are left out, counted on the card",
-    ),
-    Check("unreviewed", "withholds", "lists of conversations that nobody reviewed", "review them, or --unreviewed"),
-    Check("text", "withholds", "texts of sources that keep them (reddit, hf)", "--with-text if you may publish them"),
-)
+def listed() -> list[dict[str, str]]:
+    """Every check: its name, its effect (stops | withholds), what it looks for and the remedy."""
+    found: list[dict[str, str]] = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))["check"]
+    return found
 
 
 # ---- versions and labels

@@ -6,58 +6,21 @@ Every file is a FileObject with its sha256, every config and split a RecordSet, 
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow as pa
 
 from exports.facts import Agreement, Facts, FileEntry
+from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "arrayShape": "cr:arrayShape",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+CONTEXT = Path(__file__).with_name("croissant_context.json")  # as the format wants it, word for word
 
 
 def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str, pa.Schema]) -> bytes:
     """The file. `files` are the data files by path, `schemas` the pyarrow schema of each config."""
     described = {
-        "@context": CONTEXT,
+        "@context": strict_json(CONTEXT.read_text(encoding="utf-8")),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],

@@ -1,7 +1,9 @@
 """What each source lets a release pass on: its text, only what points to it, or nothing."""
 
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from saferec_builder.core.errors import ReleaseError
 
@@ -13,23 +15,8 @@ class Licence:
     say: str = ""  # what its licence asks to be said
 
 
-LICENCES: Mapping[str, Licence] = {
-    "redial": Licence("CC BY 4.0", "text", "Li et al., Towards Deep Conversational Recommendations, 2018"),
-    "ccpe": Licence("CC BY 4.0", "text", "Radlinski et al., Coached Conversational Preference Elicitation, 2019"),
-    "inspired": Licence("not stated by its authors", "no", "Hayati et al., INSPIRED, 2020"),
-    "reddit": Licence("their authors' own; the platform's terms", "ids"),
-    "hf": Licence("see the dataset's own card", "ids"),
-    "saferec": Licence("not stated by its authors", "ids"),
-    "messages": Licence("the publisher's own", "text"),
-    "demo": Licence("CC0 1.0, invented for demos and tests", "text"),
-    "movielens": Licence(
-        "GroupLens terms: same conditions, not for commercial use", "text", "Harper and Konstan, 2015"
-    ),
-    "csv": Licence("the publisher's own", "text"),
-    "apart": Licence("the publisher's own rulings on which items are one", "text"),
-    "esrb": Licence("ratings are facts stated by the ESRB", "text"),
-    "imdb": Licence("IMDb non-commercial terms", "no", "Information courtesy of IMDb (https://www.imdb.com)"),
-}
+_FILE = Path(__file__).with_name("licences.toml")
+LICENCES = {source: Licence(**row) for source, row in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
 
 
 def shares(source: str) -> str:

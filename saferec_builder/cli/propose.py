@@ -28,9 +28,6 @@ def propose(
     ] = None,
     samples: Annotated[int, typer.Option(min=0, max=25, help="Ask so often about what is uncertain, and vote.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read side by side.")] = 1,
-    engine: Annotated[str, typer.Option(help="local | ray: where they run.")] = "local",
-    ray_address: Annotated[str, typer.Option(help="local, or a cluster's; needs a PostgreSQL [store].")] = "local",
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
@@ -46,9 +43,6 @@ def propose(
         budget_usd=budget_usd,
         samples=samples,
         limit=limit,
-        workers=workers,
-        engine=engine,
-        ray_address=ray_address,
         progress=None if as_json else bar("propose", "read"),
     )
     say(made.counts, as_json, made.unit)

@@ -14,7 +14,7 @@ from saferec_builder.demo import truth
 from saferec_builder.proposing import evaluation, ground_truth
 from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Score
-from saferec_builder.storage.workspace import Workspace, replacing
+from saferec_builder.storage.workspace import Workspace
 
 
 def propose_score(
@@ -25,7 +25,6 @@ def propose_score(
         str, typer.Option(help="Whose proposals: rules, or a model as `propose` was given it.")
     ] = "rules",
     items: Annotated[bool, typer.Option("--items", help="Flags of items instead of sensitivities.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write the reliability plot to this SVG file.")] = None,
     deletion: Annotated[
         bool, typer.Option("--deletion", help="Also ask again without the evidence: a claim must fall.")
     ] = False,
@@ -35,7 +34,7 @@ def propose_score(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but the plot and paid replies."""
+    """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but paid replies."""
     golds: dict[str, evaluation.Known] = {
         "labels": ground_truth.labels,
         "demo": partial(truth.known, by_rules=proposer == "rules"),
@@ -45,9 +44,6 @@ def propose_score(
     found = evaluation.score(
         Workspace.open(folder), proposer, items=items, truth=golds[gold], deletion=deletion, allow_remote=allow_remote
     )
-    if plot:
-        with replacing(plot) as tmp:
-            tmp.write_text(evaluation.reliability_svg(found.reliability), encoding="utf-8")
     if as_json:
         figures = {name: value for name, value in asdict(found).items() if name != "deletion" or value}
         head = {"command": "propose-score", "proposer": found.proposer, "gold": gold}

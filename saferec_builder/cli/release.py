@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from exports import release as stage
-from exports.checks import CHECKS
+from exports import checks, release as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
@@ -54,7 +53,7 @@ def release(
 
 def _explain(as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"command": "release --explain", "checks": [vars(check) for check in CHECKS]}))
+        typer.echo(json.dumps({"command": "release --explain", "checks": checks.listed()}))
         return
-    for check in CHECKS:
-        typer.echo(f"{check.name} ({check.effect}): {check.what}. Remedy: {check.remedy}.")
+    for check in checks.listed():
+        typer.echo("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check))

@@ -17,23 +17,19 @@ An item that a title names but not exactly (titles.Near) may be another work: it
 P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import chain
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from saferec_builder.core import titles
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Trait
 from saferec_builder.core.titles import Near
 
 VERDICTS = ("unknown", "clear", "violated")
 UNKNOWN, CLEAR, VIOLATED = range(3)
-_REMEMBERED = 1_000_000  # answers that a checker keeps
-Check = Callable[[str, int | None, tuple[str, ...]], str]
 
 
 @dataclass(frozen=True)
@@ -134,12 +130,12 @@ class Oracle:
         return bits
 
     @cached_property
-    def bits(self) -> tuple[NDArray[np.uint64], list[int]]:
-        """(violated bits below, unknown bits from 32 up, one number per row; the same as a list); 32 traits at most."""
+    def bits(self) -> NDArray[np.uint64]:
+        """Violated bits below, unknown bits from 32 up, one number per row; 32 traits at most."""
         weight = np.uint64(1) << np.arange(self.codes.shape[1], dtype=np.uint64)
         broken, unsure = ((self.codes == code).astype(np.uint64) @ weight for code in (VIOLATED, UNKNOWN))
-        packed = broken | (unsure << np.uint64(32))
-        return packed, packed.tolist()
+        packed: NDArray[np.uint64] = broken | (unsure << np.uint64(32))
+        return packed
 
 
 def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
@@ -169,9 +165,9 @@ def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.u
     """`verdicts` of resolved rows; `mask` is one person's traits, or one mask per row."""
     if oracle.codes.shape[1] > 32:
         return _of_many_traits(oracle, rows, mask)
-    wanted = np.asarray(mask, np.uint64)
-    found = oracle.bits[0][rows]
-    found &= wanted | (wanted << np.uint64(32))
+    asked = np.asarray(mask, np.uint64)
+    found = oracle.bits[rows]
+    found &= asked | (asked << np.uint64(32))
     broken = found.astype(np.uint32) != 0
     unsure = found > np.uint64(0xFFFFFFFF)
     unsure &= ~broken
@@ -191,85 +187,6 @@ def _of_many_traits(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[
 def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
     """The word for one item: violated, clear or unknown."""
     return VERDICTS[verdicts(oracle, [item], traits)[0]]
-
-
-def verdict_of(oracle: Oracle, row: int, mask: int) -> int:
-    """`verdict` of one resolved row as its code."""
-    if oracle.codes.shape[1] > 32:
-        return int(_of_many_traits(oracle, np.array(row), mask))
-    found = oracle.bits[1][row]
-    return VIOLATED if found & mask else UNKNOWN if found >> 32 & mask else CLEAR
-
-
-def checker(oracle: Oracle, index: titles.Index, domain: str | None = None) -> Check:
-    """check(title, year, traits) -> the word, for who asks one at a time and again: violated, clear or unknown.
-
-    A title that the catalog does not hold, or holds twice, is unknown, and one that it does not hold exactly is never
-    clear (titles.Match); a misspelt trait is an error.
-    """
-    masks: dict[tuple[str, ...], tuple[int, int]] = {}
-    dated, several = _dated(oracle, index, domain)
-    apart, left = titles.YEARS_APART, _REMEMBERED
-
-    @cache  # in C, and without an order of use, which a cold question would pay for
-    def check(title: str, year: int | None, traits: tuple[str, ...]) -> str:
-        nonlocal left
-        left -= 1
-        if not left:
-            left = _REMEMBERED
-            check.cache_clear()
-        asked = masks.get(traits)
-        if asked is None:
-            mask = oracle.mask(traits)
-            asked = masks[traits] = mask << 12, mask << 44  # as _dated packs the bits
-        name = title.lower()
-        one = dated.get(name)
-        if one is None and "(" not in name and "[" not in name:  # with brackets it answers to several forms
-            name = titles.normal(title)
-            one = dated.get(name)
-            if one is None:
-                return "unknown" if traits else "clear"
-        if one is not None and year is not None:
-            one = one or _nearest(several.get(name, []), year)
-            if one and -apart <= (off := (one & 4095) - year) <= apart:
-                return "violated" if one & asked[0] else "unknown" if one & asked[1] or (off and traits) else "clear"
-        match = titles.find(index, title, year, domain)
-        code = verdict_of(oracle, oracle.row(match.item), asked[0] >> 12)
-        return VERDICTS[UNKNOWN if code == CLEAR and traits and not match.exact else code]
-
-    return check
-
-
-def _dated(oracle: Oracle, index: titles.Index, domain: str | None) -> tuple[dict[str, int], dict[str, list[int]]]:
-    """(titles of one item: unknown bits, violated bits and the year in one number; titles of several items).
-
-    A title stands there in its normal form and as sources spell it, in lower case. One of several items is 0 in the
-    first; one that needs more than the nearest year is not in the second: `titles.find` knows it. So is one in normal
-    form that is asked under another ("a team" is "The A-Team", and who says "A Team" means "team").
-    """
-    if oracle.codes.shape[1] > 32:
-        return dict.fromkeys(chain(index.by_title, index.spelt), 0), {}
-    bits, row = oracle.bits[1], oracle.row
-    dated: dict[str, int] = {}
-    several: dict[str, list[int]] = {}
-    for title, rows in chain(index.by_title.items(), index.spelt.items()):
-        packed = [bits[row(item)] << 12 | year for year, of, item in rows if year is not None and domain in (None, of)]
-        if title.startswith(("the ", "an ", "a ")) and title in index.by_title:
-            dated[title] = 0
-        elif len(packed) == len(rows) == 1:
-            dated[title] = packed[0]
-        else:
-            dated[title] = 0
-            if len(packed) == len(rows):
-                several[title] = packed
-    return dated, several
-
-
-def _nearest(packed: list[int], year: int) -> int:
-    """The one item whose year is nearest; 0 where there is none or two are."""
-    apart = [abs((one & 4095) - year) for one in packed]
-    least = min(apart, default=0)
-    return packed[apart.index(least)] if apart.count(least) == 1 else 0
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -157,24 +157,3 @@ def _by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list[set[st
         None if n not in found else {row["trait"] for row in found[n].proposals if row["verdict"] == "present"}
         for n in range(len(cut))
     ]
-
-
-# ---- the plot
-
-
-def reliability_svg(bins: Sequence[Bin]) -> str:
-    """A square: confidence to the right, share of right claims upwards, the diagonal is perfect."""
-    size, edge = 320, 40
-    scale = size - 2 * edge
-    dots = "".join(
-        f'<circle cx="{edge + r["confidence"] * scale:.1f}" cy="{size - edge - r["right"] * scale:.1f}" '
-        f'r="{3 + min(r["n"], 400) ** 0.5 / 2:.1f}"><title>{r["n"]} claims</title></circle>'
-        for r in bins
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" font-family="sans-serif" font-size="12">'
-        f'<rect x="{edge}" y="{edge}" width="{size - 2 * edge}" height="{size - 2 * edge}" fill="none" stroke="#888"/>'
-        f'<path d="M{edge} {size - edge}L{size - edge} {edge}" stroke="#bbb"/><g fill="#2b6cb0">{dots}</g>'
-        f'<text x="{size / 2}" y="{size - 12}" text-anchor="middle">confidence</text>'
-        f'<text x="14" y="{size / 2}" text-anchor="middle" transform="rotate(-90 14 {size / 2})">right</text></svg>\n'
-    )

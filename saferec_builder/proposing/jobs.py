@@ -40,7 +40,6 @@ class Job:
     figures: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     estimated_usd: float | None = None  # of a dry run
-    kept: dict[str, list[pl.DataFrame]] | None = None  # of a shard: rows by table, for whoever started it to save
 
     def __post_init__(self) -> None:
         self.before = self.budget.spent
@@ -98,13 +97,13 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
     """Proposals first: a kill before the readings only means that the same chunk is read again."""
     proposals, gone, texts = prompting.founded(proposals, [subject for subject, _ in read])
     job.rejected += gone
-    job.figures["proposals"] += _append(job, tables.PROPOSALS, proposals, texts)
+    job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
     parts: dict[str, list[Subject]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)
     frames = [prompting.reading_rows(subjects, job.name, job.made_by, name) for name, subjects in parts.items()]
     if frames:
-        job.added += _append(job, tables.READINGS, pl.concat(frames))
+        job.added += workspace.append(job.ws, tables.READINGS, pl.concat(frames))
 
 
 def drop(job: Job, faults: Iterable[Fault]) -> None:
@@ -115,11 +114,4 @@ def drop(job: Job, faults: Iterable[Fault]) -> None:
         for place, (error, raw) in last.items()
     ]
     job.dropped.update(row[3] for row in rows)
-    _append(job, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
-
-
-def _append(job: Job, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
-    if job.kept is not None:
-        job.kept.setdefault(table.name, []).append(frame)
-        return frame.height
-    return workspace.append(job.ws, table, frame, texts=texts)
+    workspace.append(job.ws, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))

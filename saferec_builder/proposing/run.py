@@ -9,7 +9,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers, runner, workers as shards
+from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.plan import Plan, dry_run as planned, texts_to_send
 from saferec_builder.proposing.rules import cues
@@ -41,9 +41,6 @@ def propose(
     budget_usd: float | None = None,
     samples: int = 0,
     limit: int | None = None,
-    workers: int = 1,
-    engine: str = "local",
-    ray_address: str = "local",
     progress: Progress | None = None,
 ) -> ProposeResult:
     """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
@@ -60,7 +57,6 @@ def propose(
     if samples and not steps[-1].server:
         raise UsageError("--samples: the rules answer alike each time; expected a model as the last proposer")
     texts = corpus.load(ws, items=items)
-    how = shards.plan(ws, engine, ray_address, workers)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, samples, limit)
     proposers.priced(steps, budget)
@@ -71,35 +67,32 @@ def propose(
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
         with proposers.spending(ws, steps, budget):
-            made = _read_all(plan, how, progress)
+            made = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in made})
     if all(step.way == "rules" for step in steps) and not dry_run and (unheard := without_cues(texts.taxonomy)):
         counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
     return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
 
 
-def _read_all(plan: Plan, how: shards.How | None, progress: Progress | None) -> list[Job]:
+def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:
     """Every proposer in its turn; in a cascade each reads what those before it left in doubt."""
     made = []
     for n, step in enumerate(plan.steps):
         only = cascade.doubts(plan.corpus, plan.steps[:n]) if plan.is_cascade and n else None
-        made.append(_read(plan.job(step, only), how, progress))
+        made.append(_read(plan.job(step, only), progress))
     if plan.samples:
-        made.append(_read(plan.votes(), how, progress))
+        made.append(_read(plan.votes(), progress))
     return made
 
 
-def _read(job: Job, how: shards.How | None, progress: Progress | None) -> Job:
-    """Reads and saves all of a job, in this process, in several, or on Ray."""
+def _read(job: Job, progress: Progress | None) -> Job:
+    """Reads and saves all of a job."""
     jobs.drop(job, job.unreadable)
     for part in {part.digest: part for _, _, part in job.todo}.values():
         workspace.append(job.ws, tables.ASKED, pending.rows(part))
     replies = len(job.todo) * (job.samples or 1)
     with progress(replies) if progress else nullcontext() as bar, proposers.running(job.step) as job.step:
-        if how is not None and len(job.todo) > how.shard:
-            shards.read(job, how)
-        else:
-            runner.read(job, bar.update if bar else lambda _: None)
+        runner.read(job, bar.update if bar else lambda _: None)
     return job
 
 

@@ -123,7 +123,6 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
 
 def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a GDPO step and the shares of rollout, reward and update; without TRL's default rollout beside it."""
-    import torch
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
@@ -140,7 +139,6 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         generation_kwargs={"min_new_tokens": given.answer_length},
         multi_objective_aggregation="normalize_then_sum",
         loss_type="grpo",
-        cache_implementation="static" if torch.cuda.is_available() else None,
     )
     passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
     rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
@@ -166,7 +164,6 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         reward_funcs=_rewards(),
         callbacks=[_steps(clock)],
     )
-    trainer.generation_config.cache_implementation = trainer.generation_kwargs["cache_implementation"] = None
     trainer.train()
     found = {name: clock.of(name, given.steps) for name in ("step", "default", "rollout", "reward")}
     default = found.pop("default")

@@ -153,7 +153,7 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
     written = f"{title} ({year})" if year else title
 
     match = titles.find(index, title, year, domain)
-    word = violations.checker(oracle, index, domain)(title, year, ("needles",))
+    word = violations.verdict(oracle, titles.named(match), ["needles"])
     assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word == word
     if match.item:
         # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"

@@ -7,17 +7,12 @@ import random
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from saferec_builder.proposing import workers as shards
-from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.storage import parallel as engine, tables, workspace as store
-from tests.conftest import Cli, Injected, Patch
+from tests.conftest import Injected
 from tests.servers.llm_stub import running
 from tests.worlds.metered import AT_ONCE, Meter, contents, finish, prepare, start
-from tests.worlds.model_replies import fill
 
 
 @pytest.mark.slow
@@ -52,26 +47,3 @@ def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, ki
     ours, theirs = contents(loud), contents(calm)
     assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
     injected("kills while a model reads", killed)
-
-
-def test_what_a_killed_run_left_answers_no_other_question(
-    cli: Cli, workspace: store.Workspace, monkeypatch: Patch
-) -> None:
-    """Killed when its shards were done and not saved; then the rules are other ones."""
-    words = ("propose", "-C", workspace.root, "--workers", 2, "--json")
-    fill(workspace, *(f"text {n}, no blood please" for n in range(12)))
-    whole, kills = engine.map_shards, [True]
-
-    def here(function: engine.Work, works: dict[str, Any], folder: Path, how: engine.How) -> Any:
-        facts = whole(function, works, folder, engine.How(workers=1))
-        if kills.pop():
-            raise KeyboardInterrupt
-        return facts
-
-    monkeypatch.setattr(engine, "map_shards", here)
-    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(engine.How(), shard=10))
-    assert cli(*words).code == 130 and list((workspace.root / "shards").rglob("*.parquet"))
-    monkeypatch.setattr(rules, "VERSION", "the next")
-    kills.append(False)
-    assert cli(*words).json["added"] == 12
-    assert store.read(workspace, tables.READINGS)["version"].unique().to_list() == ["the next"]

@@ -1,13 +1,11 @@
 """`propose` from Python: counts and spending come back, nothing is printed, and an empty workspace names what to do."""
 
-from typing import Any
-
 import pytest
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.proposing import evaluation, workers as shards
+from saferec_builder.proposing import evaluation
 from saferec_builder.proposing.run import propose
-from saferec_builder.storage import parallel, tables, workspace as store
+from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import TEXTS, fill, options, price, speaks
 
@@ -56,17 +54,3 @@ def test_an_empty_workspace_names_what_to_do_first(workspace: store.Workspace) -
             propose(workspace, items=items)
     with pytest.raises(UsageError, match="saferec-build mine"):
         evaluation.score(workspace)
-
-
-def test_a_shard_that_is_read_here_is_billed_once(
-    workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shards, "plan", lambda *_: shards.How(parallel.How("local", 1), 2))
-    fill(workspace, *TEXTS)
-    options(workspace, f'base_url = "{stub.url}"')
-    price(workspace, "small")
-    stub.usual = speaks
-    ws = store.Workspace.open(workspace.root)
-    made: Any = propose(ws, "openai:small")
-    assert made.counts.figures["usd"] == pytest.approx(made.spent) == pytest.approx(3 * 370 / 1e6)
-    assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(made.spent)

@@ -22,6 +22,8 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.routing import designed, planned
+from tests.worlds.settings import review_settings
 
 UNITS = 900
 RECALL = 0.97
@@ -94,21 +96,18 @@ def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look
     """The look after each day, through `route` and `bounds`: a push, and what people read of all that lies there."""
     rng = np.random.default_rng([seed, 21])
     text, props, given = texts(made), proposals(made), tables.ASSIGNMENTS.empty
+    rows = designed(text, props, Plan())
     readers: dict[str, set[str]] = {}
     for day in range(pushes):
         said = Plan(PEOPLE, audit=AUDIT, batch=f"day-{day}", budget=PLANS[setting], **CAPS)
-        given = pl.concat([given, route.route(text, props, given, NOTHING, said)])
+        given = pl.concat([given, route.route(text, props, given, NOTHING, planned(said, rows))])
         for name, person in given.select("subject", "reviewer").iter_rows():
             if rng.random() < READ:
                 readers.setdefault(name, set()).add(person)
         read = {name for name, people in readers.items() if len(people) == len(PEOPLE)}
-        told = bounds.bounds(text, given, _labels(made, read), tables.GOLD.empty, SLUGS, claimed=_claimed(props))
+        told = bounds.bounds(rows, list(made.truth), given, _labels(made, read), tables.GOLD.empty, SLUGS)
         found = {(name, slug) for name in read for slug in made.truth[name]}
         yield look(made, found, {slug: b.share for slug, b in told.traits.items()}, told.pooled.share)
-
-
-def _claimed(props: pl.DataFrame) -> frozenset[str]:
-    return frozenset(subject for _, subject in route.called_for(props, Plan()))
 
 
 def _labels(made: World, read: set[str]) -> pl.DataFrame:
@@ -148,7 +147,7 @@ def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> 
     for day in range(pushes):
         another = lambda *given, batch=f"day-{day}": replace(plan(*given), batch=batch)  # noqa: E731
         with mock.patch.object(handing, "_plan", another):
-            run("review", "push", "--tool", "files", *who, "--audit", AUDIT, *SETTINGS[setting], "-C", root)
+            run("review", "push", "--tool", "files", *who, *SETTINGS[setting], "-C", root)
         for name in PEOPLE:
             _fill_in(root / "review" / f"{name}.csv", made, rng)
         run("review", "pull", "--tool", "files", root / "review", "-C", root)
@@ -167,6 +166,7 @@ def run(*words: object) -> dict[str, Any]:
 
 def _filled(made: World, root: Path) -> store.Workspace:
     make(root, demo=False)
+    review_settings(root, audit=AUDIT)
     ws = store.Workspace.open(root)
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)

@@ -20,7 +20,6 @@ from saferec_builder.core.errors import TrainingError
 from training.data import Message, Row
 from training.decoding import constrained, shared_prefix, trie
 from training.decoding.constrained import Catalogue
-from training.decoding.shared_prefix import FixedCache
 from training.decoding.trie import Trie
 
 if TYPE_CHECKING:
@@ -120,15 +119,14 @@ def draw(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,
-    fixed: FixedCache | None = None,
     **sampling: Any,
 ) -> list[list[int]]:
     """Token ids of one answer per prompt, up to and without the end; masked where `excluded` is given.
 
-    sampling = arguments of `generate`; without any the answer is greedy. fixed = where a training keeps its cache.
+    sampling = arguments of `generate`; without any the answer is greedy.
     """
     ends = _ends(policy.model, policy.tokenizer)
-    answers = draw_padded(policy, ids, excluded, fixed, **sampling)
+    answers = draw_padded(policy, ids, excluded, **sampling)
     return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
 
 
@@ -136,7 +134,6 @@ def draw_padded(
     policy: PolicyModel,
     ids: Sequence[Sequence[int]],
     excluded: Sequence[Sequence[str]] | None,
-    fixed: FixedCache | None = None,
     **sampling: Any,
 ) -> list[list[int]]:
     """As `draw`, but with the end of each answer, and padding behind it up to one length."""
@@ -156,7 +153,7 @@ def draw_padded(
     training = model.training
     model.eval()
     with torch.no_grad():
-        extra |= shared_prefix.arguments(model, ids, padded, attention, extra["max_new_tokens"], fixed)
+        extra |= shared_prefix.arguments(model, ids, padded, attention)
         answers: list[list[int]] = model.generate(padded, attention_mask=attention, **extra)[:, width:].tolist()
     model.train(training)
     return answers

@@ -15,9 +15,7 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 from training.data import Row
 from training.decoding import constrained, trie
 from training.decoding.generate import PolicyModel, draw, draw_padded, prompt_tokens
-from training.decoding.shared_prefix import FixedCache
 
-CACHES = (None, "static")  # values of cache_implementation that rollouts here know
 # generation_kwargs that want another cache, or more rows in it than there are prompts
 THEIRS = {"cache_implementation", "use_cache", "num_beams", "num_return_sequences"}
 
@@ -28,25 +26,15 @@ Drawn = tuple[list[list[int]], None]  # answers, and no log-probabilities of the
 def trainer(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> type[GRPOTrainer]:
     """The trainer for the rows of `table` (trainers/gdpo.py's COLUMNS) and these arguments of trl.GRPOConfig.
 
-    With cache_implementation `static` its cache keeps size and place, and transformers compiles the step that draws a
-    token where there is a GPU. Who draws with vLLM, continuous batching, beams or another cache is left to TRL.
+    Who draws with vLLM, continuous batching, beams or a cache of another kind is left to TRL.
     """
-    fixed = _fixed_cache(policy, table, args)
     if policy.held:
-        return _held(policy, _excluded(policy, table), fixed)
-    elsewhere = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation not in CACHES
-    return GRPOTrainer if elsewhere or THEIRS & set(args.generation_kwargs or {}) else _free(policy, fixed)
+        return _held(policy, _excluded(policy, table))
+    elsewhere = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation
+    return GRPOTrainer if elsewhere or THEIRS & set(args.generation_kwargs or {}) else _free(policy)
 
 
-def _fixed_cache(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> FixedCache | None:
-    if args.cache_implementation != "static":
-        return None
-    kept = policy.trie or policy.catalogue if policy.held else None
-    longest = max(map(len, prompt_tokens(policy.tokenizer, table)))
-    return FixedCache(longest + (kept.length if kept else args.max_completion_length or 0))
-
-
-def _free(policy: PolicyModel, fixed: FixedCache | None) -> type[GRPOTrainer]:
+def _free(policy: PolicyModel) -> type[GRPOTrainer]:
     """Drawn as TRL draws, token for token, where a process has all the weights."""
 
     class Free(GRPOTrainer):
@@ -63,21 +51,21 @@ def _free(policy: PolicyModel, fixed: FixedCache | None) -> type[GRPOTrainer]:
                 return drawn
             current = replace(policy, model=self.accelerator.unwrap_model(self.model))
             how = {name: value for name, value in self.generation_kwargs.items() if name != "cache_implementation"}
-            answers, ends = draw_padded(current, prompt_ids, None, fixed, **how), set(self.eos_token_ids)
+            answers, ends = draw_padded(current, prompt_ids, None, **how), set(self.eos_token_ids)
             last = [next((n for n, token in enumerate(ids, 1) if token in ends), len(ids)) for ids in answers]
             return [ids[:n] for ids, n in zip(answers, last, strict=True)], None
 
     return Free
 
 
-def _held(policy: PolicyModel, excluded: Excluded, fixed: FixedCache | None) -> type[GRPOTrainer]:
+def _held(policy: PolicyModel, excluded: Excluded) -> type[GRPOTrainer]:
     """With the masks in the two places where tokens meet probabilities."""
 
     class Held(GRPOTrainer):
         def _generate_single_turn(self, prompt_ids: list[list[int]], *_: object, **__: object) -> Drawn:
             current = replace(policy, model=self.accelerator.unwrap_model(self.model))
             out = [excluded(ids) for ids in prompt_ids]
-            return draw(current, prompt_ids, out, fixed, do_sample=True, temperature=self.temperature, top_k=0), None
+            return draw(current, prompt_ids, out, do_sample=True, temperature=self.temperature, top_k=0), None
 
         def _get_per_token_logps_and_entropies(
             self,

@@ -101,8 +101,8 @@ def _refuse(policy: PolicyModel, settings: Settings, args: GRPOConfig) -> None:
             raise TrainingError(
                 f"{name}: what draws there knows no masks: expected --items text, or saferec.mask=false for item tokens"
             )
-    if policy.held and args.cache_implementation not in rollouts.CACHES:
-        raise TrainingError(f"cache_implementation = {args.cache_implementation!r}: expected null or static")
+    if policy.held and args.cache_implementation:
+        raise TrainingError(f"cache_implementation = {args.cache_implementation!r}: expected null")
     if settings.get("mask_truncated_completions") and policy.held:
         raise TrainingError(
             "mask_truncated_completions: a list that is held to the catalogue has no token at its end, so that all"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from training.decoding import generate, shared_prefix
+from training.decoding import generate
 
 pytestmark = pytest.mark.training
 
@@ -16,15 +16,16 @@ SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
 MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
 
-# how a model remembers what it read -> (what is added to SHAPE, is a prompt read once, is its cache of one size ours)
-KINDS: dict[str, tuple[dict[str, Any], bool, bool]] = {
-    "LlamaConfig": ({}, True, True),
-    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True, True),  # positions are learnt
-    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True, True),  # takes no positions
-    "MistralConfig": ({"sliding_window": 4}, True, False),
-    "Gemma3TextConfig": (MIXED, True, False),
-    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False, False),  # a state that no token owns
-    "RwkvConfig": ({"attention_hidden_size": 32}, False, False),  # a state, and no word of it in its configuration
+
+# how a model remembers what it read -> (what is added to SHAPE, is a prompt read once)
+KINDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "LlamaConfig": ({}, True),
+    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True),  # positions are learnt
+    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True),  # takes no positions
+    "MistralConfig": ({"sliding_window": 4}, True),
+    "Gemma3TextConfig": (MIXED, True),
+    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False),  # a state that no token owns
+    "RwkvConfig": ({"attention_hidden_size": 32}, False),  # a state, and no word of it in its configuration
 }
 
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
@@ -50,7 +51,7 @@ def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
-    model, (_, once, ours) = model_of(kind), KINDS[kind]
+    model, (_, once) = model_of(kind), KINDS[kind]
     ids, words = [PROMPTS[n] for n in WHICH], SimpleNamespace(pad_token_id=0, eos_token_id=1)
     policy = generate.PolicyModel(model, words, None)
     how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 9, "min_new_tokens": 9}
@@ -59,15 +60,11 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     torch.manual_seed(1)
     expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
     assert len(set(map(tuple, expected))) == 6  # answers to one prompt differ: a mix-up would be seen
-    for fixed in (None, shared_prefix.FixedCache(16)):
-        torch.manual_seed(1)
-        with read_by(model) as shapes:
-            assert generate.draw_padded(policy, ids, None, fixed, **how) == expected
-        if once if fixed is None else ours:
-            # two prompts without their last tokens, then six rows of one token, nine times
-            assert shapes == [(2, 6), *[(6, 1)] * 9]
-        else:
-            assert shapes == [(6, 7), *[(6, 1)] * 8]
+    torch.manual_seed(1)
+    with read_by(model) as shapes:
+        assert generate.draw_padded(policy, ids, None, **how) == expected
+    # two prompts without their last tokens, then six rows of one token, nine times
+    assert shapes == ([(2, 6), *[(6, 1)] * 9] if once else [(6, 7), *[(6, 1)] * 8])
 
 
 def llama(new_tokens: int) -> generate.PolicyModel:
