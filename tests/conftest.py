@@ -40,6 +40,13 @@ class Ran:
         return json.loads(self.out)
 
 
+# how tests name what they ask pytest for
+Cli = Callable[..., Ran]
+Patch = pytest.MonkeyPatch
+Printed = pytest.CaptureFixture[str]
+Injected = Callable[[str, int], None]
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> store.Workspace:
     return _workspace(tmp_path / "ws", demo=False)
@@ -109,7 +116,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _parts_not_run(reporter: Any) -> list[str]:
-    reasons = {
-        str(report.longrepr[2]) for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)
-    }
+    reasons = {str(r.longrepr[2]) for r in reporter.stats.get("skipped", []) if isinstance(r.longrepr, tuple)}
     return sorted(r.removeprefix("Skipped: ").removeprefix(NOT_RUN) for r in reasons if NOT_RUN in r)

@@ -29,9 +29,8 @@ def main() -> None:
     for name, value in found.items():
         print(f"{name:<32}{value:>10.3f}" if isinstance(value, float) else f"{name:<32}{value:>10,}")
     for package in packages():
-        print(
-            f"  {package:<28} Any {any_share(package):.3f}   imports in functions {function_import_share(package):.3f}"
-        )
+        loose, late = any_share(package), function_import_share(package)
+        print(f"  {package:<28} Any {loose:.3f}   imports in functions {late:.3f}")
 
 
 def figures() -> dict[str, int | float]:

@@ -15,7 +15,6 @@ RANK = {room: n for n, rooms in enumerate(ORDER) for room in ((rooms,) if isinst
 OF_TRAINING = {"core", "scoring", "training"}  # what training may import; nothing imports training
 AT_THE_ROOT = 5  # files of saferec_builder/
 
-
 # modules that have no test at their own path: another one holds them, for what they do is seen only there
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",

@@ -28,22 +28,10 @@ FILES = {
 COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
 PATIENCE = 5  # a fault with which the tests take so many times their time lets them run for ever, and is seen
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.LShift: ast.RShift,
-    ast.BitAnd: ast.BitOr,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.IsNot: ast.Is,
-}
+# each for the other
+PAIRS = [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.And, ast.Or)]
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+SWAPS |= {ast.LShift: ast.RShift, ast.BitAnd: ast.BitOr, ast.Eq: ast.NotEq, ast.IsNot: ast.Is}
 
 
 def main(names: list[str]) -> int:

@@ -24,12 +24,8 @@ from tests.layers import files, held_by
 from tests.mutation import CALM, COPIED, PATIENCE, told_wrong
 
 FOLDER = ROOT / "build" / "mutation" / "nearest"
-OTHERS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-}
+Swaps = dict[type[ast.AST], type[ast.AST]]
+OTHERS: Swaps = {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.NotEq: ast.Eq, ast.Is: ast.IsNot}
 Place = tuple[int, int, int, int]  # first line and column, last line and column
 
 
@@ -72,9 +68,7 @@ def main(words: list[str]) -> int:
     print(*missed, *unknown, sep="\n")
     told = seen + len(missed)
     low, high = wilson(seen, told)
-    print(
-        f"{seen} of {told} faults seen by the tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})"
-    )
+    print(f"{seen} of {told} faults seen by tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})")
     return int(bool(unknown))
 
 

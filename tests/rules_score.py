@@ -90,14 +90,10 @@ def demo(which: str) -> Gold:
 
 def frame(talks: Iterable[tuple[str, list[dict[str, str]]]]) -> pl.DataFrame:
     """The columns that rules.propose reads."""
-    rows = [
-        {
-            "conversation": name,
-            "digest": tables.digest(turns),
-            "turns": [{"role": t["role"], "text": t["text"], "items": []} for t in turns],
-        }
-        for name, turns in talks
-    ]
+    rows = []
+    for name, turns in talks:
+        said = [{"role": t["role"], "text": t["text"], "items": []} for t in turns]
+        rows.append({"conversation": name, "digest": tables.digest(turns), "turns": said})
     return pl.DataFrame(rows, schema={k: tables.CONVERSATIONS.schema[k] for k in ("conversation", "digest", "turns")})
 
 
@@ -174,20 +170,6 @@ def messages(file: str) -> tuple[Rates, int, int]:
     return Rates(found, right, sizes[0], hit), flags, sizes[1]
 
 
-def banks() -> Gold:
-    """The generator's open statements, each as a message of its own; its slots filled with their first words."""
-    phrases = tomllib.loads(GOLD.with_name("phrases.toml").read_text(encoding="utf-8"))
-    slots = {name: words[0] for name, words in phrases["slots"].items()}
-    said = [
-        (trait, said["text"].format(**slots))
-        for trait, parts in phrases["evidence"].items()
-        for said in (one for part in parts.values() for one in part)
-        if said["form"] == "explicit"
-    ]
-    talks = ((str(n), [{"role": "seeker", "text": text}]) for n, (_, text) in enumerate(said))
-    return Gold(frame(talks), {(str(n), trait): "explicit" for n, (trait, _) in enumerate(said)}, {}, {})
-
-
 def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
     """Right rows whose spans overlap the gold span, and all right rows."""
     right = [r for r in rows if r["verdict"] == "present" and (r["subject"], r["trait"]) in gold.forms]
@@ -195,9 +177,7 @@ def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def _overlaps(spans: list[dict[str, Any]], wanted: list[tuple[int, int, int]]) -> bool:
-    return any(
-        s["turn"] == turn and s["start"] < end and start < s["end"] for s in spans for turn, start, end in wanted
-    )
+    return any(s["turn"] == turn and s["start"] < end and at < s["end"] for s in spans for turn, at, end in wanted)
 
 
 def table(name: str, gold: Gold) -> str:

@@ -1,34 +1,29 @@
 """An audit says what was looked at, or that nothing was: pip-audit's own last line cannot be believed."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests import audit
+from tests.conftest import Patch, Printed
+from tests.servers.loopback import Asked, Reply, serving
 
+NONE_KNOWN = "No known vulnerabilities found"
 # pip-audit 2.10.1 as it spoke: (exit code, stdout, last line of stderr)
 NOT_FOUND = (  # a package index without advisories: it skipped everything, and called that no vulnerability
     0,
     '{"dependencies": [{"name": "jinja2", "skip_reason": "Dependency not found on PyPI and could not be audited: jinja2'
     ' (2.11.2)"}], "fixes": []}',
-    "No known vulnerabilities found",
+    NONE_KNOWN,
 )
 NO_NETWORK = (
     1,
     "",
-    "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443): Max retries exceeded with"
-    " url: /v1/query (Caused by NameResolutionError(\"HTTPSConnection(host='api.osv.dev', port=443): Failed to resolve"
-    " 'api.osv.dev' ([Errno -2] Name or service not known)\"))",
+    "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.osv.dev', port=443): Max retries",
 )
-CLEAN = (
-    0,
-    '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}], "fixes": []}',
-    "No known vulnerabilities found",
-)
+CLEAN = (0, '{"dependencies": [{"name": "jinja2", "version": "2.11.2", "vulns": []}]}', NONE_KNOWN)
 PINS = {"jinja2": "2.11.2"}
 
 
@@ -74,53 +69,23 @@ def test_it_looks_at_everything_but_our_own_package() -> None:
 
 # ---- the real tool before a source on this machine
 
-FAULTS = {
+FAULTS = {  # name -> the version with the fault (any), its id, other ids, what mends it
     "jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"),
     "polars": (None, "GHSA-ours", [], None),
 }
 
 
-@pytest.fixture
-def source() -> Iterator[Callable[..., str]]:
-    """source(knows...): the address of an OSV server that knows these packages of FAULTS, or `fails`."""
-    servers = []
-
-    def serve(*knows: str) -> str:
-        class Osv(BaseHTTPRequestHandler):
-            disable_nagle_algorithm = True
-
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                body = json.dumps(answer(asked["package"]["name"], asked["version"], knows)).encode()
-                self.send_response(500 if "fails" in knows else 200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *words: Any) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Osv)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{server.server_port}/"
-
-    yield serve
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def answer(name: str, version: str, knows: tuple[str, ...]) -> dict[str, Any]:
+def osv(knows: tuple[str, ...], request: Asked) -> Reply:
+    """The answer of an OSV server that knows these packages of FAULTS, or `fails`."""
+    asked = json.loads(request.body)
+    name, version = asked["package"]["name"], asked["version"]
     wanted, number, aliases, mended = FAULTS.get(name, ("", "", [], None))
-    if name not in knows or wanted not in (None, version):
-        return {}
-    events = [{"introduced": "0"}, *([{"fixed": mended}] if mended else [])]
-    ranges = [{"type": "ECOSYSTEM", "events": events}]
-    affected = [{"package": {"name": name, "ecosystem": "PyPI"}, "ranges": ranges}]
-    return {"vulns": [{"id": number, "aliases": aliases, "summary": "x", "affected": affected}]}
+    told: dict[str, Any] = {}
+    if name in knows and wanted in (None, version):
+        events = [{"introduced": "0"}, *([{"fixed": mended}] if mended else [])]
+        affected = [{"package": asked["package"], "ranges": [{"type": "ECOSYSTEM", "events": events}]}]
+        told = {"vulns": [{"id": number, "aliases": aliases, "summary": "x", "affected": affected}]}
+    return Reply(500 if "fails" in knows else 200, json.dumps(told).encode())
 
 
 @pytest.mark.slow
@@ -133,17 +98,16 @@ def answer(name: str, version: str, knows: tuple[str, ...]) -> dict[str, Any]:
         (("fails",), 2, "the advisory source did not answer"),
     ],
 )
-def test_the_real_tool_before_a_source(
-    source: Callable[..., str], capsys: pytest.CaptureFixture[str], knows: tuple[str, ...], code: int, last: str
-) -> None:
-    assert audit.main(["-s", "osv", "--osv-url", source(*knows)]) == code
+def test_the_real_tool_before_a_source(capsys: Printed, knows: tuple[str, ...], code: int, last: str) -> None:
+    with serving(partial(osv, knows)) as url:
+        assert audit.main(["-s", "osv", "--osv-url", f"{url}/"]) == code
     out = capsys.readouterr().out
     assert last in out.splitlines()[-1]
     assert ("polars" in out) == (code == 1) and ("GHSA-ours, not mended yet" in out) == (code == 1)
 
 
 @pytest.mark.slow
-def test_the_real_tool_without_a_source(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_real_tool_without_a_source(monkeypatch: Patch, capsys: Printed) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):

@@ -1,50 +1,35 @@
 """doctor says what is missing and what helps, exits 1 only for what saferec.toml asks for, and shows no key."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 import pytest
 
-from saferec_builder import diagnostics as health
+from saferec_builder import diagnostics as health, llm
 from saferec_builder.storage import migrations, tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Printed, Ran
+from tests.servers.loopback import Asked, Reply, serving
 
-Cli = Callable[..., Ran]
 KEY = "canary-5f1e-key"
 
 
-class Models(BaseHTTPRequestHandler):
-    """A server that knows one key."""
-
-    def do_GET(self) -> None:
-        self.server.seen.append((self.path, self.headers.get("Authorization")))  # type: ignore[attr-defined]
-        self.send_response(401 if self.headers.get("Authorization") == "Bearer wrong" else 200)
-        self.end_headers()
-
-    def log_message(self, *words: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def server() -> Iterator[Any]:
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Models)
-    made.seen = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.shutdown()
-        thread.join()
-        made.server_close()
+def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """(address, what was asked with which key) of a server that refuses one key."""
+    seen: list[tuple[str, str | None]] = []
+
+    def answer(asked: Asked) -> Reply:
+        seen.append((asked.path, asked.headers.get("Authorization")))
+        return Reply(401 if seen[-1][1] == "Bearer wrong" else 200)
+
+    with serving(answer) as url:
+        yield url, seen
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys(monkeypatch: Patch) -> None:
     for name in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY", "SAFEREC_REVIEW_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -103,10 +88,8 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
     assert ran.json["missing"] == 6
 
 
-def test_a_key_is_tried_and_never_shown(
-    workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"http://127.0.0.1:{server.server_port}/v1"
+def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: Patch) -> None:
+    url, seen = f"{server[0]}/v1", server[1]
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DDD_API_KEY", KEY)
@@ -114,8 +97,7 @@ def test_a_key_is_tried_and_never_shown(
         ran = cli("doctor", "-C", workspace.root, *way)
         assert ran.code == 0, ran.out
         assert KEY not in ran.out + ran.err
-    assert server.seen[0][0] == "/v1/models"
-    assert server.seen[0][1] == f"Bearer {KEY}"
+    assert seen[0] == ("/v1/models", f"Bearer {KEY}")
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n')
     refused = checks(cli("doctor", "-C", workspace.root, "--json"))["server of openai"]
@@ -125,9 +107,7 @@ def test_a_key_is_tried_and_never_shown(
     assert told.code == 1 and "base_url holds a user or password" in told.out and KEY not in told.out
 
 
-def test_no_key_leaves_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
-    from saferec_builder import llm
-
+def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
     asked: list[tuple[str, str]] = []
     fine = health.Finding("x", health.OK, "y")
     monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": asked.append((url, key)) or fine)
@@ -152,7 +132,7 @@ def test_versions_are_compared_as_numbers(line: str, fault: str | None) -> None:
     assert health._numbers("2.13.0+cpu") >= health._numbers("2.9")
 
 
-def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: Patch) -> None:
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["polars>=1", 'no-such-thing>=1; extra == "ray"'])
     told = {one.what: one for one in health.packages()}
     assert told["saferec-builder"].state == "ok"
@@ -176,9 +156,7 @@ def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     assert found == "0 reviews, schema 2, shards from schema 1 on, brought up to date as they are read"
 
 
-def test_from_python_it_gives_its_checks_and_prints_nothing(
-    workspace: store.Workspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_python_it_gives_its_checks_and_prints_nothing(workspace: store.Workspace, capsys: Printed) -> None:
     sound = health.examine(workspace.root)
     assert sound.missing == 0 and {"python", "disk", "database"} <= {one.what for one in sound.checks}
     asks(workspace, "[splits]\ntest = 2\n")

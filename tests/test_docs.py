@@ -5,28 +5,29 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from exports.formats import CONFIGS
+from saferec_builder.cli.app import app
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, reviewing
 from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Ran
 from tests.doc_pages import DOCS, blocks, files, pages, words
 from tests.worlds import release_world
 
-Cli = Callable[..., Ran]
 ELSEWHERE = {  # pages with commands that another test runs
     "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
     "contributing.md": "they are the tests",
     "mining.md": "tests/mining/test_reddit.py, tests/sources",
     "oracle.md": "tests/catalog/test_lookup_command.py, tests/test_oracle_doc.py",
     "proposing.md": "tests/proposing/test_evaluation.py",
-    "releases.md": "tests/test_docs_releases.py",
+    "releases.md": "test_the_walk_through_a_release_runs, below",
     "review-guide.md": "tests/servers/test_review_contract.py",
     "scale.md": "tests/bench",
     "training.md": "tests/training/test_safecrs.py",
@@ -47,7 +48,6 @@ def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
     """Also those that are not run here."""
     import typer
 
-    from saferec_builder.cli.app import app
     from training.safecrs import parser
 
     for block in blocks(page):
@@ -83,7 +83,7 @@ def test_every_page_that_is_not_run_says_why() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TOLD, ids=name_of)
 def test_a_reader_who_types_along_gets_there(
-    page: Path, tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: Patch
 ) -> None:
     for key in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY"):
         monkeypatch.delenv(key, raising=False)
@@ -96,6 +96,22 @@ def test_a_reader_who_types_along_gets_there(
         for line in () if block.skip else block.commands:
             ran = typed(words(line), cli, monkeypatch)
             assert ran.code == 0, f"{page.name}: {line}\n{ran.out}\n{ran.err}"
+
+
+@pytest.mark.slow
+def test_the_walk_through_a_release_runs(workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
+    """docs/releases.md, whose fences go on in one workspace with labels."""
+    release_world.fill(workspace, *release_world.requests())
+    monkeypatch.chdir(workspace.root)
+    text = (DOCS / "releases.md").read_text(encoding="utf-8")
+    commands = [line for block in re.findall(r"^```\n(.*?)^```$", text, re.S | re.M) for line in block.splitlines()]
+    assert len(commands) >= 9 and all(line.startswith("saferec-build ") for line in commands)
+    for line in commands:
+        ran = cli(*words(line)[1:])
+        assert ran.code == 0, f"{line}\n{ran.err}"
+    refused = cli("publish", "1.0.0", "--to", "elsewhere")
+    assert refused.code == 1 and "was withdrawn" in refused.err
+    assert set(CONFIGS) <= set(re.findall(r"`(\w+)`", text.split("| `data/CONFIG")[1].split("\n")[0]))
 
 
 def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:
@@ -114,7 +130,7 @@ def answer(names: tuple[str, ...]) -> None:
         reviewing.answer(store.Workspace.open("."), truth, names)
 
 
-def typed(line: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Ran:
+def typed(line: list[str], cli: Cli, monkeypatch: Patch) -> Ran:
     if line[0] == "saferec-build":
         return cli(*line[1:])
     if line[0] == "cd":
@@ -158,8 +174,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    import tomllib
-
     def leaves(part: Any) -> list[str]:
         if isinstance(part, str):
             return [part]

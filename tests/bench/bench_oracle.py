@@ -35,7 +35,6 @@ def main() -> None:
     rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
     mask = world.oracle.mask(asked[0][2])
     resolved = min(cpu(lambda: chunks(world.oracle, rows, mask)) for _ in range(3)) / len(rows)
-    figure("oracle.reference_calls", 1 / usual, "per CPU-s", "none")
     figure("oracle.resolved_ratio", usual / resolved, "ratio", ">= 800")
     figure("oracle.load_250k_peak", peak, "MB", "< 1000")
     figure("oracle.load_250k", seconds, "CPU-s", "none")
@@ -101,9 +100,7 @@ class Reference:
         for (item, title, year), codes in zip(world.films, world.oracle.codes[:-1].tolist(), strict=True):
             self.by_year[self.normal(title), year] = item
             self.by_title.setdefault(self.normal(title), item)
-            self.ddd[item] = {
-                slug: int(code == violations.VIOLATED) for slug, code in zip(world.slugs, codes, strict=True)
-            }
+            self.ddd[item] = {s: int(code == violations.VIOLATED) for s, code in zip(world.slugs, codes, strict=True)}
             self.guide[item] = {slug: code / 3 for slug, code in zip(world.slugs, codes, strict=True)}
 
     @staticmethod
@@ -135,17 +132,9 @@ def make(folder: Path) -> None:
     rng = random.Random(1)
     words = [a + b + c for a in "bdfgklmnprstv" for b in "aeiou" for c in "bdfgklmnprstv"]
     ids = [f"imdb:tt{n:07d}" for n in range(ITEMS)]
-    rows = {
-        "source": ["csv"] * ITEMS,
-        "source_id": list(map(str, range(ITEMS))),
-        "domain": ["film"] * ITEMS,
-        "title": [" ".join(rng.choices(words, k=3)) for _ in ids],
-        "year": [rng.randint(1930, 2024) for _ in ids],
-        "refs": [[i] for i in ids],
-        "aliases": [[]] * ITEMS,
-        "genres": [["drama"]] * ITEMS,
-        "plot": [None] * ITEMS,
-    }
+    rows = {"source": ["csv"] * ITEMS, "source_id": list(map(str, range(ITEMS))), "domain": ["film"] * ITEMS}
+    rows |= {"title": [" ".join(rng.choices(words, k=3)) for _ in ids], "year": rng.choices(range(1930, 2025), k=ITEMS)}
+    rows |= {"refs": [[i] for i in ids], "aliases": [[]] * ITEMS, "genres": [["drama"]] * ITEMS, "plot": [None] * ITEMS}
     pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema).write_parquet(folder / "rows.parquet")
     said = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
     rest = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}

@@ -14,14 +14,8 @@ from typing import Any
 import polars as pl
 
 from annotation.servers import _ledger
-from annotation.tools import (
-    answers,
-    label_studio,
-    label_studio_server,
-    managed_server as managed,
-    sync,
-    task_sheet as sheets,
-)
+from annotation.tools import answers, label_studio, label_studio_server, managed_server as managed, sync
+from annotation.tools.task_sheet import Sheet
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
@@ -59,7 +53,6 @@ def measure(home: Path, facts: dict[str, Any]) -> None:
     assert (again.added, again.skipped) == (0, TASKS)
     assert store.read(ws, tables.SENT).filter(pl.col("state") == "there").height == TASKS
     figure("review.push_over_sdk", server.bare / ours, "ratio", ">= 0.7")
-    figure("review.push_rate", TASKS / ours, "tasks/s", "reported")
 
 
 class Beside(label_studio_server.Server):
@@ -88,7 +81,7 @@ class Beside(label_studio_server.Server):
         return LabelStudio(base_url=self.url, api_key=self.token, timeout=self.timeout)
 
 
-def many(count: int) -> list[sheets.Sheet]:
+def many(count: int) -> list[Sheet]:
     found = []
     for n in range(count):
         text = f"I faint when I see blood, and this is request {n}. Something funny for tonight?"
@@ -97,5 +90,5 @@ def many(count: int) -> list[sheets.Sheet]:
         unit |= {"own_verdict": None, "own_form": None, "own_spans": None}
         turns = [{"role": "seeker", "text": text}, {"role": "recommender", "text": "How about a comedy?"}] * 3
         task = answers.Task("sensitivity", f"c{n}", "d", "ann", "reviewer")
-        found.append(sheets.Sheet(f"task-{n}", task, "proposed", "", "Does this person ...?", turns, [unit]))
+        found.append(Sheet(f"task-{n}", task, "proposed", "", "Does this person ...?", turns, [unit]))
     return found

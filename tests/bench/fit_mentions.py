@@ -37,9 +37,7 @@ def main() -> None:
         turns = [t for t in gold.redial_turns(folder, bare=BARE) if t.half == gold.TUNED]
         seen += [row for turn in turns for shape in shapes(turn) for row in taught(finder, shape)]
     names, fitted = fit(seen)
-    lines = [
-        f"{json.dumps(name)} = {weight:.2f}" for name, weight in zip(names, fitted, strict=True) if abs(weight) >= 0.05
-    ]
+    lines = [f"{json.dumps(name)} = {w:.2f}" for name, w in zip(names, fitted, strict=True) if abs(w) >= 0.05]
     TARGET.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     print(len(seen), "places,", sum(yes for _, yes in seen), "titles,", len(lines), "weights")
 

@@ -169,14 +169,11 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     default = found.pop("default")
     found["step"] -= default
     found["update"] = found["step"] - found["rollout"] - found["reward"]
-    shares = {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
+    made = {f"{name}_seconds": value for name, value in found.items()} | {"memory_gib": _memory()}
+    made |= {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
     answers = args.generation_batch_size * clock.often("rollout", given.steps)
-    drawn = {
-        "rollout_tokens_per_second": answers * given.answer_length / found["rollout"],
-        "default_rollout_seconds": default,
-        "rollout_ratio": default / found["rollout"],
-    }
-    return {f"{name}_seconds": value for name, value in found.items()} | shares | drawn | {"memory_gib": _memory()}
+    made |= {"rollout_tokens_per_second": answers * given.answer_length / found["rollout"]}
+    return made | {"default_rollout_seconds": default, "rollout_ratio": default / found["rollout"]}
 
 
 class Clock:
@@ -270,18 +267,12 @@ def weights(shape: str, lora: int) -> Any:
 
 def sizes(model: Any) -> dict[str, int]:
     """N, L, h, d and V of the formula."""
-    facts, embeddings = (
-        model.config,
-        {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)},
-    )
+    facts = model.config
+    embeddings = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
     head = getattr(facts, "head_dim", None) or facts.hidden_size // facts.num_attention_heads
-    return {
-        "N": sum(p.numel() for p in model.parameters() if id(p) not in embeddings),
-        "L": facts.num_hidden_layers,
-        "h": facts.num_attention_heads * head,
-        "d": facts.hidden_size,
-        "V": facts.vocab_size,
-    }
+    weights = sum(p.numel() for p in model.parameters() if id(p) not in embeddings)
+    found = {"N": weights, "L": facts.num_hidden_layers, "h": facts.num_attention_heads * head}
+    return found | {"d": facts.hidden_size, "V": facts.vocab_size}
 
 
 def flops(parts: dict[str, int], length: int, weights: int, head: int) -> float:
@@ -307,14 +298,8 @@ def tokenizer() -> Any:
 def _row(n: int, length: int) -> dict[str, Any]:
     said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
     expected = [f"i{(n + m) % ITEMS}" for m in range(5)]
-    return {
-        "prompt": [{"role": "user", "content": said}],
-        "traits": ["gore"],
-        "truth": expected,
-        "safe_truth": expected[1:],
-        "seen": [],
-        "domain": "film",
-    }
+    made = {"prompt": [{"role": "user", "content": said}], "traits": ["gore"], "domain": "film", "seen": []}
+    return made | {"truth": expected, "safe_truth": expected[1:]}
 
 
 def _rewards() -> list[Any]:

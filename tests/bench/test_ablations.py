@@ -17,7 +17,6 @@ SHORT = {
     "gdpo": ("max_steps=1", "per_device_train_batch_size=8", "saferec.checks=1"),
 }
 
-
 FEW = ("refilled_conditioned", "refilled_rank", "unsafe_grpo_10", "refilled_no_count", "refilled_paper_free")
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
+from tests.servers.hub import WRITER, Hub
 from tests.worlds import release_world as world
+from tests.worlds.hub_world import quick
 from tests.worlds.release_rows import reviews
 
 
@@ -31,7 +33,16 @@ def home(reviewed, cli):
 
 
 @pytest.fixture
-def released(workspace, cli):
-    world.fill(workspace, *world.requests())
-    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
-    return workspace
+def released(ws, cli):
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    return ws
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    quick(monkeypatch)
+    monkeypatch.setenv("HF_TOKEN", WRITER)
+    monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub

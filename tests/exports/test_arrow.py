@@ -19,15 +19,8 @@ def prompts(*talks, cut=99, added=None):
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
-    said = [
-        turn("seeker", "Hi"),
-        turn("seeker", " I faint at blood "),
-        turn("recommender", "Noted"),
-        turn("seeker", "  "),
-        turn("recommender", "Any year?"),
-        turn("seeker", "1990s"),
-        turn("recommender", "Let me think"),
-    ]
+    words = ["Hi", " I faint at blood ", "Noted", "  ", "Any year?", "1990s", "Let me think"]
+    said = [turn("recommender" if n in (2, 4, 6) else "seeker", text) for n, text in enumerate(words)]
     wanted = [
         {"role": "user", "content": "Hi\nI faint at blood"},
         {"role": "assistant", "content": "Noted\nAny year?"},
@@ -45,13 +38,7 @@ def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
 
 
 def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
-    frame = pl.DataFrame(
-        {"item": ["d", "e", "a"], "title": ["Film D", "Film E", "Film A\n9. Saw"], "year": [2004, None, 2001]}
-    )
+    frame = pl.DataFrame({"item": ["d", "e", "a"], "title": ["D", "E", "A\n9. Saw"], "year": [2004, None, 2001]})
     ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
     # a title stays on its line, whatever the source wrote
-    assert shapes.Names(frame).lines(ids).to_pylist() == [
-        "1. Film D (2004)\n2. Film E",
-        "",
-        "1. Film A 9. Saw (2001)",
-    ]
+    assert shapes.Names(frame).lines(ids).to_pylist() == ["1. D (2004)\n2. E", "", "1. A 9. Saw (2001)"]

@@ -18,9 +18,8 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     assert ran["dropped"] == {"has a withheld trait": 2, "reviewed by nobody": 1} and ran["out"] == 38
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
-    assert not {"c000", "c002", "nobody"} & set(
-        pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
-    )
+    learned = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
+    assert not {"c000", "c002", "nobody"} & set(learned)
     said_ = (ws.releases / "1.0.0/README.md").read_text()
     # what people found of films is nobody's label: it stays, and the card does not deny it
     assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]

@@ -1,5 +1,7 @@
 """Splits, requests, answers, lists and the checks that stop a release."""
 
+import pytest
+
 from exports import build_rows as release
 from tests.worlds.release_rows import learn, letters, only, split
 from tests.worlds.release_world import conversation, conversations, film, label, labels
@@ -18,24 +20,26 @@ def test_a_seeker_on_both_sides_keeps_the_latest_split():
 # ---- request and answer
 
 
-def test_the_request_ends_before_the_last_turn_that_adds_an_answer():
-    talk = conversation(
-        "c", "Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", "Great", "So watch it!", accepted="DE"
-    )
-    row = only([talk])
-    # D stands in the request of the last answer: learning to repeat it would be copying
-    assert (row["cut"], letters(row["truth"]), letters(row["named"])) == (3, "E", "D")
+D_OR_E = ("Hi", f"Try {film('D')} or {film('E')}", f"{film('E')} it is")
+D_AND_E = ("Hi", f"Try {film('D')}", "More?", f"Also {film('E')}", "Great", "So watch it!")
+AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "ok")
 
 
-def test_accepted_items_go_before_recommended_ones():
-    talk = ("Hi", f"Try {film('D')} or {film('E')}", f"{film('E')} it is")
-    assert letters(only([conversation("c", *talk, accepted="E")])["truth"]) == "E"
-    assert letters(only([conversation("c", *talk)])["truth"]) == "DE"  # found in the text: nobody gave refs
-
-
-def test_an_item_that_the_seeker_named_first_is_seen_and_no_answer():
-    row = only([conversation("c", f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "ok")])
-    assert (letters(row["truth"]), letters(row["seen"])) == ("E", "D")
+@pytest.mark.parametrize(
+    ("turns", "accepted", "cut", "truth", "named", "seen"),
+    [
+        # D stands in the request of the last answer: learning to repeat it would be copying
+        pytest.param(D_AND_E, "DE", 3, "E", "D", "", id="the request ends before the last turn that adds an answer"),
+        pytest.param(D_OR_E, "E", 1, "E", "", "", id="accepted items go before recommended ones"),
+        pytest.param(D_OR_E, "", 1, "DE", "", "", id="found in the text, as nobody gave refs"),
+        pytest.param(AFTER_D, "", 1, "E", "D", "D", id="what the seeker named first is seen and no answer"),
+        pytest.param(("Hi", "Sure", "Comedies please"), "D", 3, "D", "", "", id="ids only: all of it is the request"),
+    ],
+)
+def test_request_and_answer(turns, accepted, cut, truth, named, seen):
+    row = only([conversation("c", *turns, accepted=accepted)])
+    found = row["cut"], *(letters(row[name]) for name in ("truth", "named", "seen"))
+    assert found == (cut, truth, named, seen)
 
 
 def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
@@ -53,18 +57,13 @@ def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
     assert built.height == 3 and built["cut"].is_not_null().sum() == 1
 
 
-def test_an_answer_given_as_ids_only_makes_the_whole_talk_the_request():
-    row = only([conversation("c", "Hi", "Sure", "Comedies please", accepted="D")])
-    assert (row["cut"], letters(row["truth"])) == (3, "D")
-
-
 # ---- labels
 
 
 def test_only_evidence_in_the_request_makes_a_trait_known():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "No needles though", accepted="D")
     said = [
-        label(talk, "gore", quote="faint at blood"),
+        label(talk, "gore", quote="faint at blood", form="explicit"),
         label(talk, "needles", quote="No needles"),
         label(talk, "medical_trauma"),  # present, but nobody marked where
         label(talk, "sad_endings", verdict=None, reviews=["r1", "r2"]),
@@ -72,8 +71,10 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
         label(talk, "animal_harm", verdict="unsure"),
         label(talk, "torture", verdict="absent"),
     ]
-    row = only([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
-    assert (row["traits"], row["form"]) == (["gore"], ["implicit"])
+    built, _ = learn([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
+    row = built.row(0, named=True)
+    assert (row["traits"], row["form"]) == (["gore"], ["explicit"])
+    assert release.conditions(built) == {"own_words": 1, "none": 0}
     assert row["late_traits"] == ["medical_trauma", "needles"]
     assert row["at_risk"] == ["animal_harm", "gore", "medical_trauma", "needles", "sad_endings"]
 
@@ -83,9 +84,3 @@ def test_a_label_on_another_text_is_unresolved_again():
     known = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
     row = known.row(0, named=True)
     assert (row["verdict"], row["method"], row["spans"], row["form"]) == (None, "unresolved", [], None)
-
-
-# ---- lists
-
-
-# ---- the command

@@ -8,16 +8,15 @@ import polars as pl
 import pytest
 
 from exports import build_rows as release, card, croissant
+from exports.report import charts
 from saferec_builder.core import oracle as violations
 from tests.worlds import release_world as world
 from tests.worlds.release_world import label
 
 
 @pytest.fixture
-def manifest(workspace, cli):
-    ws = world.fill(workspace, *world.requests())
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    return json.loads((ws.releases / "1.0.0/manifest.json").read_text())
+def manifest(released):
+    return json.loads((released.releases / "1.0.0/manifest.json").read_text())
 
 
 def test_the_hub_reads_the_card(manifest):
@@ -37,12 +36,10 @@ def test_the_hub_reads_the_card(manifest):
 
 
 def test_the_card_says_who_labelled_and_how_sure(manifest):
-    said = " ".join(
-        card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 25}}, "missed": {}}).split()
-    )
+    said = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
     assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
     # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
-    assert "| `gore` | 20 | 20 | 0 | 0.71 | 25 | n/a | 8% |" in said
+    assert "| `gore` | 20 | 20 | 0 | 0.71 | 9 | n/a | 8% |" in said
     # nobody is labelled with the other 19: withheld, and said so
     assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
     assert "By the time of the request" in said and "No conversation was left out." in said
@@ -138,8 +135,6 @@ def test_the_change_log_grows_downwards(manifest):
 
 
 def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
-    from exports.report import charts
-
     assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
     drawn = charts.draw(manifest)
     assert drawn is not None and drawn[:8] == b"\x89PNG\r\n\x1a\n"

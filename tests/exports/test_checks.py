@@ -1,4 +1,9 @@
-"""Who and what a release leaves out, what stops it, and how large its version must be."""
+"""Who and what a release leaves out, and what stops it.
+
+One without a row that teaches or tests safety is no accident: it is stopped, or its card says so.
+"""
+
+import json
 
 import polars as pl
 import pytest
@@ -11,32 +16,21 @@ from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 from tests.worlds.release_world import conversation, film, label
 
-# ---- small groups and nobody's word
-
 
 def test_a_trait_of_fewer_people_than_five_is_withheld():
-    rows = pl.DataFrame(
-        {"conversation": [f"c{n}" for n in range(8)], "seeker": ["a", "a", "b", "c", "d", "e", None, None]}
-    )
-    said = (
-        [("gore", n) for n in range(6)] + [("needles", n) for n in range(5)] + [("torture", n) for n in (2, 3, 4, 6, 7)]
-    )
-    known = pl.DataFrame([{"subject": f"c{n}", "trait": t, "verdict": "present"} for t, n in said])
+    rows = pl.DataFrame({"conversation": list("01234567"), "seeker": ["a", "a", "b", "c", "d", "e", None, None]})
+    said = [(n, trait) for trait, of in (("gore", "012345"), ("needles", "01234"), ("torture", "23467")) for n in of]
+    known = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in said])
     # gore: a, a, b, c, d, e = 5 people; needles: a, a, b, c, d = 4; torture: b, c, d and two without a name = 5
     withheld = checks.small_groups(known, rows, ["gore", "needles", "torture", "hate_speech"], 5)
     assert withheld == ["needles", "hate_speech"]
 
 
-def said_by(ws, row, who="ann", simulated=False):
+def said_by(ws, row, who="ann", **other):
     """The review of somebody who sees nothing; its id."""
-    told = {"review": f"r-{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
-    told |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
-    told |= {"spans": [], "tool": "files", "guideline": "g", "taxonomy": "t", "simulated": simulated}
-    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
+    told = world.review(row, who, **other)
+    store.append(ws, tables.REVIEWS, world.reviews(told))
     return told["review"]
-
-
-# ---- checks
 
 
 def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
@@ -54,18 +48,15 @@ def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
 def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli):
     """It was released as it stood, `absent`, so clear: of items nobody asked whether their reviews still count."""
     ws = world.fill(workspace, *world.requests())
-    told = {"review": "of item", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
-    told |= {"reviewer": "ann", "role": "reviewer", "digest": "d", "spans": [], "tool": "files", "simulated": False}
-    store.append(ws, tables.REVIEWS, pl.DataFrame([told], schema=tables.REVIEWS.schema))
-    label = {"label": "of ann", "kind": "item_flag", "subject": world.item("D"), "trait": "gore", "verdict": "absent"}
-    label |= {"digest": "d", "spans": [], "method": "agreed", "reviews": ["of item"], "simulated": False}
-    store.append(ws, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
+    flag = {"conversation": world.item("D"), "digest": "d", "turns": []}
+    told = said_by(ws, flag, kind="item_flag")
+    of_ann = label(flag, verdict="absent", kind="item_flag", reviews=[told])
+    store.append(ws, tables.LABELS, world.labels(of_ann))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert cli("review", "set-aside", "ann", "--reason", "x", "-C", ws.root).code == 0
     ran = cli("release", "1.0.1", "-C", ws.root)
-    assert (
-        ran.code == 1 and f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
-    )
+    assert ran.code == 1
+    assert f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
 
 
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
@@ -78,19 +69,9 @@ def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(works
 
 
 def table(*texts, split="train", cut=1):
-    rows = [
-        {
-            "conversation": f"c{n}",
-            "source": "messages",
-            "place": n,
-            "cut": cut,
-            "split": split,
-            "truth": [],
-            "named": [],
-        }
-        for n, _ in enumerate(texts)
-    ]
-    frame = pl.DataFrame(rows, schema_overrides={"truth": pl.List(pl.String), "named": pl.List(pl.String)})
+    ids = pl.lit([], pl.List(pl.String))
+    rows = [{"conversation": f"c{n}", "source": "messages", "place": n} for n, _ in enumerate(texts)]
+    frame = pl.DataFrame(rows).with_columns(cut=pl.lit(cut), split=pl.lit(split), truth=ids, named=ids)
     said = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
     return frame, pl.Series(said, dtype=pl.List(tables.TURN)).gather
 
@@ -149,14 +130,84 @@ def test_explain_names_every_check(cli):
     assert ran.code == 0 and {"leaks", "personal data", "licence", "small groups"} <= set(names)
 
 
-# ---- versions
-
-
-# ---- injection
-
-
 def test_a_leak_stops_and_names_who():
     rows = pl.DataFrame({"conversation": ["a", "b"], "seeker": ["ann", "ann"], "split": ["train", "test"]})
     with pytest.raises(ReleaseError, match="ann in test and train"):
         checks.check_leaks(rows)
     checks.check_leaks(rows.with_columns(seeker=pl.lit(None, pl.String)))
+
+
+SAID = "No request with a sensitivity in this version has an answer that is known to be clear for it"
+
+
+def filled(ws, warnings=None):
+    """40 requests, every second one of somebody who cannot see blood; catalog, and these warnings."""
+    rows, labels = world.requests()
+    store.append(ws, tables.CATALOG_ROWS, world.catalog())
+    store.append(ws, tables.CONVERSATIONS, world.conversations(*rows))
+    store.append(ws, tables.LABELS, world.labels(*labels))
+    if warnings is not None:
+        store.append(ws, tables.WARNINGS, warnings)
+    return ws
+
+
+def card(ws):
+    return " ".join((ws.releases / "1.0.0/README.md").read_text().split())
+
+
+def test_where_no_answer_is_known_to_be_clear_it_stops_and_says_why(workspace, cli):
+    ws = filled(workspace)
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    # 20 people, each of whom took up two films: 40, of which nothing is known
+    assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.releases / "1.0.0").exists()
+    assert (
+        "20 requests have a sensitivity, 20 of them a ground truth, of whose 40 items 0 are violated and 40 unknown"
+        " for them, none clear: add warnings for the items that `saferec-build catalog gaps` names, or say"
+        " --allow no-safety"
+    ) in ran.err
+
+
+def test_violated_is_told_from_unknown(workspace, cli):
+    """Warnings of A, B and C alone. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
+    B in 1, 13, 25, 37; C in the same four. 3 + 4 + 4 = 11 of 40."""
+    bloody = world.warnings().filter(answer="yes")
+    assert "11 are violated and 29 unknown" in cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
+
+
+def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
+    ws = filled(workspace)
+    assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
+    assert card(ws).count(SAID) == 1 and json.loads((ws.releases / "1.0.0/manifest.json").read_text())["no_safety"]
+    limits = json.loads((ws.releases / "1.0.0/croissant.json").read_text())["rai:dataLimitations"]
+    assert [text for text in limits if text.startswith("No request with a sensitivity has an answer")]
+
+
+@pytest.mark.parametrize("allow", [(), ("--allow", "no-safety")])
+def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cli, allow):
+    """D alone is known to be clear; c003 took it up."""
+    one = world.warnings().filter(ref=f"title:{film('D')}")
+    ws = filled(workspace, one)
+    assert cli("release", "1.0.0", *allow, "-C", ws.root).code == 0
+    assert SAID not in card(ws) and not json.loads((ws.releases / "1.0.0/manifest.json").read_text())["no_safety"]
+
+
+def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
+    rows, _ = world.requests()
+    ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])
+    told = cli("release", "1.0.0", "-C", ws.root).err
+    assert "0 requests have a sensitivity, none clear: review more conversations" in told
+    assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0  # these rows teach it
+    assert SAID not in card(ws)
+
+
+def test_where_the_catalog_knows_no_answer(workspace, cli):
+    rows, labels = world.requests()
+    ask = {"text": "I faint at the sight of blood. A film?"}
+    world.fill(workspace, [row | {"accepted": [], "turns": [row["turns"][0] | ask]} for row in rows], labels)
+    told = cli("release", "1.0.0", "-C", workspace.root).err
+    assert "20 requests have a sensitivity, 0 of them a ground truth, none clear: add the items that they name" in told
+
+
+def test_it_is_a_check_like_the_others(cli):
+    ran = cli("release", "--explain")
+    assert "safety (stops): no request with a sensitivity has an answer" in ran.out and "--allow no-safety" in ran.out

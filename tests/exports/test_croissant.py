@@ -8,23 +8,13 @@ import pytest
 
 from exports import formats as rows
 
-RAI = {
-    "dataCollection",
-    "dataCollectionType",
-    "dataCollectionRawData",
-    "dataAnnotationProtocol",
-    "dataAnnotationPlatform",
-    "dataAnnotationAnalysis",
-    "annotationsPerItem",
-    "annotatorDemographics",
-    "dataPreprocessingProtocol",
-    "dataUseCases",
-    "dataBiases",
-    "dataLimitations",
-    "personalSensitiveInformation",
-    "dataSocialImpact",
-    "dataReleaseMaintenancePlan",
-}
+RAI = set(
+    (
+        "dataCollection dataCollectionType dataCollectionRawData dataAnnotationProtocol dataAnnotationPlatform"
+        " dataAnnotationAnalysis annotationsPerItem annotatorDemographics dataPreprocessingProtocol dataUseCases"
+        " dataBiases dataLimitations personalSensitiveInformation dataSocialImpact dataReleaseMaintenancePlan"
+    ).split()
+)
 
 
 def test_croissant_validates_and_reads(home):

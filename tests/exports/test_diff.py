@@ -7,6 +7,9 @@ import polars as pl
 import pytest
 
 from exports import diff
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world_
 
 TRAITS = [f"trait{n}" for n in range(12)]
 SCHEMA = dict.fromkeys(["conversation", "trait", "verdict", "verdict_new", "basis", "basis_new"], pl.String)
@@ -96,9 +99,6 @@ def test_a_tail_by_hand():
 
 
 def test_a_flip_is_told_with_its_reviews(workspace, cli):
-    from saferec_builder.storage import tables, workspace as store
-    from tests.worlds import release_world as world_
-
     rows, said = world_.requests()
     said = [row | {"reviews": [f"{row['label']}-a"]} for row in said]
     ws = world_.fill(workspace, rows, said)
@@ -124,9 +124,6 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     """Of 40 requests 20 are of people who cannot see blood. Ann and bo found them; cy reads 12 of these, marks nothing
     (one `*` each) and the labels follow: 12 flips. Cy contradicts 12 of 12, dee none of the 20 calm ones.
     """
-    from saferec_builder.storage import tables, workspace as store
-    from tests.worlds import release_world as world_
-
     rows, said = world_.requests()
     hurt, calm = rows[1::2], rows[::2]
     ws = world_.fill(workspace, rows, [row | {"reviews": [f"{row['label']}-a"]} for row in said])
@@ -152,12 +149,8 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     assert all([r["verdict"] for r in flip["reviews"]] == ["absent"] for flip in found["flipped"])
 
 
-def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
-    from saferec_builder.core import taxonomy as traits
-    from tests.worlds import release_world as world_
-
-    ws = world_.fill(workspace, *world_.requests())
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
+    ws = released
     calm = traits.EMBEDDED.read_text(encoding="utf-8").replace("definition = ", 'definition = "As before, and: " # ', 1)
     (ws.root / "my.toml").write_text(calm, encoding="utf-8")
     ws_toml = ws.root / "saferec.toml"
@@ -168,13 +161,8 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(workspace, cli):
 
 
 @pytest.mark.slow
-def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
-    from saferec_builder.storage import tables, workspace as store
-    from tests.worlds import release_world as world_
-
-    rows, said = world_.requests()
-    ws = world_.fill(workspace, rows, said)
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
+    ws, (_, said) = released, world_.requests()
     # of the four test requests c037 and c039 cannot see blood; the model gives c037 the bloody B of its answer B, C
     fixed = said[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
     store.append(ws, tables.LABELS, world_.labels(fixed))
@@ -196,13 +184,10 @@ def test_what_a_flip_does_to_a_models_figures(workspace, cli, tmp_path):
 
 
 def reviews(rows, ids, verdict, who="ann", trait="gore"):
-    from saferec_builder.core import taxonomy as traits
-    from saferec_builder.storage import tables
-
-    made = [
-        {"review": ids if len(rows) == 1 else f"{row['conversation']}-{ids}", "kind": "sensitivity", "trait": trait}
-        | {"subject": row["conversation"], "digest": row["digest"], "reviewer": who, "role": "reviewer"}
-        | {"verdict": verdict, "spans": [], "tool": "files", "simulated": False, "taxonomy": traits.load().digest}
-        for row in rows
-    ]
-    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+    name = "{ids}" if len(rows) == 1 else "{row}-{ids}"
+    return world_.reviews(
+        *(
+            world_.review(row, who, verdict=verdict, trait=trait, review=name.format(row=row["conversation"], ids=ids))
+            for row in rows
+        )
+    )

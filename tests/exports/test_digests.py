@@ -1,12 +1,14 @@
 """Digests of rows: however a table is cut, and a changed row is found."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from exports import formats as rows
 from exports.digests import RowDigest
+from tests.worlds.release_world import reseal
 
 
 def test_row_digests_do_not_hang_on_how_a_table_is_cut():
-    import pyarrow as pa
-
     schema = rows.schemas({"gore": "g"})["safecrs"]
     made = [
         {
@@ -36,10 +38,6 @@ def test_row_digests_do_not_hang_on_how_a_table_is_cut():
 
 
 def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
-    import pyarrow.parquet as pq
-
-    from tests.worlds.release_world import reseal
-
     reseal(home, "data/labels/test.parquet", lambda t: t.take(list(range(t.num_rows))[::-1]))
     ran = cli("verify", home)
     assert ran.code == 1 and "data/labels/test.parquet: its rows are not those" in ran.err

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from exports import formats as rows, verify as proof
@@ -74,15 +76,11 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
 
 
 def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
-    import pyarrow.parquet as pq
-
     seekers = pq.read_table(released / "data/conversations/train.parquet")["seeker"].to_pylist()
     assert len(set(seekers)) == 32 and not {f"p{n}" for n in range(40)} & set(seekers)
 
 
 def test_no_trait_is_named_in_a_prompt(released):
-    import pyarrow.parquet as pq
-
     texts = [
         m["content"].lower()
         for split in rows.SPLITS
@@ -94,8 +92,6 @@ def test_no_trait_is_named_in_a_prompt(released):
 
 
 def test_files_are_written_for_reading_and_for_sending_again(released):
-    import pyarrow.parquet as pq
-
     file = pq.ParquetFile(released / "data/sft/train.parquet")
     column = file.metadata.row_group(0).column(0)
     assert column.compression == "ZSTD" and column.has_offset_index and column.has_column_index
@@ -119,8 +115,6 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
 
 def test_two_traits_may_share_an_official_key(workspace, cli):
     """A taxonomy with finer traits than the official one: whoever has either has the key."""
-    import pyarrow.parquet as pq
-
     told = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
     (workspace.root / "mine.toml").write_text(told.format("gore", "Blood") + told.format("wounds", "Wounds"))
     toml = workspace.root / "saferec.toml"
@@ -153,9 +147,6 @@ def test_what_a_corrected_label_may_change_stands_last():
 
 def test_a_release_with_another_order_of_columns_is_proven_too(tmp_path):
     """Releases of earlier versions have `condition` before the prompt; a column of another type is a fault."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = rows.schemas()["item_labels"]
     table = pa.table({name: pa.array([None], schema.field(name).type) for name in schema.names[::-1]})
     (tmp_path / "a").mkdir()

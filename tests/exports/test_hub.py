@@ -11,28 +11,15 @@ import pytest
 
 from exports import hub as stage
 from saferec_builder.core.errors import HubError, ReleaseError
-from saferec_builder.storage import tables, workspace as store
-from tests.servers.hub import READER, WRITER, Hub
+from tests.servers.hub import READER, WRITER
 from tests.servers.hub_repo import Blob, Fault
 from tests.worlds import release_world as world
-from tests.worlds.release_world import conversation, conversations, film
+from tests.worlds.hub_world import REPO, held
+from tests.worlds.release_rows import FILES
+from tests.worlds.release_world import grow, tree
 
-REPO = "ann/safe"
-# sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, plot, change log, taxonomy, croissant,
-# provenance, manifest, checksums
-FILES = 6 * 3 + 1 + 8
 # huggingface_hub itself uploads in a way that its HTTP client calls old
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the double speaks LFS only
-    monkeypatch.setenv("HF_TOKEN", WRITER)
-    monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
-    with Hub() as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        yield hub
 
 
 @pytest.fixture
@@ -43,52 +30,44 @@ def ws(workspace, cli):
 
 
 @pytest.fixture
-def publish(ws, cli):
-    return lambda *words: cli("publish", *words, "--hub", "--repo", REPO, "-C", ws.root, "--json")
-
-
-def grow(ws, cli, version="1.1.0"):
-    more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
-    store.append(ws, tables.CONVERSATIONS, conversations(more))
-    assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
+def publish(released, cli):
+    return lambda *words: cli("publish", *words, "--hub", "--repo", REPO, "-C", released.root, "--json")
 
 
 def holds(hub, ws, version):
     """The tag's commit holds the release's bytes, and nothing else but the Hub's own file."""
-    repo, folder = hub.repos[REPO], ws.releases / version
-    tree = {p: b.content for p, b in repo.at(f"v{version}").tree.items() if p != ".gitattributes"}
-    return tree == {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    return held(hub.repos[REPO], f"v{version}") == tree(ws.releases / version)
 
 
-def test_a_release_is_one_commit_and_a_tag_on_it(hub, ws, publish):
+def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
     ran = publish()
     assert ran.code == 0, ran.err
     repo = hub.repos[REPO]
     assert (ran.json["added"], ran.json["skipped"], ran.json["deleted_there"]) == (FILES, 0, 0)
     assert repo.private and [c.title for c in repo.commits] == ["initial commit", "Release 1.0.0"]
     assert repo.tags == {"v1.0.0": repo.commits[-1].oid} and ran.json["commit"] == repo.commits[-1].oid
-    assert holds(hub, ws, "1.0.0")
+    assert holds(hub, released, "1.0.0")
     again = publish().json
     assert (again["added"], again["skipped"]) == (0, FILES) and len(repo.commits) == 2
 
 
-def test_the_next_version_takes_stale_files_away_in_its_commit(hub, ws, cli, publish):
+def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cli, publish):
     publish()
     repo = hub.repos[REPO]
     tree = {**repo.commits[-1].tree, "data/sft/train-00000-of-00001.parquet": Blob(b"old", True)}
     repo.add("by hand", "", tree)
-    grow(ws, cli)
+    grow(released, cli)
     said = publish().json
     assert said["deleted_there"] == 1 and [c.title for c in repo.commits][-1] == "Release 1.1.0"
-    assert len(repo.commits) == 4 and holds(hub, ws, "1.1.0") and holds(hub, ws, "1.0.0")
+    assert len(repo.commits) == 4 and holds(hub, released, "1.1.0") and holds(hub, released, "1.0.0")
     # labels, catalog and taxonomy are the same bytes: not sent again
     assert 0 < said["added"] < FILES and said["added"] + said["skipped"] == FILES
 
 
-def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, ws, publish, monkeypatch):
+def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, released, publish, monkeypatch):
     monkeypatch.setattr("exports.hub.LARGE", 2000)
-    large = [p for p in (ws.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]
-    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    large = [p for p in (released.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]
+    assert publish().code == 0 and holds(hub, released, "1.0.0")
     assert [c.title for c in hub.repos[REPO].commits] == ["initial commit", "Release 1.0.0"]
     assert len([line for line in hub.seen if line.endswith("/objects/batch")]) >= len(large) > 1
 
@@ -127,13 +106,13 @@ def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, pu
 
 
 @pytest.mark.slow
-def test_datasets_reads_each_tag_as_its_release(hub, ws, cli, publish, tmp_path):
+def test_datasets_reads_each_tag_as_its_release(hub, released, cli, publish, tmp_path):
     publish()
-    grow(ws, cli)
+    grow(released, cli)
     publish()
     for version in ("1.0.0", "1.1.0"):
         env = os.environ | {"HF_HOME": str(tmp_path / version)}
-        words = [sys.executable, "-c", READ, REPO, f"v{version}", str(ws.releases / version)]
+        words = [sys.executable, "-c", READ, REPO, f"v{version}", str(released.releases / version)]
         ran = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stderr
         assert len(ran.stdout.splitlines()) == 7
@@ -157,72 +136,79 @@ def test_no_token_at_all(hub, publish, monkeypatch, tmp_path):
     assert "HF_TOKEN" in publish().err
 
 
-def test_a_public_repository_needs_the_word(hub, ws, cli, publish):
+def test_a_public_repository_needs_the_word(hub, released, cli, publish):
     assert publish("--public").code == 0
     assert not hub.repos[REPO].private
-    grow(ws, cli)
+    grow(released, cli)
     ran = publish()
     assert ran.code == 1 and "--public" in ran.err and len(hub.repos[REPO].commits) == 2
     assert publish("--public").code == 0
 
 
-@pytest.mark.parametrize("status", [500, 504, None])
-def test_a_commit_whose_reply_was_lost_is_found(hub, ws, publish, status):
-    hub.faults.append(Fault("POST", "/commit/", status, after=True))
+@pytest.mark.parametrize(("step", "status"), [("/commit/", 500), ("/commit/", 504), ("/commit/", None), ("/tag/", 500)])
+def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, status):
+    hub.faults.append(Fault("POST", step, status, after=True))
     ran = publish()
     assert ran.code == 0, ran.err
-    assert len(hub.repos[REPO].commits) == 2 and holds(hub, ws, "1.0.0")
+    assert len(hub.repos[REPO].commits) == 2 and holds(hub, released, "1.0.0")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [409, 412, 429, 500, None])
 @pytest.mark.parametrize("step", ["/commit/", "/tag/"])
-def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, ws, publish, step, status):
+def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, released, publish, step, status):
     hub.faults.append(Fault("POST", step, status))
     ran = publish()
     assert ran.code == 1 and ran.err.splitlines()[-1].startswith("error: ")
     repo = hub.repos[REPO]
     assert repo.tags == {} and len(repo.commits) == (1 if step == "/commit/" else 2)
     assert publish().code == 0
-    assert len(repo.commits) == 2 and holds(hub, ws, "1.0.0")
-
-
-def test_a_tag_whose_reply_was_lost_is_found(hub, ws, publish):
-    hub.faults.append(Fault("POST", "/tag/", 500, after=True))
-    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    assert len(repo.commits) == 2 and holds(hub, released, "1.0.0")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
-def test_a_fault_before_the_commit_changes_nothing(hub, ws, publish, method, path):
+def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, method, path):
     hub.faults.append(Fault(method, path, 403))
     assert publish().code == 1
     assert not hub.repos or (len(hub.repos[REPO].commits) == 1 and not hub.repos[REPO].tags)
-    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    assert publish().code == 0 and holds(hub, released, "1.0.0")
 
 
-def test_a_failed_upload_is_one_line(hub, ws, publish):
+def test_a_failed_upload_is_one_line(hub, released, publish):
     hub.faults.append(Fault("PUT", "/large/", 400, times=99))
     ran = publish()
     assert ran.code == 1 and "nothing was published" in ran.err.splitlines()[-1]
     hub.faults.clear()
-    assert publish().code == 0 and holds(hub, ws, "1.0.0")
+    assert publish().code == 0 and holds(hub, released, "1.0.0")
 
 
-def test_somebody_who_pushes_meanwhile_is_not_overwritten(hub, ws, publish, monkeypatch):
-    publish_one = stage._commit
+@pytest.fixture
+def sending(monkeypatch):
+    """sending(before, after): what happens on the Hub around our commit; `after` is told its id."""
+    send = stage._commit
 
-    def meanwhile(api, repo, *rest):
-        hub.repos[REPO].add("theirs", "", {**hub.repos[REPO].commits[-1].tree, "NOTES": Blob(b"x", False)})
-        return publish_one(api, repo, *rest)
+    def around(before=lambda: None, after=lambda oid: None):
+        def sent(*words):
+            before()
+            oid = send(*words)
+            after(oid)
+            return oid
 
-    monkeypatch.setattr(stage, "_commit", meanwhile)
+        monkeypatch.setattr(stage, "_commit", sent)
+
+    return around
+
+
+def test_somebody_who_pushes_meanwhile_is_not_overwritten(hub, publish, sending):
+    notes = {"NOTES": Blob(b"x", False)}
+    sending(before=lambda: hub.repos[REPO].add("theirs", "", hub.repos[REPO].commits[-1].tree | notes))
     ran = publish()
     assert ran.code == 1 and "meanwhile" in ran.err and hub.repos[REPO].tags == {}
     assert hub.repos[REPO].commits[-1].title == "theirs"
 
 
-def test_a_tag_that_holds_something_else_stays(hub, ws, publish):
+def test_a_tag_that_holds_something_else_stays(hub, released, publish):
     publish()
     repo = hub.repos[REPO]
     other = repo.add("by hand", "", {".gitattributes": Blob(b"", False)})
@@ -231,20 +217,14 @@ def test_a_tag_that_holds_something_else_stays(hub, ws, publish):
     assert ran.code == 1 and "higher version" in ran.err and repo.tags == {"v1.0.0": other.oid}
 
 
-def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, ws, publish, monkeypatch):
-    send = stage._commit
-
-    def rot(*words):
-        oid = send(*words)
-        hub.repos[REPO].at(oid).tree["data/sft/train.parquet"] = Blob(b"PAR1 other", True)
-        return oid
-
-    monkeypatch.setattr(stage, "_commit", rot)
+def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, publish, sending):
+    rotten = {"data/sft/train.parquet": Blob(b"PAR1 other", True)}
+    sending(after=lambda oid: hub.repos[REPO].at(oid).tree.update(rotten))
     ran = publish()
     assert ran.code == 1 and "data/sft/train.parquet" in ran.err and hub.repos[REPO].tags == {}
 
 
-def test_a_hub_that_is_not_there(ws, publish, monkeypatch):
+def test_a_hub_that_is_not_there(released, publish, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_TOKEN", WRITER)
     ran = publish()
@@ -259,8 +239,7 @@ def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
     world.fill(workspace, rows, [row | {"simulated": True} for row in said])
     assert cli("release", "1.0.0", "--allow", "simulated", "-C", workspace.root).code == 0
     ran = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
-    assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err
-    assert hub.seen == []
+    assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err and hub.seen == []
 
 
 def test_texts_that_were_put_back_do_not_go_to_the_hub():
@@ -275,20 +254,20 @@ def test_demo_items_do_not_go_to_the_hub(hub, demo_workspace, cli):
     assert ran.code == 1 and "demo" in ran.err and hub.seen == []
 
 
-def test_a_damaged_release_is_not_sent(hub, ws, publish):
-    (ws.releases / "1.0.0/traits.toml").write_text("x")
+def test_a_damaged_release_is_not_sent(hub, released, publish):
+    (released.releases / "1.0.0/traits.toml").write_text("x")
     ran = publish()
     assert ran.code == 1 and "traits.toml" in ran.err and hub.seen == []
 
 
-def test_a_repository_must_be_named(ws, cli, hub):
-    ran = cli("publish", "--hub", "-C", ws.root)
+def test_a_repository_must_be_named(released, cli, hub):
+    ran = cli("publish", "--hub", "-C", released.root)
     assert ran.code == 1 and "--repo" in ran.err
-    ran = cli("publish", "--hub", "--repo", "a/b/c", "-C", ws.root)
+    ran = cli("publish", "--hub", "--repo", "a/b/c", "-C", released.root)
     assert ran.code == 1 and "NAMESPACE/NAME" in ran.err
 
 
-def test_the_missing_extra_is_one_line(ws, publish, monkeypatch):
+def test_the_missing_extra_is_one_line(released, publish, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     ran = publish()
     assert ran.code == 1 and ran.err.strip().endswith("pip install 'saferec-builder[hub]'")

@@ -10,8 +10,6 @@ from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations
 
 SLUGS = traits.load().slugs
-
-
 BANKS = inject.banks()
 
 
@@ -19,9 +17,7 @@ def test_the_banks_are_apart_and_name_no_trait():
     assert set(BANKS) == set(SLUGS)
     said = [s for bank in BANKS.values() for split in ("train", "validation", "test") for s in bank[split]]
     assert len(set(said)) == len(said) == 20 * 6
-    names = [
-        name.lower() for t in traits.load().traits for name in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)
-    ]
+    names = [n.lower() for t in traits.load().traits for n in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)]
     assert not [(s, n) for s in said for n in names if n in s.lower()]
 
 

@@ -25,6 +25,13 @@ def silent(workspace, cli, tmp_path):
     return workspace, workspace.releases / "1.0.0", full
 
 
+@pytest.fixture
+def other(cli, tmp_path):
+    """Somebody else's workspace."""
+    assert cli("init", tmp_path / "other").code == 0
+    return store.Workspace.open(tmp_path / "other")
+
+
 def prompts(folder, config, split="train"):
     return [row["prompt"] for row in pq.read_table(folder / f"data/{config}/{split}.parquet").to_pylist()]
 
@@ -32,30 +39,24 @@ def prompts(folder, config, split="train"):
 def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     ws, bare, full = silent
     assert not any(prompts(bare, "sft"))
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root, "--json")
+    mine = tmp_path / "mine"
+    ran = cli("rebuild", bare, "--to", mine, "-C", ws.root, "--json")
     assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
-    back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
+    back, wanted = (write.read_manifest(folder).row_digests for folder in (mine, full))
     # the injected sentences too; only `conversations` has more: the ids by which the source was found
-    assert {c: d for c, d in back.items() if c != "conversations"} == {
-        c: d for c, d in wanted.items() if c != "conversations"
-    }
-    turns = [
-        pq.read_table(f / "data/conversations/train.parquet")["turns"].to_pylist() for f in (tmp_path / "mine", full)
-    ]
-    assert turns[0] == turns[1]
-    assert cli("verify", tmp_path / "mine").code == 0
-    assert "Do not pass this folder on" in (tmp_path / "mine/README.md").read_text()
+    assert back | {"conversations": {}} == wanted | {"conversations": {}}
+    turns = [pq.read_table(folder / "data/conversations/train.parquet")["turns"] for folder in (mine, full)]
+    assert turns[0].to_pylist() == turns[1].to_pylist()
+    assert cli("verify", mine).code == 0
+    assert "Do not pass this folder on" in (mine / "README.md").read_text()
 
 
-def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, cli, tmp_path):
+def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli, tmp_path):
     _, bare, full = silent
     rows, _ = chats()
-    other = tmp_path / "other"
-    assert cli("init", other).code == 0
-    ws = store.Workspace.open(other)
     changed = rows[1] | {"digest": "another"}
-    store.append(ws, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other, "--json")
+    store.append(other, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root, "--json")
     assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
     # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
     assert all(prompts(tmp_path / "mine", "sft"))
@@ -78,26 +79,22 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
     assert cli("verify", tmp_path / "mine").code == 0
 
 
-def test_where_nothing_of_it_was_mined_nothing_is_made(silent, cli, tmp_path):
+def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_path):
     _, bare, _ = silent
-    other = tmp_path / "other"
-    assert cli("init", other).code == 0
     for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
-        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*mined))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+        store.append(other, tables.CONVERSATIONS, world.conversations(*mined))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root)
         assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
         assert not (tmp_path / "mine").exists()
 
 
-def test_what_was_mined_since_goes_into_another_folder(silent, cli, tmp_path):
+def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
     _, bare, _ = silent
-    other = tmp_path / "other"
-    assert cli("init", other).code == 0
     for part in (chats()[0][:20], chats()[0][20:]):
-        store.append(store.Workspace.open(other), tables.CONVERSATIONS, world.conversations(*part))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other)
+        store.append(other, tables.CONVERSATIONS, world.conversations(*part))
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root)
     assert ran.code == 1 and "another folder" in ran.err
-    assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other, "--json").json["out"] == 40
+    assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other.root, "--json").json["out"] == 40
 
 
 def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):

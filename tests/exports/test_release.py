@@ -1,5 +1,13 @@
-"""A release as an object: made from a workspace or opened from its folder, verified, compared and copied."""
+"""A release: what goes in is counted, what must not go out stops it, and two builds are the same bytes.
 
+As an object it is made from a workspace or opened from its folder, verified, compared and copied.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,35 +16,43 @@ from exports.release import Release, release
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.release_world import conversation, conversations, film, label, labels, tree
 
 
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    rows, said = world.requests()
-    return world.fill(workspace, rows[:-1], said[:-1])
-
-
-def test_a_release_tells_what_it_holds(ws: store.Workspace) -> None:
-    made = release(ws, "1.0.0")
-    assert made.new and made.version == "1.0.0" and made.folder == ws.releases / "1.0.0"
-    assert (made.learned, made.rows["conversations"], made.advice) == (39, 39, None)
-    assert not release(ws, "1.0.0").new  # with the same rows it is there already
+def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.Workspace, cli) -> None:
+    first = cli("release", "1.0.0", "-C", ws.root, "--json")
+    assert first.code == 0, first.err
+    assert (first.json["in"], first.json["out"], first.json["added"]) == (40, 40, 40)
+    again = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert (again["added"], again["skipped"], again["out"]) == (0, 40, 40)
+    made = release(ws, "1.0.0")  # with the same rows it is there already
+    assert not made.new and made.version == "1.0.0" and made.folder == ws.releases / "1.0.0"
+    assert (made.learned, made.rows["conversations"], made.advice) == (40, 40, None)
+    # 40 requests by time: 4 test, 4 validation
+    assert made.manifest["counts"]["sft"] == {"train": 32, "validation": 4, "test": 4}
+    assert (made.manifest["simulated"], made.manifest["demo"], made.manifest["split_rule"]) == (False, False, "time")
+    assert made.manifest["labels"]["gore"] == {"present": 20, "absent": 20, "unsure": 0, "unresolved": 0}
     opened = Release.open(made.folder)
-    assert (opened.version, opened.rows, opened.learned) == ("1.0.0", made.rows, 39)
+    assert (opened.version, opened.rows, opened.learned) == ("1.0.0", made.rows, 40)
     found = opened.verify()
     assert (found.name, found.version, found.rows) == (made.manifest["name"], "1.0.0", sum(made.rows.values()))
+
+
+def test_a_release_is_new_once(ws: store.Workspace) -> None:
+    assert [release(ws, "1.0.0").new for _ in range(2)] == [True, False]
 
 
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
     made = release(ws, "1.0.0", inject="gore")
     assert made.manifest["conditions"]["injected"] == 20
-    assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (39, 59, 39)
+    assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 60, 40)
 
 
-def test_two_releases_are_compared_and_one_is_copied(ws: store.Workspace, tmp_path: Path) -> None:
-    first = release(ws, "1.0.0")
-    world.fill(ws, *world.requests())
-    second = release(ws, "1.1.0")
+def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:
+    rows, said = world.requests()
+    first = release(world.fill(workspace, rows[:-1], said[:-1]), "1.0.0")
+    world.fill(workspace, rows, said)
+    second = release(workspace, "1.1.0")
     found = first.diff(second)
     assert (found.before, found.after, found.rows["conversations"]["added"]) == ("1.0.0", "1.1.0", 1)
     assert found.as_json()["from"] == "1.0.0" and "metrics" not in found.as_json()
@@ -58,9 +74,94 @@ def test_a_release_outside_a_workspace_is_not_published_past_its_removals(ws: st
 
 
 def test_what_stops_a_release_leaves_no_folder(workspace: store.Workspace) -> None:
-    with pytest.raises(ReleaseError, match="no labels to release"):
+    with pytest.raises(ReleaseError, match="no labels to release.*saferec-build adjudicate"):
         release(workspace, "1.0.0")
     with pytest.raises(ReleaseError, match="expected MAJOR.MINOR.PATCH"):
         release(workspace, "1.0")
     assert not list(workspace.root.rglob("manifest.json"))
     assert store.read(workspace, tables.DROPS).is_empty()
+
+
+def test_drops_balance_and_are_kept(ws, cli):
+    extra = [
+        conversation("mute", "Hi", "Hello", "Bye", day=1),
+        conversation("early", "Hi", "Hm", "o", day=0, seeker="p39"),
+    ]
+    store.append(ws, tables.CONVERSATIONS, conversations(*extra))
+    said = cli("release", "1.0.0", "--unreviewed", "-C", ws.root, "--json").json
+    assert said["dropped"] == {"no linked item": 1, "straddles split": 1}
+    assert said["in"] == said["out"] + 2 == 42
+    assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
+
+
+def test_a_changed_content_needs_a_higher_version(ws, cli):
+    cli("release", "1.0.0", "-C", ws.root)
+    before = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()
+    store.append(ws, tables.CONVERSATIONS, conversations(conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)))
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "higher version" in ran.err
+    assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == before
+    assert cli("release", "1.1.0", "--unreviewed", "-C", ws.root).code == 0
+    log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()
+    assert "- sft: 41 rows (+1)" in log and "- sft: 40 rows\n" in log
+
+
+def test_a_label_of_nothing_that_is_there_stops(ws, cli):
+    lost = label(conversation("gone", "Hi"))
+    store.append(ws, tables.LABELS, labels(lost))
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "first gone" in ran.err and "mine" in ran.err
+
+
+def test_a_label_of_an_unknown_trait_stops(ws, cli):
+    store.append(ws, tables.LABELS, labels(label(world.requests()[0][0], trait="mice")))
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "'mice'" in ran.err
+
+
+def _build(root, threads, code="pass"):
+    run = f"sys.argv = ['x', 'release', '1.0.0', '-C', {str(root)!r}]; main()"
+    text = f"import sys; {code}\nfrom saferec_builder.cli.app import main\n{run}"
+    env = os.environ | {"POLARS_MAX_THREADS": str(threads), "PYTHONHASHSEED": str(threads)}
+    return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.slow
+def test_two_builds_are_the_sametree(ws, tmp_path):
+    shutil.copytree(ws.root, tmp_path / "other")
+    for root, threads in ((ws.root, 1), (tmp_path / "other", 4)):
+        ran = _build(root, threads)
+        assert ran.returncode == 0, ran.stderr
+    assert tree(ws.releases / "1.0.0") == tree(tmp_path / "other/releases/1.0.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["exports.folder.sha256", "exports.folder.sync", "os.replace"])
+def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
+    shutil.copytree(ws.root, tmp_path / "calm")
+    assert _build(tmp_path / "calm", 1).returncode == 0
+    place, name = moment.rsplit(".", 1)
+    kill = (
+        f"import os, signal, exports.folder, {place} as m; m.{name} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert _build(ws.root, 1, kill).returncode == -signal.SIGKILL
+    assert not list(ws.releases.glob("*/manifest.json"))
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
+    assert _build(ws.root, 1).returncode == 0
+    assert tree(ws.releases) == tree(tmp_path / "calm/releases")
+
+
+def test_a_dataset_that_outgrows_its_boundaries_is_told(cli, workspace):
+    """What is mined later all lies behind the boundaries, and the command told of rows in all, not of the splits."""
+    rows, said = world.requests(80)
+    world.fill(workspace, rows[:40], said[:40])
+    at = ("-C", workspace.root, "--json")
+    first = cli("release", "1.0.0", *at).json
+    # 40 days: the last 4 are test, the 4 before them validation
+    assert first["splits"] == {"train": 32, "validation": 4, "test": 4} and "next" not in first
+    store.append(workspace, tables.CONVERSATIONS, conversations(*rows[40:]))
+    store.append(workspace, tables.LABELS, labels(*said[40:]))
+    later = cli("release", "1.1.0", *at).json
+    assert later["splits"] == {"train": 32, "validation": 4, "test": 44}  # 44 of 80
+    assert later["next"].startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
+    assert cli("release", "2.0.0", "--resplit", *at).json["splits"] == {"train": 64, "validation": 8, "test": 8}

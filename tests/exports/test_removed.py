@@ -2,9 +2,11 @@
 
 import shutil
 
+import polars as pl
 import pytest
 
 from exports import folder as write
+from saferec_builder.mining import conversations as mine
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversation, conversations, film
@@ -13,8 +15,6 @@ from tests.worlds.release_world import conversation, conversations, film
 @pytest.fixture
 def ws(workspace, cli, monkeypatch):
     """40 people, mined as from a file of messages, and 1.0.0 with all of them."""
-    from saferec_builder.mining import conversations as mine
-
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
     rows, said = world.requests()
     name = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
@@ -93,8 +93,6 @@ def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
-    import polars as pl
-
     store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
     remove(ws, "messages,p9,")
     assert row["conversation"] in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err

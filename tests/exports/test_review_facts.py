@@ -13,25 +13,23 @@ from tests.worlds.reviewing import yes
 
 def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
     """20 of 40 cannot see blood, and all were read twice; but only a few of the answers were adjudicated."""
-    reviewed, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    config = reviewed.root / "saferec.toml"
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
     people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
     few = [f"blood. I liked {film(x)}" for x in "AC"]
     assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
     for done in (few, [""]):
         for name in ("ann", "bo"):
-            edit(
-                reviewed.root / "review" / f"{name}.csv",
-                lambda r, done=done: yes(r) if any(x in r["text"] for x in done) else {},
-            )
-        assert cli("review", "pull", "--tool", "files", reviewed.root / "review", *where).code == 0
+            answer = lambda row, done=done: yes(row) if any(x in row["text"] for x in done) else {}  # noqa: E731
+            edit(ws.root / "review" / f"{name}.csv", answer)
+        assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
         assert done is not few or cli("adjudicate", *where).code == 0
     assert cli("release", "1.0.0", *where).code == 0
-    told = manifest(reviewed)
-    present = told["labels"]["gore"]["present"]
-    assert 0 < present < 10 and told["missed"]["gore"]["certified"] is False
-    assert told["missed"]["gore"]["share"] is None or told["missed"]["gore"]["share"] >= (20 - present) / 20
+    told = manifest(ws)
+    present, missed = told["labels"]["gore"]["present"], told["missed"]["gore"]
+    assert 0 < present < 10 and missed["certified"] is False
+    assert missed["share"] is None or missed["share"] >= (20 - present) / 20
 
 
 def test_without_a_review_no_certificate_holds(workspace, cli):
@@ -54,9 +52,7 @@ def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
     later = pl.read_parquet(reviewed.releases / "1.0.1/data/reviews/train.parquet")
     assert set(later["reviewer"]).isdisjoint(set(found["reviewer"]))  # a pseudonym is of one version
     assert pl.read_parquet(reviewed.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
-    assert (
-        write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []
-    )  # and is no change of what was said
+    assert write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []  # no change of what was said
     less = world.requests()[1][1] | {"spans": []}  # she says the same again, and marks no words
     store.append(reviewed, tables.REVIEWS, reviews([less], "ann").with_columns(review=pl.lit("again")))
     store.append(reviewed, tables.LABELS, world.labels(less | {"label": "again", "reviews": ["again", "bo-c001"]}))
@@ -71,20 +67,10 @@ def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     said = [("gore", "present", "reviewer", None), ("needles", None, "reviewer", "left the team")]
     said += [("*", None, "reviewer", tables.HANDED_BACK), ("torture", "present", "other", None)]
     said += [("no trait", "present", "reviewer", None)]
-    made = [
-        {"review": f"item-{n}", "kind": "item_flag", "subject": world.item("D"), "trait": trait, "verdict": verdict}
-        | {
-            "role": role,
-            "note": note,
-            "reviewer": "ann",
-            "digest": "d",
-            "spans": [],
-            "tool": "files",
-            "simulated": False,
-        }
-        for n, (trait, verdict, role, note) in enumerate(said)
-    ]
-    store.append(reviewed, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
+    flag = world.review({"conversation": world.item("D"), "digest": "d"}, kind="item_flag")
+    names = ("trait", "verdict", "role", "note", "review")
+    made = [flag | dict(zip(names, (*row, f"item-{n}"), strict=True)) for n, row in enumerate(said)]
+    store.append(reviewed, tables.REVIEWS, world.reviews(*made))
     assert cli("release", "1.0.0", "-C", reviewed.root).code == 0
     found = pl.read_parquet(reviewed.releases / "1.0.0/data/reviews/catalog.parquet")
     assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]

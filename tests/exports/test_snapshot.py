@@ -41,24 +41,17 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     plotted = world.catalog().with_columns(plot=pl.lit("Rivers of blood."))
     store.append(workspace, tables.CATALOG_ROWS, plotted)
     span = {"turn": 0, "start": 10, "end": 15, "quote": "blood"}
-    flag = {"label": "flag", "kind": "item_flag", "subject": world.item("A"), "trait": "gore", "reviews": []}
-    flag |= {"digest": tables.digest("Rivers of blood."), "verdict": "present", "spans": [span], "simulated": False}
-    world.fill(workspace, rows, [*said, said[0] | flag | {"form": None, "method": "agreed"}])
-    quote = said[1]["spans"]
-    unit = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "role": "reviewer", "simulated": False}
-    reviews = [
-        unit | {"review": f"r{n}", "reviewer": "ann", "subject": row["conversation"], "digest": digest, "spans": spans}
-        for n, (row, digest, spans) in enumerate([(rows[1], rows[1]["digest"], quote), (rows[3], "older", quote)])
-    ]
-    on_plot = unit | {"review": "r9", "reviewer": "ann", "subject": world.item("A"), "spans": [span]}
-    reviews.append(on_plot | {"kind": "item_flag", "digest": flag["digest"]})
-    first = {"conversation": rows[3]["conversation"], "digest": "older"}
-    store.append(workspace, tables.CONVERSATIONS, world.conversations(rows[3] | first))
+    plot = {"conversation": world.item("A"), "digest": tables.digest("Rivers of blood.")}
+    world.fill(workspace, rows, [*said, world.label(plot, kind="item_flag", spans=[span], form=None)])
+    quote, older = said[1]["spans"], rows[3] | {"digest": "older"}
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(older))
     store.append(workspace, tables.CONVERSATIONS, world.conversations(rows[3] | {"digest": "newer"}))
-    store.append(workspace, tables.REVIEWS, pl.DataFrame(reviews, schema=tables.REVIEWS.schema))
-    claim = unit | {"proposal": "p1", "subject": rows[1]["conversation"], "digest": rows[1]["digest"], "spans": quote}
-    claim |= {"proposer": "rules", "version": "1", "taxonomy": "t", "form": "implicit", "confidence": 1.0}
-    claim = {column: claim[column] for column in tables.PROPOSALS.columns}
+    reviews = [world.review(row, verdict="present", spans=quote) for row in (rows[1], older)]
+    reviews.append(world.review(plot, kind="item_flag", verdict="present", spans=[span]))
+    store.append(workspace, tables.REVIEWS, world.reviews(*reviews))
+    claim = {"proposal": "p1", "subject": rows[1]["conversation"], "digest": rows[1]["digest"], "spans": quote}
+    claim |= {"kind": "sensitivity", "trait": "gore", "verdict": "present", "proposer": "rules", "version": "1"}
+    claim |= {"taxonomy": "t", "form": "implicit", "confidence": 1.0}
     store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
     (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{rows[5]['conversation']},\n")
     return workspace

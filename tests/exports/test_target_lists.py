@@ -51,12 +51,16 @@ def test_a_list_stays_short_rather_than_unsafe():
     assert (row["safe"], row["safe_refilled"]) == ([], 0)  # nobody was ever asked about needles: all unknown
 
 
+def bared(rows):
+    """The rows before their lists were filled."""
+    return rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
+
+
 def test_items_of_another_domain_do_not_fill_a_list():
-    items, _ = catalog.merge(
-        world.catalog().with_columns(domain=pl.when(source_id="E").then(pl.lit("game")).otherwise("domain"))
-    )
+    domain = pl.when(source_id="E").then(pl.lit("game")).otherwise("domain")
+    items, _ = catalog.merge(world.catalog().with_columns(domain=domain))
     rows, _ = learn([conversation("c", "Hi", f"Try {film('D')}", "ok")])
-    bare = rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
+    bare = bared(rows)
     oracle = violations.oracle(items["item"].to_list(), ["gore"], np.ones((12, 1), np.int8))
     filled = targets.fill(bare, targets.candidates(bare, items, oracle), 12).row(0, named=True)
     assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
@@ -64,16 +68,13 @@ def test_items_of_another_domain_do_not_fill_a_list():
 
 def test_what_is_remembered_of_each_kind_of_person_does_not_grow_with_the_catalog(monkeypatch):
     """Lists are the same where one popular item is remembered and where all are: who needs more looks again."""
-    rows = [
-        conversation(f"c{n}", f"I saw {film('L')} and {film('K')}", f"Try {film('D')}", "ok", day=n) for n in range(4)
-    ]
+    talk = (f"I saw {film('L')} and {film('K')}", f"Try {film('D')}", "ok")
+    rows = [conversation(f"c{n}", *talk, day=n) for n in range(4)]
     items, _ = catalog.merge(world.catalog())
     oracle = violations.oracle(items["item"].to_list(), ["gore", "needles"], np.ones((12, 2), np.int8))
     filled, _ = learn(rows)
     risks = pl.Series("at_risk", [[], ["gore"], ["needles"], ["gore", "needles"]])
-    bare = filled.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth").with_columns(
-        risks
-    )
+    bare = bared(filled).with_columns(risks)
     wanted = targets.fill(bare, targets.candidates(bare, items, oracle), 12)
     assert wanted["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
     monkeypatch.setattr(targets, "_FEW", 1)

@@ -17,9 +17,10 @@ def copy(released, tmp_path):
     return shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
 
 
-def test_a_whole_release_verifies_anywhere(copy, cli):
+def test_a_whole_release_verifies_anywhere_and_is_not_copied_over_itself(released, copy, cli):
     ran = cli("verify", copy, "--json")
     assert (ran.code, ran.json["out"], ran.json["added"]) == (0, FILES, 0)
+    assert proof.copy(released.releases / "1.0.0", copy) == (0, FILES)
 
 
 def flip(path):
@@ -28,29 +29,21 @@ def flip(path):
     path.write_bytes(content)
 
 
-FAULTS = {
-    "a changed byte": lambda f: flip(f / "data/grpo/test.parquet"),
-    "a changed card": lambda f: flip(f / "README.md"),
-    "a missing file": lambda f: (f / "data/sft/train.parquet").unlink(),
-    "a file too many": lambda f: (f / "data/sft/extra.parquet").write_bytes(b""),
-    "a link out": lambda f: ((f / "traits.toml").unlink(), (f / "traits.toml").symlink_to("/etc/hostname")),
-    "a folder in place": lambda f: ((f / "traits.toml").unlink(), (f / "traits.toml").mkdir()),
-}
-NAMED = {
-    "a changed byte": "data/grpo/test.parquet",
-    "a changed card": "README.md",
-    "a missing file": "data/sft/train.parquet",
-    "a file too many": "data/sft/extra.parquet",
-    "a link out": "traits.toml",
-    "a folder in place": "traits.toml",
+FAULTS = {  # what is done to a folder, and the file that is named
+    "a changed byte": (flip, "data/grpo/test.parquet"),
+    "a changed card": (flip, "README.md"),
+    "a missing file": (lambda path: path.unlink(), "data/sft/train.parquet"),
+    "a file too many": (lambda path: path.write_bytes(b""), "data/sft/extra.parquet"),
+    "a link out": (lambda path: (path.unlink(), path.symlink_to("/etc/hostname")), "traits.toml"),
+    "a folder in place": (lambda path: (path.unlink(), path.mkdir()), "traits.toml"),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_the_bad_file_is_named(copy, cli, fault):
-    FAULTS[fault](copy)
+@pytest.mark.parametrize(("fault", "name"), FAULTS.values(), ids=FAULTS)
+def test_the_bad_file_is_named(copy, cli, fault, name):
+    fault(copy / name)
     ran = cli("verify", copy)
-    assert ran.code == 1 and NAMED[fault] in ran.err and ran.err.count("\n") == 1
+    assert ran.code == 1 and name in ran.err and ran.err.count("\n") == 1
 
 
 def test_rows_and_columns_are_checked_too(copy, cli):

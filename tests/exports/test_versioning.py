@@ -52,10 +52,8 @@ def test_a_version_says_how_much_changed(workspace, cli):
     assert ran.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in ran.err
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     # nobody moved: a row of the test split of 1.0.0 is not learned from in 1.1.0
-    tests_ = [
-        set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")
-    ]
-    assert tests_[0] < tests_[1]
+    kept = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
+    assert kept[0] < kept[1]
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("# violated_at = 0.66 ", "violated_at = 0.7 "))
     ran = cli("release", "1.2.0", "-C", ws.root)

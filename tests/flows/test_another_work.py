@@ -1,22 +1,36 @@
-"""A title that may be another work's: whoever judges it, it may be violated and is never clear."""
+"""A title that may be another work's: whoever judges it, it may be violated and is never clear.
 
-import random
+Every consumer of a written title: on one shelf by hand, on random catalogs against exactness as a person would tell it.
+"""
+
+import json
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from saferec_builder import catalog
-from saferec_builder.catalog.merging import LINKS
+from saferec_builder.catalog.adding import save_answer
+from saferec_builder.catalog.merging import ITEMS, LINKS
 from saferec_builder.core import oracle as violations, taxonomy as traits, titles
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VERDICTS, VIOLATED
 from saferec_builder.scoring import answers
 from saferec_builder.scoring.metrics import columns, judge
+from saferec_builder.sources import ddd_api as fetch
 from saferec_builder.storage import tables
+from tests.worlds import small_release
+from training import data
+from training.decoding.generate import PolicyModel
 from training.evaluation import baselines, rewards
 from training.evaluation.rewards import Weights
+from training.trainers import gdpo
 
-# one that is clear for gore and one that breaks it, of each kind of entry: dated, with an alternate title, without year
+NAMES = ("Amber Hill", "Cold Lake", "The Eel Quest", "Glass Road", "Lago Frio")
+YEARS = tuple(range(1990, 1996))
+TAXONOMY = traits.load()
+NEEDLES, TOPIC = TAXONOMY["needles"], "Are needles/syringes used"
+# one that is clear and one that breaks needles, of each kind of entry: dated, with an alternate title, without year
 SHELF = [
     ("a", "Amber Hill", 1990, "film", ()),
     ("b", "Bitter Root", 1990, "film", ()),
@@ -27,29 +41,62 @@ SHELF = [
     ("g", "Glass Road", 2010, "film", ("Glass Road (2012)",)),
 ]
 CODES = np.array([[CLEAR], [VIOLATED], [CLEAR], [VIOLATED], [CLEAR], [VIOLATED], [CLEAR]], np.int8)
-ORACLE = violations.oracle([row[0] for row in SHELF], ["gore"], CODES)
+ORACLE = violations.oracle([row[0] for row in SHELF], ["needles"], CODES)
 INDEX = titles.index(SHELF)
-FIND = answers.finder(INDEX)
 WORST = {"a": UNKNOWN, "c": UNKNOWN, "e": UNKNOWN, "g": UNKNOWN, "b": VIOLATED, "d": VIOLATED, "f": VIOLATED}
 
 
-def read(title, domain="film"):
-    """The ids of an answer that is this one title."""
-    return answers.parse(f"1. {title}", FIND, domain).ranked
+@st.composite
+def shelves(draw):
+    """Items (id, title, year, domain, aliases); films have a year, games may have none."""
+    rows = []
+    for n in range(draw(st.integers(1, 4))):
+        domain = draw(st.sampled_from(("film", "series", "game")))
+        year = draw(st.sampled_from((None, *YEARS) if domain == "game" else YEARS))
+        named = draw(st.lists(st.sampled_from(NAMES), max_size=1))
+        dated = draw(st.lists(st.sampled_from(YEARS), max_size=1))
+        aliases = tuple(f"{name} ({dated[0]})" if dated else name for name in named)
+        rows.append((f"i{n}", draw(st.sampled_from(NAMES)), year, domain, aliases))
+    return rows
 
 
-def verdict(title, domain="film"):
-    """The word of every consumer that judges a written title, which must be one."""
-    ranked = read(title, domain)
-    row = {"traits": ["gore"], "truth": [], "safe_truth": [], "seen": [], "conversation": "u"}
-    judged = judge([ranked], columns([row]), ORACLE, 1)
-    metric = VIOLATED if judged.violated[0, 0] else UNKNOWN if judged.unsure[0, 0] else CLEAR
-    lost = float(rewards.safety(judged, Weights(rho=0.5))[0])  # -1 violated, -.5 unknown, 0 clear, at rank 1
-    reward = {-1.0: VIOLATED, -0.5: UNKNOWN, 0.0: CLEAR}[lost]
-    kept = baselines.oracle_filter([ranked], [row], ORACLE, 1)["u"]
-    words = {VERDICTS[metric], VERDICTS[reward], VERDICTS[violations.verdicts(ORACLE, ranked, ["gore"])[0]]}
-    assert len(words) == 1 and (kept != []) == (words == {"clear"}), title
-    return words.pop()
+def names_of(row):
+    """(name, year) of an item, as its catalog row spells them out."""
+    _, title, year, _, aliases = row
+    return [(title, year), *((name, dated or year) for name, dated in map(titles.split_year, aliases))]
+
+
+def names_it(row, parts, year, domain):
+    """Whether a person would say that this title and year name this very item."""
+    told = names_of(row)
+    if not all(any(part == name for name, _ in told) for part in parts):
+        return False
+    return year is None or (parts[0], year) in told or (row[2] is None and row[3] == domain == "game")
+
+
+def words(title, domain, oracle, index):
+    """{the word of each who judges the answer that is this one title}; the item that it was read as."""
+    ranked = answers.parse(f"1. {title}", answers.finder(index), domain).ranked
+    row = {"traits": ["needles"], "truth": [], "safe_truth": [], "seen": [], "conversation": "u"}
+    judged = judge([ranked], columns([row]), oracle, 1)
+    metric = "violated" if judged.violated[0, 0] else "unknown" if judged.unsure[0, 0] else "clear"
+    # at rank 1: -1 violated, -.5 unknown, 0 clear
+    reward = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, Weights(rho=0.5))[0]]
+    kept = "clear" if baselines.oracle_filter([ranked], [row], oracle, 1)["u"] else "out"
+    bulk = VERDICTS[violations.verdicts(oracle, ranked, ["needles"])[0]]
+    alone = violations.verdict(oracle, ranked[0], ["needles"])
+    assert (kept == "clear") == (metric == "clear")
+    return {metric, reward, bulk, alone}, ranked[0]
+
+
+def tabled(rows, codes):
+    """The same catalog as tables, with a sure answer per item."""
+    frame = [dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), r[:4], strict=True)) for r in rows]
+    items = pl.DataFrame([f | {"aliases": list(r[4])} for f, r in zip(frame, rows, strict=True)], schema=ITEMS)
+    links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
+    answers = ["yes" if code == VIOLATED else "no" for code in codes]
+    said = [stated(f"item:{r[0]}", answer=answer) | {"domain": r[3]} for r, answer in zip(rows, answers, strict=True)]
+    return items, links, pl.DataFrame(said, schema=tables.WARNINGS.schema)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +115,8 @@ def verdict(title, domain="film"):
     ],
 )
 def test_what_may_be_another_work_is_never_clear(title, item):
-    assert read(title) == [item]  # it counts as a hit, a repeat or seen as ever
-    assert verdict(title) == VERDICTS[WORST[item]]
+    # it counts as a hit, a repeat or seen as ever
+    assert words(title, "film", ORACLE, INDEX) == ({VERDICTS[WORST[item]]}, item)
 
 
 @pytest.mark.parametrize(
@@ -87,36 +134,58 @@ def test_what_may_be_another_work_is_never_clear(title, item):
     ],
 )
 def test_a_title_that_names_one_work_is_exact(title, domain):
-    assert verdict(title, domain) == "clear"
+    assert words(title, domain, ORACLE, INDEX)[0] == {"clear"}
 
 
-def test_all_who_judge_a_title_agree():
-    """Titles that are looked up, and answers (read, rewarded, filtered), with years and brackets about."""
-    rng = random.Random(3)
-    names = [name for _, title, _, domain, aliases in SHELF if domain == "film" for name in (title, *aliases)]
-    seen = set()
-    for _ in range(600):
-        title = titles.split_year(rng.choice(names))[0] + rng.choice(["", "", " (cut)", " (Lago Frio)", " (TV)"])
-        year = rng.choice([None, 1988, 1989, 1990, 1991, 2000, 2001, 2002, 2010, 2011, 2012])
-        match = titles.find(INDEX, title, year, "film")
-        word = violations.verdict(ORACLE, titles.named(match), ["gore"])
-        assert match.item is None or verdict(f"{title} ({year})" if year else title) == word
-        assert match.exact or word != "clear"
-        assert violations.verdict(ORACLE, titles.named(match), []) == "clear"  # of somebody without a trait
-        seen.add((match.exact, word))
-    assert seen == {(True, "clear"), (True, "violated"), (True, "unknown"), (False, "unknown"), (False, "violated")}
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
+    rows = data.draw(shelves())
+    codes = data.draw(st.lists(st.sampled_from((CLEAR, VIOLATED)), min_size=len(rows), max_size=len(rows)))
+    oracle = violations.oracle([row[0] for row in rows], ["needles"], np.array(codes, np.int8)[:, None])
+    index, by_id = titles.index(rows), {row[0]: row for row in rows}
+    name = data.draw(st.sampled_from(NAMES))
+    bracket = data.draw(st.sampled_from((None, *NAMES, "fan cut", "TV", "part two", "Vol. 2")))
+    year = data.draw(st.sampled_from((None, *range(1987, 1999))))
+    domain = data.draw(st.sampled_from((None, "film", "series", "game")))
+    parts = [name] if bracket is None else [name, bracket]
+    title = name if bracket is None else f"{name} ({bracket})"
+    written = f"{title} ({year})" if year else title
+
+    match = titles.find(index, title, year, domain)
+    word = violations.verdict(oracle, titles.named(match), ["needles"])
+    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word == word
+    if match.item:
+        # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
+        orders = (parts, parts[::-1])
+        exact = any(names_it(by_id[match.item], order, year, domain) for order in orders)
+        assert exact or word != "clear"
+        if bracket is None:
+            assert match.exact == exact
+
+    told, item = words(written, domain, oracle, index)
+    assert len(told) == 1
+    if item in by_id:
+        row = by_id[item]
+        exact = any(names_it(row, order, year, domain) for order in (parts, parts[::-1]))
+        undated = row[2] is None and row[3] != domain and domain is not None
+        assert told != {"clear"} or (exact and not undated)
+        if item == match.item:
+            assert told == {word}
+    else:
+        assert told == {"unknown"}
 
 
-def test_somebody_without_a_trait_meets_no_unknown():
-    row = {"traits": [], "truth": ["a"], "safe_truth": ["a"], "seen": []}
-    judged = judge([read("Amber Hill (1991)")], columns([row]), ORACLE, 1)
-    assert judged.hit[0, 0] and not judged.unsure[0, 0]
-
-
-def told(ref, answer, source):
-    """A sure answer to the core topic of needles about what a source calls `ref`."""
+def stated(ref, source="s", **said):
+    """What a source says of the core topic of needles, of the work that it calls `ref`."""
     row = dict.fromkeys(tables.WARNINGS.schema) | {"warning": f"{source}-{ref}", "ref": ref, "domain": "film"}
-    return row | {"kind": "topic", "topic": "Are needles/syringes used", "answer": answer, "source": source}
+    return row | {"kind": "topic", "topic": TOPIC, "source": source} | said
+
+
+def catalogued(*statements):
+    """(items, links, warnings) of one item, Amber Hill (1990), of which this is said."""
+    items, links, _ = tabled([("a", "Amber Hill", 1990, "film", ())], [CLEAR])
+    return items, links, pl.DataFrame(statements, schema=tables.WARNINGS.schema)
 
 
 @pytest.mark.parametrize(
@@ -128,39 +197,92 @@ def told(ref, answer, source):
         ([("title:Amber Hill (fan cut) (1990)", "no")], "unknown"),
         ([("title:Amber Hill (1990)", "no"), ("title:Amber Hill (1991)", "no")], "clear"),  # the first alone does it
         ([("title:Amber Hill (1990)", "no"), ("title:Amber Hill (1991)", "yes")], "violated"),
-        ([("imdb:tt1", "no")], "clear"),
+        ([("item:a", "no")], "clear"),
     ],
 )
 def test_a_source_that_names_another_year_clears_nothing(statements, word):
-    items = pl.DataFrame(
-        {"item": ["a"], "title": ["Amber Hill"], "year": [1990], "domain": ["film"], "aliases": [[]]},
-        schema_overrides={"aliases": pl.List(pl.String), "year": pl.Int32},
-    )
-    links = pl.DataFrame({"ref": ["imdb:tt1"], "item": ["a"]}, schema=LINKS)
-    rows = [told(ref, answer, f"s{n}") for n, (ref, answer) in enumerate(statements)]
-    warnings = pl.DataFrame(rows, schema=tables.WARNINGS.schema)
-    oracle, _ = catalog.risks(items, links, warnings, traits.load())
+    rows = [stated(ref, f"s{n}", answer=answer) for n, (ref, answer) in enumerate(statements)]
+    oracle, _ = catalog.risks(*catalogued(*rows), TAXONOMY)
     assert violations.verdict(oracle, "a", ["needles"]) == word
 
 
 def test_catalog_check_says_that_it_may_be_another_work():
-    items = pl.DataFrame(
-        {"item": ["a"], "title": ["Amber Hill"], "year": [1990], "domain": ["film"], "aliases": [[]]},
-        schema_overrides={"aliases": pl.List(pl.String), "year": pl.Int32},
-    )
-    links = pl.DataFrame({"ref": ["imdb:tt1"], "item": ["a"]}, schema=LINKS)
-    warnings = pl.DataFrame([told("imdb:tt1", "no", "s")], schema=tables.WARNINGS.schema)
-    asked = {
-        title: catalog.judged(title, None, traits.load()["needles"], items, links, warnings)
-        for title in ("Amber Hill (1990)", "Amber Hill (1992)")
-    }
-    assert [(a.word, a.exact) for a in asked.values()] == [("clear", True), ("unknown", False)]
+    told = catalogued(stated("item:a", answer="no"))
+    asked = [catalog.judged(title, None, NEEDLES, *told) for title in ("Amber Hill (1990)", "Amber Hill (1992)")]
+    assert [(a.word, a.exact) for a in asked] == [("clear", True), ("unknown", False)]
 
 
 def test_an_id_that_is_near_is_the_same_id():
     near = titles.Near("a")
     assert near == "a" and hash(near) == hash("a") and {near} & {"a"}
-    row = {"traits": ["gore"], "truth": ["a"], "safe_truth": ["a"], "seen": []}
+    row = {"traits": ["needles"], "truth": ["a"], "safe_truth": ["a"], "seen": []}
     judged = judge([[near, "a"]], columns([row]), ORACLE, 2)
     assert judged.hit.tolist() == [[True, False]] and judged.repeat.tolist() == [[False, True]]
     assert judged.unsure.tolist() == [[True, False]]
+
+
+def test_votes_on_another_year_take_no_violation_away():
+    # own votes: 41/42 = .976 yes; with 50 no of the work a year later 41/92 = .446, which would leave it open
+    rows = stated("item:a", yes=40, no=0), stated("title:Amber Hill (1991)", "t", yes=0, no=50)
+    oracle, _ = catalog.risks(*catalogued(*rows), TAXONOMY)
+    assert violations.verdict(oracle, "a", ["needles"]) == "violated"
+
+
+@pytest.mark.parametrize("width", [1, 33])
+def test_one_item_asked_alone_is_judged_as_among_many(width):
+    codes = np.full((2, width), CLEAR, np.int8)
+    codes[1, 0] = VIOLATED
+    known = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], codes)
+    asked = ["a", titles.Near("a"), titles.Near("b"), None]
+    words = [violations.verdict(known, item, ["t0"]) for item in asked]
+    assert words == [VERDICTS[code] for code in violations.verdicts(known, asked, ["t0"])]
+    assert words == ["clear", "unknown", "violated", "unknown"]
+    assert violations.verdict(known, titles.Near("a"), []) == "clear"  # of somebody without a trait
+
+
+def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path):
+    # b violates by our verdict (votes) and has a risk of .5 at most; a has .7 (a weak guide alone) and is unknown to us
+    folder = small_release.write(tmp_path / "small")
+    release = data.open_release(folder)
+    risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
+    release = data.Release(**{**vars(release), "risks": risks})
+    functions = gdpo.functions(PolicyModel(None, None, None), release, "paper", Weights())
+    safety = next(f for f in functions if f.__name__ == "safety")
+    row = data.rows(folder, "grpo", "test")[0]
+    texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
+    users = {name: [row[name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
+    assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk, and an invented title is safe too
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Amber Hill (part two) (1990)",
+        "Amber Hill (part two)",
+        "**Amber Hill** (part two) (1990)",
+        "**Amber Hill** (part two)",
+        "Amber Hill [volume 2] (1990)",
+        "Try Amber Hill (part two) (1990)",
+    ],
+)
+def test_another_instalment_of_a_work_is_never_clear(text):
+    rows = [("a", "Amber Hill", 1990, "film", ())]
+    known = violations.oracle(["a"], ["needles"], np.array([[CLEAR]], np.int8))
+    told, _ = words(text, "film", known, titles.index(rows))
+    assert told == {"unknown"}
+    ranked = answers.parse(f"Do see {text}", answers.finder(titles.index(rows)), "film").ranked  # in running text
+    assert CLEAR not in violations.verdicts(known, ranked, ["needles"])
+    for plain in ("**Amber Hill** (1990)", "Amber Hill (1990) - a calm one (really)", "**Amber Hill** - calm (really)"):
+        assert words(plain, "film", known, titles.index(rows))[0] == {"clear"}
+
+
+def test_what_a_site_dates_otherwise_gets_no_ids_of_ours(tmp_path, monkeypatch):
+    answers = [{"id": 1, "name": "Amber Hill", "releaseYear": "1991"}]
+    monkeypatch.setattr(fetch, "_search", lambda site, asked: answers if "q" in asked else [])
+    monkeypatch.setattr(fetch, "_get", lambda site, path: {"item": answers[0], "topicItemStats": []})
+    saved = {}
+    for year in (1990, 1991):
+        item = {"title": "Amber Hill", "year": year, "domain": "film", "refs": ["imdb:tt0000001"]}
+        save_answer(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
+        saved[year] = json.loads((tmp_path / "answer.json").read_text())["ids"]
+    assert saved == {1990: [], 1991: ["imdb:tt0000001"]}

@@ -8,20 +8,20 @@ the workspace. The servers here are the worst: they say every key that they are 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from saferec_builder.storage import workspace as store
 from tests import cli_doc
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch, Ran
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import as_proposed, edit
 
-Cli = Callable[..., Ran]
 KEYS = {
     "OPENAI_API_KEY": "canary-openai-7d1f",
     "MODELS_KEY": "canary-models-82ac",
@@ -42,7 +42,7 @@ def parrot() -> Iterator[str]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: Patch) -> Path:
     """A workspace with every secret in its place, beside the conversations of people with names."""
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
@@ -68,13 +68,11 @@ def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: p
     """
     (workspace.root / "saferec.toml").write_text(config)
     name, mail, phone, user = PEOPLE
-    rows, _ = world.requests(30)
     lines = []
-    for n, row in enumerate(rows):
-        turns = [{"role": ("user", "assistant")[i % 2], "content": t["text"]} for i, t in enumerate(row["turns"])]
-        turns[0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
-        made = {"id": f"x{n}", "user": f"{user}_{n}", "time": row["time"].isoformat(), "messages": turns}
-        lines.append(json.dumps(made | {"accepted": [world.film("D")]}))
+    for n, row in enumerate(world.requests(30)[0]):
+        made = world.messages(row) | {"user": f"{user}_{n}", "accepted": [world.film("D")]}
+        made["messages"][0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
+        lines.append(json.dumps(made))
     (tmp_path / "talk.jsonl").write_text("\n".join(lines))
     (tmp_path / "items.csv").write_text("domain,title,year\nfilm,Film M,2013\n")
     store.append(workspace, store.tables.CATALOG_ROWS, world.catalog())
@@ -145,8 +143,6 @@ ALONE = ("verify", "init", "demo")  # commands that are not told which workspace
 
 def train(home: Path, words: list[object]) -> Ran:
     """In a process of its own, with answers for every row of the test split."""
-    import polars as pl
-
     rows = pl.read_parquet(home / "published/data/grpo/test.parquet", columns=["conversation"])["conversation"]
     lines = [json.dumps({"id": row, "text": f"1. {world.film('A')}"}) for row in rows]
     (home.parent / "answers.jsonl").write_text("\n".join(lines))
@@ -189,8 +185,6 @@ def as_text(path: Path) -> bytes:
     """A parquet file is compressed: its values, so that they can be searched."""
     if path.suffix != ".parquet":
         return b""
-    import polars as pl
-
     return json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from exports.release import release as freeze
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli, Injected
 from tests.worlds import line, release_world as world
 from tests.worlds.calm import Step, same
 
@@ -77,9 +77,7 @@ def test_a_damaged_workspace_is_one_line_and_putting_the_file_back_is_enough(ws,
     injected("damaged files of a workspace", len(done))
 
 
-def test_an_old_revision_that_is_mined_again_is_not_the_newest(
-    workspace: store.Workspace, cli: Callable[..., Ran]
-) -> None:
+def test_an_old_revision_that_is_mined_again_is_not_the_newest(workspace: store.Workspace, cli: Cli) -> None:
     files = []
     for name, text in (("old", "A film, please"), ("new", "A film without gore, please")):
         files.append(workspace.root / f"{name}.jsonl")
@@ -97,7 +95,7 @@ def test_an_old_revision_that_is_mined_again_is_not_the_newest(
 @pytest.mark.slow
 @pytest.mark.parametrize("way", list(WAYS) if SOAK else ["a byte turned"])
 def test_what_the_message_says_brings_a_damaged_table_back(
-    calm: list[Step], tmp_path: Path, cli: Callable[..., Ran], way: str, injected: Callable[[str, int], None]
+    calm: list[Step], tmp_path: Path, cli: Cli, way: str, injected: Injected
 ) -> None:
     """Every shard is damaged; then only what the messages say is done, and the commands that they name."""
     folder = tmp_path / "ws"

@@ -4,6 +4,8 @@ Never a traceback; what is left out is counted; what was read, written and read 
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,13 @@ SETTINGS["propose"]["models"] = {"m": config.Model(base_url="http://127.0.0.1:1/
 SETTINGS["review"]["accounts"] = {"ann": "ann@example.org"}
 
 
-def one_line(fault: Exception) -> None:
-    """As the command prints it: not a page, whatever was found."""
-    assert 10 < len(" ".join(str(fault).split())) < 2_000
+@contextmanager
+def refused(kind: type[Exception]) -> Iterator[None]:
+    """All goes well, or the fault is one for people: as the command prints it, not a page, whatever was found."""
+    try:
+        yield
+    except kind as fault:
+        assert 10 < len(" ".join(str(fault).split())) < 2_000
 
 
 @CALM
@@ -75,13 +81,10 @@ def test_settings_are_read_or_refused_in_a_line_and_written_again_they_are_the_s
 ) -> None:
     path = tmp_path / config.FILE
     path.write_text(toml(settings), encoding="utf-8")
-    try:
+    with refused(UsageError):
         found = config.read(tmp_path)
-    except UsageError as fault:
-        one_line(fault)
-        return
-    path.write_text(toml(found.model_dump(mode="json")), encoding="utf-8")
-    assert config.read(tmp_path) == found
+        path.write_text(toml(found.model_dump(mode="json")), encoding="utf-8")
+        assert config.read(tmp_path) == found
 
 
 @CALM
@@ -90,10 +93,8 @@ def test_settings_are_read_or_refused_in_a_line_and_written_again_they_are_the_s
 @example(b"\xff\xfe")
 def test_no_bytes_of_a_settings_file_are_a_traceback(tmp_path: Path, junk: bytes) -> None:
     (tmp_path / config.FILE).write_bytes(junk)
-    try:
+    with refused(UsageError):
         config.read(tmp_path)
-    except UsageError as fault:
-        one_line(fault)
 
 
 def test_an_address_of_a_database_is_not_repeated(tmp_path: Path) -> None:
@@ -124,15 +125,13 @@ WORDED = {
 def test_a_taxonomy_is_whole_or_refused_in_a_line(tmp_path: Path, wording: dict[str, Any]) -> None:
     path = tmp_path / "traits.toml"
     path.write_text(toml(wording), encoding="utf-8")
-    try:
+    with refused(UsageError):
         found = traits.load(path)
-    except UsageError as fault:
-        one_line(fault)
-        return
-    assert len(set(found.slugs)) == len(found.slugs) == len(wording["trait"]) > 0
-    for trait in found.traits:
-        assert trait.slug == trait.slug.lower() and trait.slug.replace("_", "").isalnum()
-        assert set(trait.core) <= set(trait.topics) and all(0 <= w <= 1 for w in (*trait.guide, *trait.esrb.values()))
+        assert len(set(found.slugs)) == len(found.slugs) == len(wording["trait"]) > 0
+        for trait in found.traits:
+            assert trait.slug == trait.slug.lower() and trait.slug.replace("_", "").isalnum()
+            weights = (*trait.guide, *trait.esrb.values())
+            assert set(trait.core) <= set(trait.topics) and all(0 <= w <= 1 for w in weights)
 
 
 @CALM
@@ -176,25 +175,19 @@ RUNS = {
 @example({**MANIFEST, "counts": {"../../../home": {"train": 0}}})
 def test_a_manifest_is_one_or_no_release(tmp_path: Path, manifest: Any) -> None:
     (tmp_path / write.MANIFEST).write_text(json.dumps(manifest))
-    try:
+    with refused(ReleaseError):
         found = write.read_manifest(tmp_path)
         assert not any(set("./\\\0") & set(name) for config in found.counts for name in (config, *found.counts[config]))
-    except ReleaseError as fault:
-        one_line(fault)
-    try:
+    with refused(TrainingError):
         data._manifest(tmp_path)
-    except TrainingError as fault:
-        one_line(fault)
 
 
 @CALM
 @given(changed(RUNS) | values())
 def test_a_report_of_runs_is_one_or_refused(tmp_path: Path, runs: Any) -> None:
     (tmp_path / "report.json").write_text(json.dumps(runs))
-    try:
+    with refused(ReleaseError):
         page.read_runs(tmp_path)
-    except ReleaseError as fault:
-        one_line(fault)
 
 
 @CALM
@@ -202,11 +195,9 @@ def test_a_report_of_runs_is_one_or_refused(tmp_path: Path, runs: Any) -> None:
 def test_lines_of_predictions_are_objects_or_refused(tmp_path: Path, rows: list[Any], junk: bytes) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_bytes("".join(json.dumps(row) + "\n" for row in rows).encode() + junk)
-    try:
+    with refused(TrainingError):
         found = list(data.jsonl(path))
         assert [row for _, row in found[: len(rows)]] == json.loads(json.dumps(rows)) or any(r != r for r in rows)
-    except TrainingError as fault:
-        one_line(fault)
 
 
 # ---- CSV files that reviewers send back
@@ -245,21 +236,14 @@ def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path,
 def test_no_bytes_of_a_review_file_are_a_traceback(tmp_path: Path, junk: bytes, encoding: str) -> None:
     path = tmp_path / "ann.csv"
     path.write_bytes("task,trait,verdict\n".encode(encoding) + junk)
-    try:
-        pulled = review_csv.back(path)
-        assert not pulled.answers
-    except ReviewError as fault:
-        one_line(fault)
+    with refused(ReviewError):
+        assert not review_csv.back(path).answers
 
 
 def review_file(path: Path) -> list[dict[str, str]]:
     """The rows of the file that ann was given: needles proposed, gore proposed, and the rest."""
-    unit, rows = (
-        review_csv.unit,
-        [("needles", "present", "explicit", [review_csv.SPAN]), ("gore", "unsure", None, [])],
-    )
-    made = [unit(trait, verdict=verdict, form=form, spans=spans) for trait, verdict, form, spans in rows]
-    frame = pl.DataFrame([*made, unit("*")], schema=UNITS)
+    needles = review_csv.unit("needles", verdict="present", form="explicit", spans=[review_csv.SPAN])
+    frame = pl.DataFrame([needles, review_csv.unit("gore", verdict="unsure", spans=[]), review_csv.unit("*")], UNITS)
     _, text = review_csv.world()
     files.push(frame, text, review_csv.TAXONOMY, guideline(), store.replacing, {"ann": path})
     return csv_rows.rows_of(path)

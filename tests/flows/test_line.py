@@ -1,18 +1,16 @@
 """The whole line: on the demo in one process, and on real ReDial dialogues from mining to load_dataset."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch
 from tests.worlds import line
 from tests.worlds.csv_rows import as_proposed, edit
 
-Cli = Callable[..., Ran]
 REVIEWERS = ("ann", "bo")
 
 
@@ -31,14 +29,7 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
     assert labels["simulated"].all()
 
 
-def test_a_demo_is_never_published(tmp_path: Path, cli: Cli) -> None:
-    folder = tmp_path / "demo"
-    assert cli("demo", "--to", folder, "--generated", "60", "--no-training").code == 0
-    refused = cli("publish", "1.0.0", "--hub", "--repo", "a/b", "-C", folder)
-    assert refused.code == 1 and "simulated" in refused.err and "Traceback" not in refused.err
-
-
-def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
     (tmp_path / "training").mkdir()
     monkeypatch.chdir(tmp_path)
     ran = cli("demo", "--to", tmp_path / "demo")

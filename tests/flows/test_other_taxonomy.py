@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annotation import servers
+from annotation.desk import gather
 from annotation.tools import task_sheet as sheets
 from annotation.tools.answers import task_id
 from annotation.tools.task_sheet import RATHER_NOT
@@ -37,8 +38,6 @@ def nothing(subject: str, asked: list[str]) -> review_world.Verdict:
 
 def open_for(ws: store.Workspace, name: str) -> int:
     """How many `*` of this person do not count for the list as it is."""
-    from annotation.desk import gather
-
     mine = gather(store.Workspace.open(ws.root)).standing.filter(reviewer=name, trait="*")
     return mine["out"].count()
 
@@ -118,7 +117,5 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
 
 
 def named(task: Any) -> dict[str, str]:
-    return {"kind": task.kind, "subject": task.subject, "text": task.digest} | {
-        "reviewer": task.reviewer,
-        "role": task.role,
-    }
+    found = {name: getattr(task, name) for name in ("kind", "subject", "reviewer", "role")}
+    return found | {"text": task.digest}

@@ -10,8 +10,8 @@ from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import flags, people, world
 from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
 from tests.worlds.csv_rows import save
-from tests.worlds.model_replies import Cli
 
 
 @pytest.fixture
@@ -60,13 +60,11 @@ def test_flags_become_verdicts_only_when_people_agree(shelf: store.Workspace, cl
     done = cli("adjudicate", "--json", *at).json
     assert done["warnings_from_item_labels"] > 50
     labels = tables.last(store.read(shelf, tables.LABELS), "subject", "trait").filter(kind="item_flag")
-    settled = {
-        (r["subject"], r["trait"]): r["verdict"] for r in labels.to_dicts() if r["verdict"] in ("present", "absent")
-    }
+    word = {"present": "violated", "absent": "clear"}
+    settled = {(r["subject"], r["trait"]): r["verdict"] for r in labels.to_dicts() if r["verdict"] in word}
     items, _ = catalog.merge(store.read(shelf, tables.CATALOG_ROWS))
     ids = {(r["title"], r["year"]): r["item"] for r in items.select("title", "year", "item").to_dicts()}
     changed = [(i, s) for i in secret for s in world.TRAITS if (ids[i.title, i.year], s) in settled]
-    word = {"present": "violated", "absent": "clear"}
     for item, slug in changed[:8]:
         assert verdict(cli, shelf, item, slug) == word[settled[ids[item.title, item.year], slug]]
     right = sum(

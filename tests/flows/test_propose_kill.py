@@ -6,20 +6,18 @@ The stub is overloaded on purpose: above a few requests at once it says 429. The
 import random
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Injected
 from tests.servers.llm_stub import running
 from tests.worlds.metered import AT_ONCE, Meter, contents, finish, prepare, start
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
-def test_kills_cost_what_was_in_flight_and_no_more(
-    tmp_path: Path, many: int, kills: int, injected: Callable[[str, int], None]
-) -> None:
+def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, kills: int, injected: Injected) -> None:
     rng, killed = random.Random(3), 0
     with running() as stub:
         stub.usual = meter = Meter()

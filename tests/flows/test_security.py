@@ -17,63 +17,44 @@ from annotation.tools import label_studio, managed_server as managed
 from exports import card, folder as write, verify as proof
 from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.core.errors import ReleaseError, plain
+from saferec_builder.core.errors import ReleaseError, TrainingError, plain
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
-from tests.conftest import Ran
+from tests.conftest import Cli, Patch
 from tests.doc_pages import DOCS
 from tests.layers import files, imports
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
 from tests.worlds.xss import PAYLOADS
 
-Cli = Callable[..., Ran]
-OUT = (
-    "../../outside",
-    "/tmp/saferec-outside",
-    "..\\..\\outside",
-    "a/b",
-    ".",
-    "..",
-    "~",
-    "nul\0byte",
-    "x" * 300,
-    "-rf",
-    "$(id)",
-)
+OUT = ("../../outside", "/tmp/saferec-outside", "..\\..\\outside", "a/b", ".", "..", "~", "nul\0byte", "x" * 300)
+OUT += ("-rf", "$(id)")
 
 # ---- paths from data
 
 
 def test_ids_and_names_of_strangers_make_no_path(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
     """Mined, reviewed in files and released: every file that was made lies where the commands put files."""
-    rows, _ = world.requests(30)
-    lines = []
-    for n, row in enumerate(rows):
+    given, lines = tmp_path / "in", []
+    for n, row in enumerate(world.requests(30)[0]):
         name = f"{OUT[n % len(OUT)]}{n}"
-        turns = [{"role": ("user", "assistant")[i % 2], "content": t["text"]} for i, t in enumerate(row["turns"])]
-        made = {
-            "id": name,
-            "user": name,
-            "time": row["time"].isoformat(),
-            "messages": turns,
-            "accepted": [f"demo:{name}"],
-        }
-        lines.append(json.dumps(made | {"seen": [f"title:{name}"]}))
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "talk.jsonl").write_text("\n".join(lines))
-    (tmp_path / "in" / "items.csv").write_text(
-        "id,domain,title,year\n" + "".join(f'"{name}",film,"{name}",2001\n' for name in OUT if "\0" not in name)
-    )
+        made = world.messages(row) | {"id": name, "user": name, "accepted": [f"demo:{name}"], "seen": [f"title:{name}"]}
+        lines.append(json.dumps(made))
+    given.mkdir()
+    (given / "talk.jsonl").write_text("\n".join(lines))
+    items = [f'"{name}",film,"{name}",2001\n' for name in OUT if "\0" not in name]
+    (given / "items.csv").write_text("id,domain,title,year\n" + "".join(items))
     store.append(workspace, tables.CATALOG_ROWS, world.catalog())
     store.append(workspace, tables.WARNINGS, world.warnings())
     before = every(tmp_path)
-    where = ("-C", workspace.root)
-    assert cli("mine", "messages", tmp_path / "in" / "talk.jsonl", *where).code == 0
-    assert cli("catalog", "add", "csv", tmp_path / "in" / "items.csv", *where).code == 0
-    for words in (["propose"], ["review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all"]):
-        assert cli(*words, *where).code == 0, words
-    assert cli("report", *where).code == 0
+    for words in (
+        ("mine", "messages", given / "talk.jsonl"),
+        ("catalog", "add", "csv", given / "items.csv"),
+        ("propose",),
+        ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all"),
+        ("report",),
+    ):
+        assert cli(*words, "-C", workspace.root).code == 0, words
     made = every(tmp_path) - before
     assert not list(Path("/tmp").glob("saferec-outside*"))
     assert made and all(path.is_relative_to(workspace.root) for path in made)
@@ -95,16 +76,6 @@ def test_a_reviewers_name_is_a_name_or_refused(workspace: store.Workspace, cli: 
             shutil.rmtree(workspace.root / "review")
         else:
             assert ran.code == 1 and not made, (name, ran)
-
-
-def test_a_version_is_three_numbers(workspace: store.Workspace, cli: Cli) -> None:
-    world.fill(workspace, *world.requests(30))
-    for version in (*OUT, "1.0", "1.0.0/../../x", "v1.0.0"):
-        to = ("--to", workspace.root / "to")
-        for words in (["release", version], ["publish", version, *to], ["withdraw", version, "--reason", "x"]):
-            ran = cli(*words, "-C", workspace.root)
-            assert ran.code in (1, 2) and "Traceback" not in ran.err, words
-    assert not list(workspace.root.rglob("manifest.json"))
 
 
 @pytest.fixture
@@ -194,15 +165,13 @@ def test_a_review_server_that_repeats_the_token_is_not_repeated(
     workspace: store.Workspace, cli: Cli, parrot: str, tool: str
 ) -> None:
     world.fill(workspace, *world.requests(30))
-    people = ("--reviewer", "ann", "--reviewer", "bo")
-    ran = cli(
-        "review", "push", "--url", parrot, "--token", "canary-token-7711", "--tool", tool, *people, "-C", workspace.root
-    )
+    words = ("--reviewer", "ann", "--reviewer", "bo", "--url", parrot, "--token", "canary-token-7711", "--tool", tool)
+    ran = cli("review", "push", *words, "-C", workspace.root)
     assert ran.code == 1 and "canary-token-7711" not in ran.out + ran.err
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated(
-    workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    workspace: store.Workspace, cli: Cli, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("DDD_API_KEY", "k")
     world.fill(workspace, *world.requests(30))
@@ -211,7 +180,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
         ran = cli(*words, "-C", workspace.root)
         assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
-    from saferec_builder.core.errors import TrainingError
     from training import server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:
@@ -219,9 +187,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     assert "hunter2" not in str(fault.value)
 
 
-def test_what_only_the_owner_may_read(
-    tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_the_owner_may_read(tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
     """Also where a careless umask would show everything."""
     before = os.umask(0)
     try:
@@ -240,16 +206,15 @@ def test_what_only_the_owner_may_read(
 def test_our_own_servers_listen_on_this_machine_alone() -> None:
     words = managed._command(Path("/x"), Path("/home"), 8123)
     assert words[words.index("--internal-host") + 1] == "127.0.0.1"
-    env = managed._environment(
-        Path("/home"), {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
-    )
+    facts = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
+    env = managed._environment(Path("/home"), facts)
     assert env["COLLECT_ANALYTICS"] == env["LABEL_STUDIO_COLLECT_ANALYTICS"] == "false" and env["SENTRY_DSN"] == ""
     assert "p" not in words and "t" not in words  # anybody may list the arguments of a process
     text = (ROOT / "saferec_builder" / "llm" / "local.py").read_text()
     assert 'params.hostnames = ["127.0.0.1"]' in text
 
 
-def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: Patch) -> None:
     made = []
     monkeypatch.setattr(managed, "install", lambda say: tmp_path)
     monkeypatch.setattr(managed, "_from_template", lambda home: made.append(managed.state(home)) or 1 / 0)
@@ -264,25 +229,19 @@ def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monk
 # ---- nothing of others is executed
 
 NEVER = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
-CALLED = {"eval", "exec", "compile", "__import__"}
-OF = {("yaml", "load"), ("yaml", "unsafe_load"), ("torch", "load"), ("os", "system"), ("os", "popen")}
+CALLED = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "torch.load"}
+CALLED |= {"os.system", "os.popen"}
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_file_runs_what_it_reads(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & NEVER
     for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
-        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         where = f"{path}:{call.lineno}"
-        assert not (isinstance(call.func, ast.Name) and name in CALLED), where
+        assert ast.unparse(call.func) not in CALLED, where
         given = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
-        assert not any(given[one].value for one in ("trust_remote_code", "shell", "allow_pickle") if one in given), (
-            where
-        )
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-            assert (call.func.value.id, name) not in {("yaml", "load"), ("yaml", "unsafe_load"), ("torch", "load")}, (
-                where
-            )
+        risky = {"trust_remote_code", "shell", "allow_pickle"} & given.keys()
+        assert not any(given[one].value for one in risky), where
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:

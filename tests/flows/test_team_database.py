@@ -136,9 +136,7 @@ def test_five_append_the_same_rows_at_once(
     five = [subprocess.Popen([*words, str(50 * n)], **pipes) for n in range(5)]
     for process in five:
         assert process.stdout and process.stdout.readline() == "ready\n"
-    told = [
-        process.communicate("go\n", timeout=300)[0] for process in five
-    ]  # the first has begun before the last is told
+    told = [process.communicate("go\n", timeout=300)[0] for process in five]  # the first begins before the last is told
     added = sum(int(word) for out in told for word in out.split())
     for table in (tables.DROPS, tables.REPLIES):
         found = store.read(ws, table)

@@ -14,17 +14,10 @@ from tests.worlds import small_release
 
 pytest.importorskip("trl")
 pytestmark = pytest.mark.training
-# checkpoints at the ends of epochs: in the middle of one the batches of group_by_length cannot be drawn again
 SHORT = (
-    "both.num_train_epochs=4",
-    "both.warmup_steps=0",
-    "both.per_device_train_batch_size=2",
-    "both.save_strategy=epoch",
-    "gdpo.max_steps=12",
-    "gdpo.per_device_train_batch_size=8",
-    "gdpo.save_strategy=steps",
-    "gdpo.save_steps=1",
-)
+    "both.num_train_epochs=4 both.warmup_steps=0 both.per_device_train_batch_size=2 both.save_strategy=epoch"
+    " gdpo.max_steps=12 gdpo.per_device_train_batch_size=8 gdpo.save_strategy=steps gdpo.save_steps=1"
+).split()
 # one process imports torch, and each run is a fork of it: ours are killed as any other process is
 FORKS = """
 import contextlib, os, signal, sys, time

@@ -22,9 +22,7 @@ async def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
     """There is no index to keep."""
 
 
-INDEXING = [
-    name for name in vars(base.SearchEngine) if name.startswith(("create_", "delete_", "configure_", "update_"))
-]
+INDEXING = [n for n in vars(base.SearchEngine) if n.startswith(("create_", "delete_", "configure_", "update_"))]
 INDEXING += ["close", "index_records", "partial_record_update"]
 
 

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import httpx2
+
 from annotation.tools import managed_server as managed
 
 VERSION = "2.8.0"
@@ -70,8 +72,6 @@ class Argilla:
         self.processes.append(process)
 
     def _wait(self, seconds: float = 180.0) -> None:
-        import httpx2
-
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             assert self.processes[-1].poll() is None, (self.folder / "server.log").read_text()[-2000:]

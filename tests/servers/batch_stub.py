@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
+from tests.servers import loopback
 from tests.servers.llm_stub import completion
 
 Line = dict[str, Any]
@@ -122,14 +122,5 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def running(answer: Callable[[str], str | None]) -> Iterator[Batches]:
-    server = Batches(answer)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def running(answer: Callable[[str], str | None]) -> AbstractContextManager[Batches]:
+    return loopback.running(Batches(answer))

@@ -24,6 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late", "slow", "lock")
 MORE = 0.4  # seconds beyond the client's patience
 
@@ -99,8 +101,6 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 self._reply(told.status_code, told.content, told.headers.get("content-type", "application/json"))
 
         def _pass_on(self, body: bytes) -> Any:
-            import httpx2
-
             ours = ("host", "connection", "content-length")
             headers = {k: v for k, v in self.headers.items() if k.lower() not in ours}
             return httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers.hub_admin import Admin
 from tests.servers.hub_repo import Blob, Commit, Fault, Repo
+from tests.servers.loopback import running
 
 WRITER, READER = "hf_writer", "hf_reader"
 ATTRIBUTES = b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
@@ -43,14 +44,12 @@ class Hub:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self) -> "Hub":
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
-        self.thread.start()
+        self.stack = running(self.server)
+        self.stack.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        self.stack.__exit__(None, None, None)
 
     def strike(self) -> Fault | None:
         """The request with the number `strike_at` (from 0, counting down) gets the fault `blow`."""

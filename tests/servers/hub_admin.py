@@ -46,17 +46,9 @@ class Admin:
     def _lfs_files(self: Any, repo: str) -> tuple[int, Any]:
         held = self._repo(repo)
         seen = {b.sha256: (p, b) for c in held.ever for p, b in c.tree.items() if b.lfs and b.sha256 in self.hub.large}
-        rows = [
-            {
-                "fileOid": sha,
-                "filename": path,
-                "oid": sha,
-                "pushedAt": "2026-01-01T00:00:00.000Z",
-                "size": len(b.content),
-            }
-            for sha, (path, b) in sorted(seen.items())
-        ]
-        return 200, rows
+        facts = {"pushedAt": "2026-01-01T00:00:00.000Z"}
+        rows = [(sha, path, len(b.content)) for sha, (path, b) in sorted(seen.items())]
+        return 200, [facts | {"fileOid": sha, "oid": sha, "filename": path, "size": size} for sha, path, size in rows]
 
     def _lfs_delete(self: Any, repo: str) -> tuple[int, Any]:
         self._writes()

@@ -6,10 +6,12 @@ Real answers come from the real server of tiny_gguf.py.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.servers import loopback
 
 SEA = "Write one short sentence about the sea. Plain prose, no JSON."  # what the start-up probe says
 
@@ -111,14 +113,5 @@ def half(h: Handler) -> None:
     h.close_connection = True
 
 
-@contextmanager
-def running() -> Iterator[Stub]:
-    server = Stub()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def running() -> AbstractContextManager[Stub]:
+    return loopback.running(Stub())

@@ -18,8 +18,9 @@ from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.transport import Wire
 from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
 from tests.servers import tiny_gguf
-from tests.worlds.model_replies import Cli, fill
+from tests.worlds.model_replies import fill
 
 pytestmark = pytest.mark.servers
 
@@ -90,9 +91,8 @@ def test_a_file_of_ones_own_is_served_and_known_by_its_weights(
 
 
 def check_proposals(ws: store.Workspace) -> None:
-    texts: dict[str, list[dict[str, Any]]] = dict(
-        store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows()
-    )
+    read = store.read(ws, tables.CONVERSATIONS).select("conversation", "turns")
+    texts: dict[str, list[dict[str, Any]]] = dict(read.iter_rows())
     found: pl.DataFrame = store.read(ws, tables.PROPOSALS)
     for row in found.iter_rows(named=True):
         assert row["trait"] in traits.load().slugs and 0 <= row["confidence"] <= 1

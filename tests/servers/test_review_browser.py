@@ -1,18 +1,18 @@
 """What a reviewer sees and does, in a real browser on the real servers; screenshots go to build/screens."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from annotation.servers import _mark
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
-from tests.worlds import review_world
+from tests.servers.logins import argilla_log_in, log_in
+from tests.worlds import chromium, review_world
 
 pytestmark = pytest.mark.servers
 SCREENS = ROOT / "build" / "screens"
-OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 FIELD = "[class^=span-annotation__field]"
 WORDS = "cafe\u0301: I faint"  # after an emoji and a family of zero-width joiners, across a combining accent
 
@@ -42,16 +42,9 @@ RECTANGLE = """
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
     SCREENS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as player:
-        found = player.chromium.launch(executable_path=program, args=["--no-sandbox", OFFLINE])
+    with chromium.browser(chromium.OFFLINE) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture
@@ -105,17 +98,6 @@ def studio(ws, label_studio, cli) -> review_world.LabelStudio:
     home, facts = label_studio
     (ws.root / "label-studio").symlink_to(home)
     return review_world.LabelStudio(ws, home, facts)
-
-
-def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
-    from annotation.tools import managed_server as managed
-
-    account = (managed.state(studio.home) or {})["accounts"][name]
-    page.goto(studio.facts["url"] + "/user/login/")
-    page.fill("input[name=email]", account["email"])
-    page.fill("input[name=password]", account["password"])
-    page.click("button[type=submit]")
-    page.wait_for_url(lambda url: "login" not in url)
 
 
 def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
@@ -183,13 +165,7 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
     words = (*tool.push_words, "-C", ws.root, "--json")
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
-    page.goto(argilla_server.url + "/sign-in")
-    page.fill("input[type=text]", "ann")
-    page.fill("input[type=password]", "password-1234")
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "sign-in" not in url)
-    from annotation.servers import _mark
-
+    argilla_log_in(page, argilla_server.url)
     (project,) = tool.server.projects(_mark(ws, "ann"))
     for number in (1, 2):  # two tasks are open: the one with the emoji
         page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")

@@ -87,9 +87,7 @@ def test_every_task_is_there_once(broken, injected):
         until_it_works(broken, "push")
         time.sleep(MORE)  # what came late has come
         assert broken.run("push").code == 0
-        for name in PEOPLE:
-            assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1), (name, proxy.met)
-            assert assigned(broken, name) == set(review_world.TEXTS), (name, proxy.met)
+        all_is_there_once(broken)
     print(f"on push: {dict(proxy.met)}")
     injected("faults before Label Studio, on push", proxy.met.total())
 
@@ -128,6 +126,12 @@ def assigned(broken: Broken, name: str) -> set[str]:
     return set(store.read(broken.ws, tables.ASSIGNMENTS).filter(reviewer=name)["subject"])
 
 
+def all_is_there_once(broken: Broken) -> None:
+    for name in PEOPLE:
+        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1), (name, broken.proxy.met)
+        assert assigned(broken, name) == set(review_world.TEXTS), (name, broken.proxy.met)
+
+
 @pytest.mark.parametrize("fault", [["deny"], ["fail"] * sync.ATTEMPTS, ["refuse"] * sync.ATTEMPTS], ids=lambda f: f[0])
 def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
     """ann has a project and four tasks, bo a project and one; then the server takes nothing more."""
@@ -144,9 +148,7 @@ def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
     again = broken.run("push")
     assert (again.json["added"], again.json["skipped"]) == (3, 5)
     assert broken.proxy.met["pass"] == 3  # three imports, and nothing else is sent
-    for name in PEOPLE:
-        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
-        assert assigned(broken, name) == set(review_world.TEXTS)
+    all_is_there_once(broken)
 
 
 def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
@@ -182,9 +184,7 @@ def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
     ran = cli("review", "push", "--reviewer", "bo", "--all", *where, *broken.rest)
     assert ran.json["added"] == 4 and set(there) == assigned(broken, "ann")
     assert broken.run("push").json["added"] == 0
-    for name in PEOPLE:
-        assert standing(broken, name) == dict.fromkeys(review_world.TEXTS, 1)
-        assert assigned(broken, name) == set(review_world.TEXTS)
+    all_is_there_once(broken)
 
 
 def until_it_works(broken: Broken, verb: str) -> None:

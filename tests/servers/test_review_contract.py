@@ -20,13 +20,10 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     return workspace
 
 
-@pytest.fixture(
-    params=[
-        "files",
-        pytest.param("label-studio", marks=pytest.mark.servers),
-        pytest.param("argilla", marks=pytest.mark.servers),
-    ]
-)
+SERVERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("label-studio", "argilla")]
+
+
+@pytest.fixture(params=["files", *SERVERS])
 def tool(request, ws):
     """A driver: what people do in the tool, and the words that name it on the command line."""
     if request.param == "files":
@@ -52,10 +49,8 @@ def review(cli, ws, tool):
 
 
 def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]]]:
-    found = store.read(ws, tables.REVIEWS).iter_rows(named=True)
-    return {
-        (r["reviewer"], r["subject"], r["trait"]): (r["verdict"], [s["quote"] for s in r["spans"] or []]) for r in found
-    }
+    found = store.read(ws, tables.REVIEWS).rows_by_key(["reviewer", "subject", "trait"], named=True)
+    return {key: (said[-1]["verdict"], [s["quote"] for s in said[-1]["spans"] or []]) for key, said in found.items()}
 
 
 def says(said: dict[str, dict[str, str]]):

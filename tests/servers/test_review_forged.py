@@ -18,8 +18,6 @@ FORGED = {
     "words of an emoji's length": TRUE.replace("😱", "oh"),
 }
 ONE = ("--reviewer", "ann")
-
-
 STUDIO, ARGILLA = (pytest.param(name, marks=pytest.mark.servers) for name in ("label-studio", "argilla"))
 
 

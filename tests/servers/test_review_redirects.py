@@ -1,16 +1,16 @@
 """A review server that sends us on to somebody else: neither the token nor a text gets there, and a person is told."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from annotation.tools import server_errors as failures
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.faulty import Proxy
+from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds import review_world
 
 TOKEN = "canary-token-7711"
@@ -21,41 +21,19 @@ class Host:
     """A web server on loopback: `seen` is every request it got, `to` where it sends everybody (nobody: 404)."""
 
     def __init__(self) -> None:
-        self.seen, self.to, self.status = list[tuple[str, str]](), "", 307
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+        self.seen, self.to, self.status, self.url = list[tuple[str, str]](), "", 307, ""
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        host = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *words: Any) -> None:
-                pass
-
-            def answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                host.seen.append((self.command, self.path))
-                away = host.to and self.path != "/moved"
-                self.send_response(host.status if away else 404)
-                if away:
-                    self.send_header("Location", host.to)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = answer
-
-        return Handler
+    def answer(self, asked: Asked) -> Reply:
+        self.seen.append((asked.method, asked.path))
+        return Reply(self.status, b"", (("Location", self.to),)) if self.to and asked.path != "/moved" else Reply(404)
 
 
 @pytest.fixture
 def hosts() -> Iterator[tuple[Host, Host]]:
     """The server that was named, and somebody else's."""
     both = Host(), Host()
-    yield both
-    for host in both:
-        host.http.shutdown()
-        host.http.server_close()
+    with serving(both[0].answer) as both[0].url, serving(both[1].answer) as both[1].url:
+        yield both
 
 
 @pytest.fixture
@@ -98,21 +76,14 @@ def test_a_server_may_move_a_page_of_its_own(ws, cli, hosts, to):
 
 
 def test_a_port_that_goes_without_saying_is_no_other_origin():
-    import httpx
-
     def reply(url: str, to: str) -> Any:
-        return SimpleNamespace(
-            has_redirect_location=True, headers={"location": to}, request=SimpleNamespace(url=httpx.URL(url))
-        )
+        asked = SimpleNamespace(url=httpx.URL(url))
+        return SimpleNamespace(has_redirect_location=True, headers={"location": to}, request=asked)
 
     failures.stays(reply("https://labels.example.org/a", "https://LABELS.example.org:443/b"))
     failures.stays(reply("http://labels.example.org:80/a", "//labels.example.org/b"))
-    for to in (
-        "http://labels.example.org:443/b",
-        "//evil.example",
-        "https://labels.example.org.evil.example/",
-        "http://[",
-    ):
+    away = "http://labels.example.org:443/b //evil.example https://labels.example.org.evil.example/ http://["
+    for to in away.split():
         with pytest.raises(failures.Elsewhere, match="sent there"):
             failures.stays(reply("https://labels.example.org/a", to))
 

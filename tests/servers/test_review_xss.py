@@ -1,7 +1,6 @@
 """Nothing that strangers wrote runs in a reviewer's browser: every payload as a turn and in a title, two as a trait's
 wording, in real Chromium before a real Label Studio and a real Argilla."""
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 
 from saferec_builder import catalog
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.servers.logins import argilla_log_in, log_in
+from tests.worlds import chromium, review_world
 from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
@@ -31,20 +31,11 @@ topics = ["blood"]
 @pytest.fixture
 def page() -> Iterator[Any]:
     """Escaping alone must hold: a policy of the server's own is passed by."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as player:
-        made = player.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-        )
-        context = made.new_context(viewport={"width": 1400, "height": 1250}, bypass_csp=True)
+    with chromium.browser(chromium.OFFLINE) as browser:
+        context = browser.new_context(viewport={"width": 1400, "height": 1250}, bypass_csp=True)
         context.set_default_timeout(180_000)
         context.add_init_script(LISTEN)
         yield context.new_page()
-        made.close()
 
 
 @pytest.fixture
@@ -88,19 +79,12 @@ def nothing_ran(page: Any) -> None:
 
 @pytest.mark.slow
 def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any, page: Any, cli: Any) -> None:
-    from annotation.tools import managed_server as managed
-
     assert len(set(PAYLOADS)) >= 50
     home, facts = label_studio
     (ws.root / "label-studio").symlink_to(home)
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root).code == 0
-    account = (managed.state(home) or {})["accounts"]["ann"]
-    page.goto(facts["url"] + "/user/login/")
-    page.fill("input[name=email]", account["email"])
-    page.fill("input[name=password]", account["password"])
-    page.click("button[type=submit]")
-    page.wait_for_url(lambda url: "login" not in url)
     studio = review_world.LabelStudio(ws, home, facts)
+    log_in(page, studio, "ann")
     project, tasks = studio.project("ann"), studio._tasks("ann")
     assert project is not None
     page.goto(f"{facts['url']}/projects/{project.id}/data")  # the list shows texts too
@@ -118,11 +102,7 @@ def test_no_payload_runs_in_argilla(ws: store.Workspace, argilla_server: Any, pa
     tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
     words = ("--reviewer", "ann", "--reviewer", "bo", "--all", *tool.push_words, "-C", ws.root)
     assert cli("review", "push", *words).code == 0
-    page.goto(argilla_server.url + "/sign-in")
-    page.fill("input[type=text]", "ann")
-    page.fill("input[type=password]", "password-1234")
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "sign-in" not in url)
+    argilla_log_in(page, argilla_server.url)
     (project,) = tool.projects("ann")
     seen = set()
     for number in (1, 2):

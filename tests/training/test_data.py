@@ -21,9 +21,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def gold_file(tmp_path: Path) -> Path:
     # u7 has animal_harm in truth, not gore; item i, unknown to the release, hurts animals; e does not
-    path = tmp_path / "gold.jsonl"
     rows = [{"conversation": "u7", "traits": ["animal_harm"]}, {"item": "Item I (2009)", "violated": ["animal_harm"]}]
-    path.write_text("\n".join(map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}])) + "\n")
+    return written(tmp_path, *map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}]))
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "gold.jsonl"
+    path.write_text("\n".join(lines) + "\n")
     return path
 
 
@@ -39,11 +43,9 @@ def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
 
 def test_items_are_found_by_the_name_that_they_are_written_with(folder):
     release = data.open_release(folder)
-    names = [release.items[item].name for item in ("a", "l")]
-    assert names == ["Item A (2001)", "Item L"]
-    assert (
-        release.find("Item A", 2001) == "a" and release.find("Item L") == "l" and release.find("Item A", 1950) is None
-    )
+    assert [release.items[item].name for item in ("a", "l")] == ["Item A (2001)", "Item L"]
+    found = release.find("Item A", 2001), release.find("Item L"), release.find("Item A", 1950)
+    assert found == ("a", "l", None)
 
 
 def test_rows_are_plain_and_in_order(folder):
@@ -89,35 +91,28 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('{"conversation": "u7", "traits": ["goer"]}', "gold.jsonl:1: trait 'goer' is not in the release"),
-        ('{"conversation": "u7"}', "gold.jsonl:1: found"),
-        ('{"conversation": "u7", "traits": "gore"}', "gold.jsonl:1: found"),
-        ('{"conversation": "u7", "traits": [["gore"]]}', "gold.jsonl:1: found"),
-        ('{"conversation": "u7", "traits": [], "late_traits": "gore"}', "gold.jsonl:1: found"),
-        ('{"conversation": ', "gold.jsonl:1: not JSON"),
-        ("[1]", "gold.jsonl:1: expected one JSON object a line, found list"),
+        ('{"conversation": "u7", "traits": ["goer"]}', "trait 'goer' is not in the release"),
+        ('{"conversation": "u7"}', "found"),
+        ('{"conversation": "u7", "traits": "gore"}', "found"),
+        ('{"conversation": "u7", "traits": [["gore"]]}', "found"),
+        ('{"conversation": "u7", "traits": [], "late_traits": "gore"}', "found"),
+        ('{"conversation": ', "not JSON"),
+        ("[1]", "expected one JSON object a line, found list"),
     ],
 )
 def test_a_fault_in_the_gold_names_its_line(folder, tmp_path, line, expected):
-    path = tmp_path / "gold.jsonl"
-    path.write_text(line + "\n")
-    with pytest.raises(TrainingError, match=expected):
-        data.read_gold(path, data.open_release(folder))
+    with pytest.raises(TrainingError, match=rf"gold\.jsonl:1: {expected}"):
+        data.read_gold(written(tmp_path, line), data.open_release(folder))
 
 
 def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
     lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
-    path = tmp_path / "gold.jsonl"
-    path.write_text("\n".join(lines))  # the last one alone was the truth
+    release = data.open_release(folder)
     with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
-        data.read_gold(path, data.open_release(folder))
-    path.write_text("\n".join(lines[:1] * 2))
-    assert data.read_gold(path, data.open_release(folder)).users == {"u7": ("gore", "animal_harm")}
-
-
-def test_no_late_traits_may_be_null(folder, tmp_path):
-    (tmp_path / "gold.jsonl").write_text('{"conversation": "u7", "traits": ["gore"], "late_traits": null}\n')
-    assert data.read_gold(tmp_path / "gold.jsonl", data.open_release(folder)).late == {"u7": ()}
+        data.read_gold(written(tmp_path, *lines), release)  # the last one alone was the truth
+    assert data.read_gold(written(tmp_path, *lines[:1] * 2), release).users == {"u7": ("gore", "animal_harm")}
+    no_late_ones = '{"conversation": "u7", "traits": ["gore"], "late_traits": null}'
+    assert data.read_gold(written(tmp_path, no_late_ones), release).late == {"u7": ()}
 
 
 def test_the_gold_of_another_release_is_refused(folder):
@@ -143,35 +138,33 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("change", [{"k": "many"}, {"traits": "gore"}])
-def test_a_damaged_manifest_is_one_line(folder, change):
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"k": "many"}, "k or traits is not what it was written as"),
+        ({"traits": "gore"}, "k or traits is not what it was written as"),
+        ({"schema": 2}, ".*schema.*: expected a release of schema 1"),
+        ({"traits": ...}, ".*traits.*: expected a release of schema 1"),  # none at all
+    ],
+)
+def test_a_manifest_that_is_damaged_or_of_another_schema_is_one_line(folder, change, fault):
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(TrainingError, match=r"manifest\.json: k or traits is not what it was written as"):
-        data.open_release(folder)
-
-
-@pytest.mark.parametrize(("key", "value"), [("schema", 2), ("traits", None)])
-def test_a_manifest_of_another_schema_is_refused(folder, key, value):
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest = {k: v for k, v in manifest.items() if k != key} | ({key: value} if value else {})
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(TrainingError, match=f"manifest.json: .*{key}.*: expected a release of schema 1"):
+    made = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({key: value for key, value in made.items() if value is not ...}))
+    with pytest.raises(TrainingError, match=rf"manifest\.json: {fault}"):
         data.open_release(folder)
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "fault"),
+    ("change", "fault"),
     [
-        ("violated", ["goer"], "trait 'goer' is not in the manifest"),
-        ("clear", ["gore"], "'gore' is violated and clear"),
+        ({"violated": ["goer"]}, "trait 'goer' is not in the manifest"),
+        ({"clear": ["gore"]}, "'gore' is violated and clear"),
     ],
 )
-def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, column, value, fault):
-    rows = small_release.items()
-    rows[0] |= {column: value}
-    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
+def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, change, fault):
+    first, *rest = small_release.items()
+    table = pa.Table.from_pylist([first | change, *rest], pa.schema(small_release.SCHEMAS["items"]))
     pq.write_table(table, folder / "data/items/catalog.parquet")
     with pytest.raises(TrainingError, match=fault):
         data.open_release(folder)

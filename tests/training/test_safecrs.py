@@ -13,6 +13,7 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
+from tests.conftest import Patch, Printed
 from tests.worlds import chat_model, small_release
 from training import commands, safecrs
 from training.data import open_release
@@ -72,45 +73,36 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
     assert after == before["safe_sft"]
 
 
+FAULTS = [  # (what is said, what is wrong with it)
+    ("--set both.no_such_argument=1", "no_such_argument"),
+    ("--gold nowhere.jsonl", "cannot be read"),
+    ("--set gdpo.no_such_argument=1", "no_such_argument"),
+    ("--set gdpo.num_generations=1", "trl.GRPOConfig: "),
+    ("--set gdpo.saferec.mode=gdop", "gdop"),
+    # the unsafe model would be a safe one, and nothing to compare with
+    ("--sft-raw sft", "sft: sft_raw would learn the rows sft: "),
+    ("--set sft.max_steps=9", "have different max_steps"),
+    # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
+    ("--set gdpo.per_device_train_batch_size=40", "takes 5 prompts (40 answers), and the release has 4"),
+    (f"--gold OTHER --set {SHORT[-1]}", "names none of these conversations"),
+]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--release", "nowhere", "--model", "tiny"), "no manifest.json"),
-        (("--release", "RELEASE"), "--model is missing"),
-        (("--release", "RELEASE", "--model", "tiny", "--set", "both.no_such_argument=1"), "no_such_argument"),
-        (("--release", "RELEASE", "--model", "tiny", "--gold", "nowhere.jsonl"), "cannot be read"),
-        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.no_such_argument=1"), "no_such_argument"),
-        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.num_generations=1"), "trl.GRPOConfig: "),
-        (("--release", "RELEASE", "--model", "tiny", "--set", "gdpo.saferec.mode=gdop"), "gdop"),
-        # the unsafe model would be a safe one, and nothing to compare with
-        (("--release", "RELEASE", "--model", "tiny", "--sft-raw", "sft"), "sft: sft_raw would learn the rows sft: "),
-        (("--release", "RELEASE", "--model", "tiny", "--set", "sft.max_steps=9"), "have different max_steps"),
+        ("--release nowhere --model tiny", "no manifest.json"),
+        ("--release RELEASE", "--model is missing"),
+        *((f"--release RELEASE --model tiny {words}", expected) for words, expected in FAULTS),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
-    given = [str(folder / "release") if word == "RELEASE" else word for word in words]
-    ran = command("run", *given, "--output", tmp_path / "out")
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: str, expected: str) -> None:
+    (tmp_path / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
+    files = {"RELEASE": folder / "release", "OTHER": tmp_path / "other.jsonl"}
+    ran = command("run", *(files.get(word, word) for word in words.split()), "--output", tmp_path / "out")
     assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
     assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--set", "gdpo.per_device_train_batch_size=40"), "takes 5 prompts (40 answers), and the release has 4"),
-        (("--gold", "other.jsonl", "--set", SHORT[-1]), "names none of these conversations"),
-    ],
-)
-def test_what_the_end_of_a_run_will_not_bear_is_said_before_its_beginning(
-    folder: Path, tmp_path: Path, words: tuple[str, ...], expected: str
-) -> None:
-    # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
-    (folder / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
-    given = [str(folder / word) if word == "other.jsonl" else word for word in words]
-    ran = command("run", "--release", folder / "release", "--model", "tiny", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
@@ -164,7 +156,7 @@ def test_help_needs_no_torch() -> None:
     assert ran.returncode == 0 and "evaluate" in ran.stdout
 
 
-def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
     for word in ("-1", "4294967296", "x"):
         with pytest.raises(SystemExit):
             safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
@@ -172,9 +164,7 @@ def test_a_seed_that_no_generator_takes_is_said(capsys: pytest.CaptureFixture[st
     assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
 
 
-def test_a_machine_that_refuses_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     def ends(fault: BaseException) -> int:
         def verb(_: Any) -> None:
             raise fault
@@ -192,7 +182,7 @@ def test_a_machine_that_refuses_is_one_line(
         ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
 
 
-def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
     given = tmp_path / "given.jsonl"
     given.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')

@@ -1,15 +1,15 @@
 """evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saferec_builder.core.errors import TrainingError
+from tests.conftest import Patch, Printed
+from tests.servers.loopback import Asked, Reply, serving
 from tests.worlds import small_release
 from training import data, server
 from training.safecrs import main
@@ -26,40 +26,30 @@ class Model:
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
+    def answer(self, request: Asked) -> Reply:
+        key = request.headers.get("Authorization")
+        if request.method == "GET":
+            self.strangers.append(key)
+            return Reply(400)
+        asked = json.loads(request.body)
+        self.seen.append((asked, key))
+        barred = next((name for name in self.bars if name in asked), None)
+        status = self.replies.pop(0) if self.replies else 400 if barred else 200
+        text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
+        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        if barred:
+            told = {"error": {"message": f"'{barred}' is not supported with this model."}}
+        body = json.dumps(told).encode()
+        self.cut -= (cut := self.cut > 0)
+        return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url)))
+
 
 @pytest.fixture
 def model() -> Iterator[Model]:
     made = Model()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made.seen.append((asked, self.headers.get("Authorization")))
-            barred = next((name for name in made.bars if name in asked), None)
-            status = made.replies.pop(0) if made.replies else 400 if barred else 200
-            text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
-            body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
-            if barred:
-                body = json.dumps({"error": {"message": f"'{barred}' is not supported with this model."}}).encode()
-            self.send_response(status)
-            made.cut -= (cut := made.cut > 0)
-            self.send_header("Content-Length", str(len(body) + 9 * cut))
-            self.send_header("Location", made.url)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self) -> None:
-            made.strangers.append(self.headers.get("Authorization"))
-            self.send_error(400)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        made.url = f"http://127.0.0.1:{http.server_port}/v1"
-        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+    with serving(made.answer) as url:
+        made.url = f"{url}/v1"
         yield made
-        http.shutdown()
 
 
 @pytest.fixture
@@ -67,9 +57,7 @@ def rows(tmp_path: Path) -> list[dict[str, Any]]:
     return data.rows(small_release.write(tmp_path / "release"), "grpo", "test")
 
 
-def test_a_server_is_evaluated(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "org/name:1"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
@@ -79,9 +67,8 @@ def test_a_server_is_evaluated(
     assert run["name"].startswith("org-name-1@127.0.0.1-") and run["metrics"]["recall@4"]["mean"] == 0.25
     assert run["metrics"]["invalid@4"]["mean"] == 0.5
     asked, key = model.seen[0]
-    assert (
-        key == "Bearer sk-secret" and asked["model"] == "org/name:1" and "4 titles" in asked["messages"][0]["content"]
-    )
+    assert (key, asked["model"]) == ("Bearer sk-secret", "org/name:1")
+    assert "4 titles" in asked["messages"][0]["content"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     assert len(model.seen) == 2  # a second run asks nothing again
     # another release with the same ids asks for lists of five: what was answered to the other question is no answer
@@ -151,7 +138,7 @@ def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
 
 
 def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
-    model: Model, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     path, waits = tmp_path / "a.jsonl", []
@@ -164,9 +151,7 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     assert model.strangers == [None]
 
 
-@pytest.mark.parametrize(
-    "url", ["http://192.0.2.7:8000/v1", "http://localhost.example.org/v1", "https://127.0.0.1.nip.io"]
-)
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
 def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
         server.consented(url, 12, remote=False)

@@ -13,32 +13,25 @@ def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
     assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["caution"] == 10.0
 
 
-@pytest.mark.parametrize(
-    "said",
-    [f"saferec.{one}" for one in ("batch=null", "lam=", "lora=x", "hold=1", "mode=true", "thin=[1]", "batch=1.5")],
-)
-def test_a_setting_of_another_kind_is_said(said: str) -> None:
+KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # what is no number, no word, no switch
+# -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
+VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 floor=.nan rows=grpo prefer=saef items=list"
+VALUES += " mode=gdop credit=token rewards=x"
+
+
+@pytest.mark.parametrize("said", [*KINDS.split(), *VALUES.split()])
+def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
+    told = f"saferec.{said.split('=')[0]} = .*: expected" if said in VALUES.split() else "expected"
+    with pytest.raises(TrainingError, match=told):
+        settings.read("sft", [f"saferec.{said}"])
+
+
+def test_a_change_is_a_key_and_a_value() -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
         with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
-    with pytest.raises(TrainingError, match="expected"):
-        settings.read("sft", [said])
-    assert settings.read("sft", ["saferec.lam=2"])["saferec"]["lam"] == 2
-
-
-@pytest.mark.parametrize(
-    "said",
-    [f"saferec.{one}" for one in ("batch=0", "batch=-4", "validate=0", "says=-1", "lora=-1", "thin=1.5", "lam=-1")]
-    + [
-        f"saferec.{one}"
-        for one in ("floor=.nan", "rows=grpo", "prefer=saef", "items=list", "mode=gdop", "credit=token", "rewards=x")
-    ],
-)
-def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
-    # -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
-    with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected"):
-        settings.read("sft", [said])
-    assert settings.read("gdpo", ["saferec.floor=-0.5", "saferec.mode=conditioned"])["saferec"]["floor"] == -0.5
+    found = settings.read("gdpo", ["saferec.floor=-0.5", "saferec.mode=conditioned", "saferec.lam=2"])["saferec"]
+    assert (found["floor"], found["mode"], found["lam"]) == (-0.5, "conditioned", 2)
 
 
 @pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])

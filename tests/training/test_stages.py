@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,33 +34,34 @@ def test_an_empty_folder_becomes_a_stage_and_one_of_the_same_key_goes_on(tmp_pat
     assert names(tmp_path) == {".begun.json", "checkpoint"}
 
 
-@pytest.mark.parametrize(
-    "card", [{"run.json": {"key": "old"}}, {".begun.json": {"key": "old"}}, {".begun.json": {"key": ""}}]
-)
+@pytest.mark.parametrize("card", [{"run.json": "old"}, {".begun.json": "old"}, {".begun.json": ""}])
 def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tmp_path: Path, card) -> None:
     for name, found in card.items():
-        (tmp_path / name).write_text(json.dumps(found))
+        (tmp_path / name).write_text(json.dumps({"key": found}))
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "weights").write_text("old")
     stages.begin(tmp_path, "new")
     assert names(tmp_path) == {".begun.json"} and stages.read_card(tmp_path, ".begun.json") == {"key": "new"}
 
 
-def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
-    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
-    model = tmp_path / "sft"
-    model.mkdir()
+RELEASE: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+
+
+def redone(folder: Path, weights: tuple[str, ...], fill: Callable[[str], None]) -> list[str]:
+    """Those of these weights, each in turn filled into the folder `model`, for which a stage upon them was done."""
     done: list[str] = []
-    for key in ("first", "first", "second"):
-        (model / "run.json").write_text(json.dumps({"key": key}))
-        run = stages.Run(release, tmp_path, say=lambda _: None)
+    (folder / "model").mkdir()
+    for one in weights:
+        fill(one)
+        run = stages.Run(RELEASE, folder / "runs", say=lambda _: None)
+        run.stage("gdpo", {}, lambda _, one=one: done.append(one) or {}, str(folder / "model"))  # type: ignore[misc]
+    return done
 
-        def train(_: Path, key: str = key) -> dict[str, Any]:
-            done.append(key)
-            return {}
 
-        run.stage("gdpo", {}, train, str(model))
-    assert done == ["first", "second"]
+def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
+    card = tmp_path / "model" / "run.json"
+    again = redone(tmp_path, ("first", "first", "second"), lambda key: card.write_text(json.dumps({"key": key})))
+    assert again == ["first", "second"]
 
 
 def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_path: Path) -> None:
@@ -83,12 +85,11 @@ def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_pat
 
 
 def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:
-    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
     model = tmp_path / "runs" / "sft" / "best"
     model.mkdir(parents=True)
     (model / "weights").write_text("of days")
     (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
-    run = stages.Run(release, tmp_path / "runs", say=lambda _: None)
+    run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
     for start in (model, model.parent):
         with pytest.raises(TrainingError, match="holds the model to start from"):
             run.stage("sft", {}, lambda _: {}, str(start))

@@ -18,6 +18,7 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from tests.worlds import line
+from tests.worlds.release_world import tree
 
 SOAK = bool(os.environ.get("SAFEREC_SOAK"))
 GENERATED = 40  # conversations beside the hand-written ones
@@ -39,6 +40,11 @@ class Step:
         found = list(line.steps(folder))[self.number]
         assert isinstance(found, list)
         return [*found, "-C", str(folder)]
+
+    def completes(self, folder: Path) -> None:
+        """The command, once nothing hinders it, leaves what the undisturbed run left."""
+        assert run(self.words(folder)).code == 0
+        same(folder, self.after)
 
     def before(self, to: Path) -> Path:
         """A copy of the workspace as the command found it."""
@@ -145,7 +151,7 @@ def same(folder: Path, wanted: Path) -> None:
 def others(folder: Path) -> dict[str, bytes]:
     """Files beside the tables, without the paths of this very folder in them."""
     here = str(folder).encode()
-    found = {name: text.replace(here, b"") for name, text in line.files(folder).items()}
+    found = {name: text.replace(here, b"") for name, text in tree(folder).items()}
     mine = ("tables/", "workspace.db", "mining/")
     return {name: text for name, text in found.items() if not name.startswith(mine) and not name.endswith(".lock")}
 

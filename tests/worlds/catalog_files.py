@@ -22,11 +22,7 @@ def media(number, name, year="1979", imdb=None, stats=(), kind="Movie"):
 
 
 BASICS = "tconst\ttitleType\tprimaryTitle\toriginalTitle\tisAdult\tstartYear\tendYear\truntimeMinutes\tgenres\n"
-
-
 ASKED = [name for name in esrb.ASKED if name not in ("blood", "strong_language", "no_descriptors")]
-
-
 DESCRIBED = f"title,console,blood,strong_janguage,no_descriptors,esrb_rating,{','.join(ASKED)}\n"
 
 

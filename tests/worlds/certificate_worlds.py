@@ -27,11 +27,7 @@ class Regime:
     alarms: float  # share of the negatives that are proposed
 
 
-REGIMES = (
-    Regime("good", 0.97, 0.005, 0.01),
-    Regime("mediocre", 0.90, 0.02, 0.02),
-    Regime("poor", 0.75, 0.08, 0.04),
-)
+REGIMES = (Regime("good", 0.97, 0.005, 0.01), Regime("mediocre", 0.90, 0.02, 0.02), Regime("poor", 0.75, 0.08, 0.04))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ INSPIRED = (
     " actor_dict director_dict others_dict expert_label second_label fine_label coarse_label movie_id"
 ).split()
 
-
 TALK = [
     ("d1", 1, "RECOMMENDER", 1, "Hello!", ""),
     ("d1", 2, "SEEKER", 1, "Hi, my son Ethan and I want a calm film.", ""),

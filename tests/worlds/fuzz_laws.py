@@ -113,17 +113,9 @@ def redacted(text: str) -> None:
 # ---- answers of recommenders
 
 CATALOGUE = [
-    ("alien", "Alien", 1979),
-    ("71", "'71", 2014),
-    ("500", "(500) Days of Summer", 2009),
-    ("2049", "2049", 2017),
-    ("300", "300: Rise of an Empire", 2014),
-    ("mash", "M*A*S*H", 1970),
-    ("good", "The Good, the Bad and the Ugly", 1966),
-    ("it", "It", 2017),
-    ("s77", "Suspiria", 1977),
-    ("s18", "Suspiria", 2018),
-    ("chess", "Chess", None),
+    *(("alien", "Alien", 1979), ("71", "'71", 2014), ("500", "(500) Days of Summer", 2009), ("2049", "2049", 2017)),
+    *(("300", "300: Rise of an Empire", 2014), ("mash", "M*A*S*H", 1970), ("it", "It", 2017), ("chess", "Chess", None)),
+    *(("good", "The Good, the Bad and the Ugly", 1966), ("s77", "Suspiria", 1977), ("s18", "Suspiria", 2018)),
 ]
 FIND = answers.finder(titles.index((i, t, y, "film" if y else "game", ()) for i, t, y in CATALOGUE))
 IDS = {item for item, _, _ in CATALOGUE}
@@ -140,9 +132,7 @@ def answer(data: bytes) -> None:
     known = [entry.item for entry in read.entries if entry.item]
     assert set(known) <= IDS and len(read.ranked) == len(read.entries)
     assert all(entry.year is None or 1800 <= entry.year < 2100 for entry in read.entries)
-    assert set(read.unknown) | {n for n, entry in enumerate(read.entries) if entry.item} == set(
-        range(len(read.entries))
-    )
+    assert set(read.unknown) | {n for n, e in enumerate(read.entries) if e.item} == set(range(len(read.entries)))
     listed = "\n".join(f"{n}. {NAMES[item]}" for n, item in enumerate(known, 1))
     assert [entry.item for entry in answers.parse(listed, FIND).entries] == known, listed
 
@@ -158,11 +148,8 @@ def _is_text(data: bytes) -> bool:
 # ---- what a search begins with
 
 CLAIM: dict[str, Any] = {
-    "trait": "gore",
+    **{"trait": "gore", "form": "explicit", "verdict": "present", "confidence": 90},
     "evidence": [{"turn": 0, "quote": "Blood makes me faint"}, {"turn": 2, "quote": "No blood"}],
-    "form": "explicit",
-    "verdict": "present",
-    "confidence": 90,
 }
 CONTENT = json.dumps({"claims": [CLAIM, {**CLAIM, "trait": "needles", "verdict": "unsure", "form": "none"}]})
 BODY: dict[str, Any] = {
@@ -170,17 +157,19 @@ BODY: dict[str, Any] = {
     "usage": {"prompt_tokens": 70, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 7}},
 }
 TALK: dict[str, Any] = {
-    "id": "a1",
+    **{
+        "id": "a1",
+        "time": "2024-05-01T12:00:00Z",
+        "user": 7,
+        "domain": "film",
+        "accepted": ["Alien (1979)"],
+        "seen": [],
+    },
     "messages": [
         {"role": "user", "content": "I'm Ann Lee, mail a.lee@example.org or +1 415 555 0177. Like Alien (1979)"},
         {"role": "assistant", "content": [{"type": "text", "text": "See u/someone"}], "items": ["imdb:tt0078748"]},
         {"role": "system", "content": "be kind"},
     ],
-    "time": "2024-05-01T12:00:00Z",
-    "user": 7,
-    "domain": "film",
-    "accepted": ["Alien (1979)"],
-    "seen": [],
 }
 LISTS = [
     "1. **Alien** (1979) - a reason\n2. '71 (2014)\n",

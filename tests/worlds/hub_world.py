@@ -1,5 +1,6 @@
 """Two releases of one dataset, made once, and the clients' settings for a Hub on the loopback."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,22 +26,15 @@ def two_releases(root: Path) -> tuple[Path, Path]:
     return ws.releases / "1.0.0", ws.releases / "1.1.0"
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 def held(repo: Repo, revision: str) -> dict[str, bytes] | None:
     """What a revision holds but for the Hub's own and the marks; None where there is no such revision."""
     commit = repo.at(revision)
-    if commit is None:
-        return None
-    return {p: b.content for p, b in commit.tree.items() if p not in (".gitattributes", "WITHDRAWN.json")}
+    ours = (".gitattributes", "WITHDRAWN.json")
+    return {p: b.content for p, b in commit.tree.items() if p not in ours} if commit else None
 
 
 def snapshot(hub: Hub) -> Callable[[], None]:
     """A function that brings the Hub back to what it holds now."""
-    import copy
-
     repos, large = copy.deepcopy(hub.repos), dict(hub.large)
 
     def back() -> None:

@@ -11,6 +11,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs, people, reviewing, world
 from saferec_builder.demo.reviewing import ADJUDICATOR, REVIEWERS
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.workspace import make
 
 TOOL = str(Path(sys.executable).with_name("saferec-build"))
 PUSH = "review push --tool files --reviewer ann --reviewer bo --adjudicator cy --all".split()
@@ -19,8 +20,6 @@ Step = list[str] | tuple[str, ...]  # a command, or names of simulated people wh
 
 def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
     """A demo workspace with its input files; gives the truth for the simulated reviewers."""
-    from saferec_builder.storage.workspace import make
-
     make(folder, demo=True)
     return inputs.write(folder / "input", traits.load(), generated)
 
@@ -59,8 +58,3 @@ def contents(folder: Path) -> dict[str, pl.DataFrame]:
     """Every table, its rows in the order of its key: what two runs must agree on."""
     ws = store.Workspace.open(folder)
     return {name: store.read(ws, table).sort(table.key) for name, table in tables.TABLES.items()}
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder by its relative path."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}

@@ -6,8 +6,6 @@ from saferec_builder import llm
 from tests.servers.llm_stub import Stub, status
 
 KEY = "sk-a-secret-of-the-user"
-
-
 BUSY = status(429, retry_after_ms="20")
 
 

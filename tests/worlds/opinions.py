@@ -10,12 +10,8 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 
 ALL = traits.load()
-
-
 # three traits are enough to count on one hand
 THREE = dataclasses.replace(ALL, traits=tuple(t for t in ALL.traits if t.slug in ("gore", "needles", "sad_endings")))
-
-
 TEXT = ["I faint: blood, ugh", "Try Alien (1979)"]
 
 

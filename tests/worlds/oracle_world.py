@@ -19,14 +19,11 @@ def films(cli, workspace, tmp_path):
     file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,Is there blood/gore,40,1,https://example.org,2024-01-01\n")
     named = {"a": ["Heat (1995)"], "b": ["imdb:tt0113277", "Heat (1995)"], "c": ["Alien (1979)", "Big (1988)"]}
     asks = {"a": "A heist to watch tonight?", "b": "Something slow with cops.", "c": "Old favourites of yours, please!"}
-    chats = [
-        {
-            "id": i,
-            "messages": [{"role": "user", "content": asks[i]}, {"role": "assistant", "content": "Try.", "items": n}],
-        }
-        for i, n in named.items()
-    ]
-    file(tmp_path, "chats.jsonl", "\n".join(map(json.dumps, chats)))
+    chats = []
+    for i, items in named.items():
+        said = [{"role": "user", "content": asks[i]}, {"role": "assistant", "content": "Try.", "items": items}]
+        chats.append(json.dumps({"id": i, "messages": said}))
+    file(tmp_path, "chats.jsonl", "\n".join(chats))
     for words in (
         ("catalog", "add", "csv", tmp_path / "own.csv"),
         ("catalog", "add", "warnings", tmp_path / "votes.csv"),

@@ -5,11 +5,7 @@ import re
 from tests import DATA
 
 LINES = DATA / "privacy.txt"
-
-
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
-
-
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
@@ -26,6 +22,4 @@ def labelled(path=LINES):
 
 
 EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
-
-
 NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")

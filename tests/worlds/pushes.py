@@ -5,11 +5,7 @@ from tests.worlds import review_world
 from tests.worlds.review_world import CLAIMS
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
-
-
 ALL = (*TWO, "--all")
-
-
 FILES = ("--tool", "files")
 
 

@@ -5,7 +5,6 @@ from tests.worlds.reddit_dump import comment, submission
 
 S = submission(1, author="Asker", title="Looking for a calm film", selftext="My wife Anna likes Heat (1995).")
 
-
 THREAD = [
     comment(1, "s1", author="Helper", body="Try Alien (1979). Mail me: jo@example.org", score=2),
     comment(2, "s1", "t1_c1", author="asker", body="Thanks, adding it!", created_utc=1660002000),

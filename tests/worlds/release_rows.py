@@ -4,14 +4,11 @@ import json
 
 import polars as pl
 
-from exports import (
-    build_rows as release,
-    target_lists as targets,
-)
+from exports import build_rows as release, target_lists as targets
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import splits
-from saferec_builder.storage import spool, tables
+from saferec_builder.storage import spool
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations, item, labels
 
@@ -54,14 +51,13 @@ def manifest(ws, version="1.0.0"):
 
 
 def reviews(said, who, simulated=False):
-    made = [
-        {"review": f"{who}-{row['subject']}", "kind": "sensitivity", "subject": row["subject"], "trait": row["trait"]}
-        | {"digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": row["verdict"], "form": row["form"]}
-        | {"spans": row["spans"], "note": "for the team only", "seconds": 3.0, "tool": "files", "guideline": "g1"}
-        | {"simulated": simulated}
-        for row in said
-    ]
-    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+    made = []
+    for row in said:
+        talk = {"conversation": row["subject"], "digest": row["digest"]}
+        same = {name: row[name] for name in ("trait", "verdict", "form", "spans")}
+        told = {"note": "for the team only", "seconds": 3.0, "guideline": "g1", "simulated": simulated}
+        made.append(world.review(talk, who, **same, **told))
+    return world.reviews(*made)
 
 
 # sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,

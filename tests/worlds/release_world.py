@@ -5,14 +5,17 @@ Film A..L (2001..2012). Gore: A, B, C are bloody (risk 1), L was never asked abo
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from exports import folder as write
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 
 LETTERS = "ABCDEFGHIJKL"
+TAXONOMY = traits.load().digest
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -48,12 +51,7 @@ def warnings() -> pl.DataFrame:
 
 
 def conversation(
-    name: str,
-    *turns: str,
-    day: int | None = 0,
-    seeker: str | None = None,
-    source: str = "messages",
-    **refs: str,
+    name: str, *turns: str, day: int | None = 0, seeker: str | None = None, source: str = "messages", **refs: str
 ) -> dict:
     """Turns alternate, the seeker speaks first; recommended="AB" names films A and B."""
     said = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
@@ -67,6 +65,12 @@ def conversations(*rows: dict) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=tables.CONVERSATIONS.schema)
 
 
+def messages(row: dict) -> dict:
+    """The conversation as a line of a file of messages, without what it recommends."""
+    turns = [{"role": ("user", "assistant")[n % 2], "content": t["text"]} for n, t in enumerate(row["turns"])]
+    return {"id": row["conversation"], "user": row["seeker"], "time": row["time"].isoformat(), "messages": turns}
+
+
 def label(
     row: dict, trait: str = "gore", verdict: str | None = "present", quote: str | None = None, **other: object
 ) -> dict:
@@ -75,13 +79,9 @@ def label(
     if quote:
         n, text = next((n, t["text"]) for n, t in enumerate(row["turns"]) if quote in t["text"])
         spans = [{"turn": n, "start": text.index(quote), "end": text.index(quote) + len(quote), "quote": quote}]
-    made = {
-        "label": f"l-{row['conversation']}-{trait}-{verdict}",
-        "kind": "sensitivity",
-        "subject": row["conversation"],
-    }
-    made |= {"trait": trait, "digest": row["digest"], "verdict": verdict, "spans": spans, "reviews": []}
-    made |= {"form": "implicit" if verdict == "present" else None, "simulated": False}
+    made = {"label": f"l-{row['conversation']}-{trait}-{verdict}", "kind": "sensitivity"}
+    made |= {"subject": row["conversation"], "trait": trait, "digest": row["digest"], "verdict": verdict}
+    made |= {"spans": spans, "reviews": [], "form": "implicit" if verdict == "present" else None, "simulated": False}
     return made | {"method": "agreed" if verdict else "unresolved"} | other
 
 
@@ -97,9 +97,8 @@ def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
         hurt = "I faint at the sight of blood. " if i % 2 else ""
         ask = f"{hurt}I liked {film(LETTERS[(i + 5) % 12])}, what next?"
         answer = "Try " + ", ".join(film(x) for x in named)
-        rows.append(
-            conversation(f"c{i:03d}", ask, answer, "Thanks!", day=i, seeker=f"p{i}", accepted="".join(named[:2]))
-        )
+        talk = (f"c{i:03d}", ask, answer, "Thanks!")
+        rows.append(conversation(*talk, day=i, seeker=f"p{i}", accepted="".join(named[:2])))
         verdict, quote = ("present", "faint at the sight of blood") if i % 2 else ("absent", None)
         said.append(label(rows[-1], verdict=verdict, quote=quote))
     return rows, said
@@ -107,17 +106,40 @@ def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
 
 def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Workspace:
     """Puts the catalog, these conversations and labels into a workspace."""
-    store.append(ws, tables.CATALOG_ROWS, catalog())
-    store.append(ws, tables.WARNINGS, warnings())
-    store.append(ws, tables.CONVERSATIONS, conversations(*rows))
-    store.append(ws, tables.LABELS, labels(*said))
+    for table, frame in (
+        (tables.CATALOG_ROWS, catalog()),
+        (tables.WARNINGS, warnings()),
+        (tables.CONVERSATIONS, conversations(*rows)),
+        (tables.LABELS, labels(*said)),
+    ):
+        store.append(ws, table, frame)
     return ws
+
+
+def grow(ws: store.Workspace, cli, version: str = "1.1.0") -> None:
+    """A later release with one more conversation."""
+    more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
+    store.append(ws, tables.CONVERSATIONS, conversations(more))
+    assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def review(row: dict, who: str = "ann", **other: object) -> dict:
+    """A review of this conversation by somebody who sees no gore."""
+    made = {"review": f"{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
+    made |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
+    return made | {"spans": [], "tool": "files", "guideline": "g", "taxonomy": TAXONOMY, "simulated": False} | other
+
+
+def reviews(*rows: dict) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=tables.REVIEWS.schema)
 
 
 def reseal(folder, path, change):
     """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
-    import pyarrow.parquet as pq
-
     pq.write_table(change(pq.read_table(folder / path)), folder / path)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][path]["sha256"] = write.sha256(folder / path)

@@ -3,18 +3,17 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.release_world import fill, requests
+from tests.worlds.chromium import program
+from tests.worlds.release_world import fill, requests, review
 
 
 def frame(table: tables.Table, *rows: dict) -> pl.DataFrame:
@@ -37,15 +36,7 @@ def claim(row: dict, trait: str = "gore", verdict: str = "present", **other: obj
 
 
 def vote(row: dict, reviewer: str = "ann") -> dict:
-    said = {"review": f"{row['conversation']}-{reviewer}", "kind": "sensitivity", "subject": row["conversation"]}
-    said |= {
-        "trait": "gore",
-        "digest": row["digest"],
-        "taxonomy": traits.load().digest,
-        "spans": [],
-        "simulated": False,
-    }
-    return said | {"reviewer": reviewer, "role": "reviewer", "verdict": "present"}
+    return review(row, reviewer, verdict="present")
 
 
 def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
@@ -87,12 +78,9 @@ def text_of(page: str) -> str:
 
 
 def chromium(*words: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=4000", "--dump-dom"]
-    return subprocess.run([program, *flags, *words], capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run([program(), *flags, *words], capture_output=True, text=True, timeout=120, check=True)
 
 
 PROBE = """<!doctype html><meta charset=utf-8><body><iframe id=f srcdoc="%s" width=%d height=900></iframe><script>

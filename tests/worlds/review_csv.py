@@ -14,13 +14,11 @@ from tests.worlds.csv_rows import rows_of, save
 
 TAXONOMY = traits.load()
 
-
 TEXT = [
     ("seeker", "I can’t watch  needles — my hands go cold 😱. =SUM(A1)"),
     ("recommender", "OK, no needles then | try Alien (1979)"),
     ("seeker", 'needles again | he said "never"'),
 ]
-
 
 SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
 
@@ -38,15 +36,8 @@ def world() -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def unit(trait: str, **more) -> dict:
-    first = {
-        "kind": "sensitivity",
-        "subject": "c1",
-        "reviewer": "ann",
-        "role": "reviewer",
-        "digest": "d1",
-        "why": "proposed",
-    }
-    return dict.fromkeys(UNITS) | first | {"trait": trait} | more
+    first = {"kind": "sensitivity", "subject": "c1", "reviewer": "ann", "role": "reviewer", "digest": "d1"}
+    return dict.fromkeys(UNITS) | first | {"why": "proposed", "trait": trait} | more
 
 
 def back(*paths: Path):

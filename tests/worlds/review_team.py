@@ -58,11 +58,7 @@ class Memory:
 
 
 ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
-
-
 TWO = (*ANN, *BO)
-
-
 FILES = ("--tool", "files")
 
 

@@ -85,8 +85,6 @@ def labels(ws) -> dict[tuple[str, str], tuple]:
 
 
 TAXONOMY = traits.load()
-
-
 SEVERE = frozenset(t.slug for t in TAXONOMY.traits if t.severe)
 
 

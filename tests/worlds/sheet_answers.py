@@ -8,17 +8,13 @@ from annotation.tools.task_sheet import READ, Response, Sheet, take
 from saferec_builder.core import taxonomy as traits
 
 TAXONOMY = traits.load()
-
-
 TASK = Task("sensitivity", "c1", "d", "ann", "reviewer")
-
 
 TURNS = [
     {"role": "seeker", "text": "😱 no needles, please"},
     {"role": "recommender", "text": "Sure 👨\u200d👩\u200d👧!"},
     {"role": "seeker", "text": "e\u0301 and no blood"},
 ]
-
 
 STAMP = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
 

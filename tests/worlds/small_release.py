@@ -11,6 +11,7 @@ users       train u1 u2 u3 u4 (gore, none, animal_harm, none), validation u5 u6 
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,20 +85,15 @@ def write(folder: Path) -> Path:
 
 
 def items() -> list[dict[str, Any]]:
-    return [
-        {
-            "item": x,
-            "domain": "game" if x in "kl" else "film",
-            "title": f"Item {x.upper()}",
-            "year": None if x == "l" else 2001 + n,
-            "refs": [f"demo:{x}"],
-            "violated": [t for t in TRAITS if x in VIOLATED[t]],
-            "clear": [t for t in TRAITS if x not in VIOLATED[t] + UNKNOWN[t]],
-            "risk_traits": [t for t in TRAITS if x not in UNKNOWN[t]],
-            "risk_values": [float(x in VIOLATED[t]) for t in TRAITS if x not in UNKNOWN[t]],
-        }
-        for n, x in enumerate(LETTERS)
-    ]
+    made = []
+    for n, x in enumerate(LETTERS):
+        known = [t for t in TRAITS if x not in UNKNOWN[t]]
+        broken = [t for t in known if x in VIOLATED[t]]
+        row = {"item": x, "domain": "game" if x in "kl" else "film", "title": f"Item {x.upper()}"}
+        row |= {"year": None if x == "l" else 2001 + n, "refs": [f"demo:{x}"], "violated": broken}
+        row |= {"clear": [t for t in known if t not in broken], "risk_traits": known}
+        made.append(row | {"risk_values": [float(t in broken) for t in known]})
+    return made
 
 
 def name(item: str) -> str:
@@ -112,27 +108,17 @@ def listed(ids: str | list[str]) -> str:
 
 def user(row: tuple[Any, ...]) -> dict[str, Any]:
     conversation, split, trait, form, late, truth, seen = row
-    risky = [t for t in (trait, late) if t]
-    safe = [x for x in truth if all(x not in VIOLATED[t] + UNKNOWN[t] for t in risky)]
+    out = {x for t in (trait, late) if t for x in VIOLATED[t] + UNKNOWN[t]}
+    safe = [x for x in truth if x not in out]
     fill = [x for x in LETTERS if x not in seen and x not in "kl"]
-    fine = [x for x in fill if all(x not in VIOLATED[t] + UNKNOWN[t] for t in risky)]
+    fine = [x for x in fill if x not in out]
     said = f"Something like {', '.join(map(name, seen))}, please." if seen else "Something good, please."
-    return {
-        "conversation": conversation,
-        "split": split,
-        "domain": "film",
-        "condition": "own_words" if trait else "none",
-        "prompt": [{"role": "user", "content": f"{HINTS[trait]} {said}" if trait else said}],
-        "traits": [trait] if trait else [],
-        "late_traits": [late] if late else [],
-        "form": [form] if form else [],
-        "truth": list(truth),
-        "safe_truth": safe,
-        "seen": list(seen),
-        "k": K,
-        "safe": list(dict.fromkeys([*safe, *fine]))[:K],
-        "raw": list(dict.fromkeys([*truth, *fill]))[:K],
-    }
+    made = {"conversation": conversation, "split": split, "domain": "film", "k": K}
+    made |= {"condition": "own_words" if trait else "none", "traits": [trait] if trait else []}
+    made |= {"late_traits": [late] if late else [], "form": [form] if form else []}
+    made |= {"truth": list(truth), "safe_truth": safe, "seen": list(seen)}
+    made |= {"safe": list(dict.fromkeys([*safe, *fine]))[:K], "raw": list(dict.fromkeys([*truth, *fill]))[:K]}
+    return made | {"prompt": [{"role": "user", "content": f"{HINTS[trait]} {said}" if trait else said}]}
 
 
 def _sft(row: dict[str, Any], targets: list[str]) -> dict[str, Any]:
@@ -144,37 +130,19 @@ def _sft(row: dict[str, Any], targets: list[str]) -> dict[str, Any]:
 
 
 def _conversation(row: dict[str, Any]) -> dict[str, Any]:
-    turns = [
-        ("seeker", row["prompt"][0]["content"]),
-        ("recommender", f"How about {', '.join(map(name, row['truth']))}?"),
-    ]
-    return {
-        "conversation": row["conversation"],
-        "source": "demo",
-        "domain": "film",
-        "seeker": f"s-{row['conversation']}",
-        "time": None,
-        "turns": [{"role": role, "text": text} for role, text in turns],
-        "recommended": row["truth"],
-        "accepted": row["truth"],
-        "seen": row["seen"],
-    }
+    asked, told = row["prompt"][0]["content"], f"How about {', '.join(map(name, row['truth']))}?"
+    turns = [{"role": "seeker", "text": asked}, {"role": "recommender", "text": told}]
+    made = {"conversation": row["conversation"], "source": "demo", "domain": "film", "time": None, "turns": turns}
+    made |= {"seeker": f"s-{row['conversation']}", "recommended": row["truth"], "accepted": row["truth"]}
+    return made | {"seen": row["seen"]}
 
 
-def _labels(row: dict[str, Any]) -> list[dict[str, Any]]:
-    hints = [(trait, HINTS[trait], form) for trait, form in zip(row["traits"], row["form"], strict=True)]
-    return [
-        {
-            "conversation": row["conversation"],
-            "trait": trait,
-            "verdict": "present",
-            "form": form,
-            "method": "agreed",
-            "spans": [{"turn": 0, "start": 0, "end": len(hint), "quote": hint}],
-            "simulated": True,
-        }
-        for trait, hint, form in hints
-    ]
+def _labels(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for trait, form in zip(row["traits"], row["form"], strict=True):
+        hint = HINTS[trait]
+        made = {"conversation": row["conversation"], "trait": trait, "verdict": "present", "form": form}
+        made |= {"spans": [{"turn": 0, "start": 0, "end": len(hint), "quote": hint}]}
+        yield made | {"method": "agreed", "simulated": True}
 
 
 def _texts(folder: Path, counts: dict[tuple[str, str], int]) -> None:
@@ -186,40 +154,27 @@ def _texts(folder: Path, counts: dict[tuple[str, str], int]) -> None:
     (folder / "README.md").write_text("\n".join([*head, "---", "# small", "A release for tests.", ""]))
     (folder / "CHANGELOG.md").write_text("# Changes\n\n## 1.0.0\n- first\n")
     shutil.copy(taxonomy.EMBEDDED, folder / "traits.toml")
-    files = {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*")) if p.is_file()}
-    facts = {}
-    for path, file in files.items():
-        raw, config, split = file.read_bytes(), file.parent.name, file.stem
-        rows = counts.get((config, split))
-        facts[path] = {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)} | (
-            {"rows": rows} if rows is not None else {}
-        )
+    facts: dict[str, dict[str, Any]] = {}
+    for file in (p for p in sorted(folder.rglob("*")) if p.is_file()):
+        rows = counts.get((file.parent.name, file.stem))
+        fact = {"sha256": _sha256(file), "bytes": file.stat().st_size}
+        facts[str(file.relative_to(folder))] = fact | ({} if rows is None else {"rows": rows})
     (folder / "manifest.json").write_text(json.dumps(_manifest(counts, facts), indent=2) + "\n")
     sums = {path: fact["sha256"] for path, fact in facts.items()}
-    sums["manifest.json"] = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+    sums["manifest.json"] = _sha256(folder / "manifest.json")
     (folder / "SHA256SUMS").write_text("".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items())))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _manifest(counts: dict[tuple[str, str], int], files: dict[str, Any]) -> dict[str, Any]:
     by_config: dict[str, dict[str, int]] = {}
     for (config, split), rows in counts.items():
         by_config.setdefault(config, {})[split] = rows
-    return {
-        "name": "small",
-        "version": "1.0.0",
-        "schema": 1,
-        "created": None,
-        "k": K,
-        "simulated": True,
-        "demo": True,
-        "code_version": "0",
-        "taxonomy_digest": taxonomy.load().digest,
-        "traits": TRAITS,
-        "rule": {"violated_at": 0.66, "clear_below": 0.33, "sure": 0.9, "prior_yes": 1.0, "prior_no": 1.0},
-        "split_rule": "seeker hash",
-        "counts": by_config,
-        "dropped": {},
-        "agreement": {},
-        "sources": ["demo"],
-        "files": files,
-    }
+    made = {"name": "small", "version": "1.0.0", "schema": 1, "created": None, "k": K, "traits": TRAITS}
+    made |= {"simulated": True, "demo": True, "code_version": "0", "taxonomy_digest": taxonomy.load().digest}
+    made |= {"rule": {"violated_at": 0.66, "clear_below": 0.33, "sure": 0.9, "prior_yes": 1.0, "prior_no": 1.0}}
+    made |= {"split_rule": "seeker hash", "sources": ["demo"], "dropped": {}, "agreement": {}}
+    return made | {"counts": by_config, "files": files}

@@ -15,14 +15,10 @@ OFFICIAL = {
     "constraints": {"Needle phobia": True, "Gore": False},
 }
 
-
 REDIAL = {
-    "conversationId": 1,
-    "initiatorWorkerId": 0,
-    "respondentWorkerId": 1,
+    **{"conversationId": 1, "initiatorWorkerId": 0, "respondentWorkerId": 1},
     "messages": [{"text": "hi @1", "senderWorkerId": 0}],
-    "movieMentions": {"1": "Heat (1995)"},
-    "initiatorQuestions": {"1": {"seen": 1}},
+    **{"movieMentions": {"1": "Heat (1995)"}, "initiatorQuestions": {"1": {"seen": 1}}},
 }
 
 

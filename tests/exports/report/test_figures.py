@@ -80,9 +80,8 @@ def test_a_trait_counts_its_present_labels_by_form() -> None:
     )  # fmt: skip
     found = {row["slug"]: row for row in rows}
     # a form that nobody stated is implied, as in the release
-    assert rows[0] == {"slug": "gore", "name": "Blood and gore", "present": 3, "explicit": 1, "implicit": 2} | {
-        "absent": 1, "unsure": 0, "unresolved": 0
-    }  # fmt: skip
+    gore = {"slug": "gore", "name": "Blood and gore", "present": 3, "explicit": 1, "implicit": 2}
+    assert rows[0] == gore | {"absent": 1, "unsure": 0, "unresolved": 0}
     assert (found["needles"]["unsure"], found["needles"]["unresolved"], found["needles"]["present"]) == (1, 1, 0)
     assert len(rows) == len(TAXONOMY.traits)
 
@@ -97,9 +96,7 @@ def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
     )
     assert len(told) == 1
     total = told[0]["total"]
-    assert {key: total[key] for key in ("right", "wrong", "missed", "open")} == {
-        "right": 1, "wrong": 1, "missed": 1, "open": 1
-    }  # fmt: skip
+    assert [total[key] for key in ("right", "wrong", "missed", "open")] == [1, 1, 1, 1]
     assert total["precision"]["mean"] == total["recall"]["mean"] == 0.5
     by_trait = {row["slug"]: row for row in told[0]["traits"]}
     assert list(by_trait) == ["gore", "needles"]
@@ -119,14 +116,9 @@ def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
 
 def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
     old = dict(A, digest="older")
-    told = figures.proposers(
-        frame(tables.PROPOSALS, claim(old)), frame(tables.READINGS, reading(old)), labels(label(A)), TAXONOMY
-    )
-    assert {word: told[0]["total"][word] for word in ("right", "missed", "open")} == {
-        "right": 0,
-        "missed": 0,
-        "open": 1,
-    }
+    claims, read = frame(tables.PROPOSALS, claim(old)), frame(tables.READINGS, reading(old))
+    told = figures.proposers(claims, read, labels(label(A)), TAXONOMY)[0]["total"]
+    assert [told[word] for word in ("right", "missed", "open")] == [0, 0, 1]
 
 
 def test_wilson_on_eight_of_ten() -> None:

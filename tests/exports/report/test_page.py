@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Ran
+from tests.conftest import Cli
 from tests.worlds.release_world import conversation, conversations, film, label, requests
 from tests.worlds.report_world import chromium, claim, drop, frame, probe, reading, results, run, text_of, world
 
-Cli = Callable[..., Ran]
 EVIL = (
     '<script>document.title="pwned"</script><img src=x onerror=alert(1)>"\' [a](javascript:alert(1)) \x1b[31m\u202egpj'
 )

@@ -1,7 +1,6 @@
 """The page serves who does not use a mouse, who does not see the pictures, and who reads in the dark."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
+from tests.worlds import chromium
 from tests.worlds.report_world import results, run, world
 
 STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="utf-8")
@@ -18,33 +18,23 @@ STYLE = (Path(page.__file__).parent / "report_style.html").read_text(encoding="u
 
 @pytest.fixture
 def tab(workspace: store.Workspace, tmp_path: Path) -> Iterator[Any]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
-    path = tmp_path / "report.html"
-    path.write_text(page.render(gather(world(workspace)) | {"runs": [runs]}), encoding="utf-8")
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium.browser() as browser:
+        runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
+        path = tmp_path / "report.html"
+        path.write_text(page.render(gather(world(workspace)) | {"runs": [runs]}), encoding="utf-8")
         made = browser.new_page(viewport={"width": 390, "height": 844})
         made.goto(path.as_uri())
         yield made
-        browser.close()
 
 
 def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
     press = tab.keyboard.press
     press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the report"
-    reached = []
-    for _ in range(60):
+    reached = [""]
+    while not reached[-1].startswith("BUTTON Show") and len(reached) <= 60:
         press("Tab")
-        where = tab.evaluate("document.activeElement.tagName + ' ' + document.activeElement.textContent.trim()")
-        reached.append(where)
-        if where.startswith("BUTTON Show"):
-            break
+        reached.append(tab.evaluate("(e => e.tagName + ' ' + e.textContent.trim())(document.activeElement)"))
     kinds = {word.split(" ")[0] for word in reached}
     assert kinds >= {"A", "SUMMARY", "BUTTON"} and reached[-1].startswith("BUTTON Show"), reached
     press("Enter")
@@ -53,8 +43,7 @@ def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
     assert tab.locator(".pager p").inner_text().split()[-3:] == ["2", "of", "10"]
     press("Shift+Tab")
     assert tab.evaluate("document.activeElement.closest('#examples') !== null")
-    outline = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline != "none"
+    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
 def test_every_picture_is_told_in_words_or_hidden(tab: Any) -> None:
@@ -63,12 +52,8 @@ def test_every_picture_is_told_in_words_or_hidden(tab: Any) -> None:
         && !s.closest("[aria-hidden]")).map(s => s.outerHTML.slice(0, 80))"""
     assert tab.evaluate(untold) == []
     assert tab.locator("svg[role=img]").count() >= 4  # effort and the plane, wide and narrow
-    assert (
-        tab.evaluate(
-            "[...document.querySelectorAll('table')].filter(t => !t.caption && !t.closest('[aria-label]')).length"
-        )
-        == 0
-    )
+    bare = "[...document.querySelectorAll('table')].filter(t => !t.caption && !t.closest('[aria-label]')).length"
+    assert tab.evaluate(bare) == 0
 
 
 def colours(scheme: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from exports.report import page, workload
 from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import workspace as store
+from tests.conftest import Cli
 from tests.worlds.csv_rows import edit
-from tests.worlds.model_replies import Cli
 from tests.worlds.release_world import fill, requests
 from tests.worlds.report_world import probe, text_of, world
 from tests.worlds.reviewing import yes

@@ -5,7 +5,6 @@ hovered, focused and pressed. A page that does not escape is opened first: the d
 """
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from exports.report import page
 from exports.report.gather import gather
 from saferec_builder.storage import workspace as store
+from tests.worlds import chromium
 from tests.worlds.report_world import results, run, world
 from tests.worlds.xss import LISTEN, PAYLOADS
 
@@ -31,20 +31,13 @@ KEPT = {"kind", "role", "form", "before", "after"}
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Any]:
     """A page of the width of a phone that says what it was asked for and runs LISTEN before anything else."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("part not run: chromium (install: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        made = tools.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        tab = made.new_page(viewport={"width": 390, "height": 844})
+    with chromium.browser() as browser:
+        tab = browser.new_page(viewport={"width": 390, "height": 844})
         tab.asked = []
         tab.on("dialog", lambda box: (tab.asked.append(f"dialog {box.message}"), box.dismiss()))
         tab.add_init_script(LISTEN)
         tab.route("**/*", lambda route: (tab.asked.append(route.request.url), route.abort()))
         yield tab
-        made.close()
 
 
 def infect(value: Any, payload: str, name: str = "") -> Any:

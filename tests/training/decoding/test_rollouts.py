@@ -23,23 +23,10 @@ def trained(folder: Path, **changed: Any) -> tuple[list[list[int]], dict[str, An
     with_theirs, rank = changed.pop("theirs", False), changed.pop("rank", 0)
     # ends of answers are made likelier, or none of these short ones would have any
     likelier = {"sequence_bias": [[[policy.tokenizer.eos_token_id], 3.0]]}
-    args = GRPOConfig(
-        output_dir=str(folder.parent / "trainer"),
-        per_device_train_batch_size=8,
-        num_generations=4,
-        max_steps=2,
-        learning_rate=0.05,
-        max_completion_length=12,
-        temperature=0.9,
-        generation_kwargs=likelier,
-        bf16=False,
-        use_cpu=True,
-        activation_checkpointing=False,
-        report_to="none",
-        save_strategy="no",
-        seed=5,
-        **changed,
-    )
+    fixed = {"per_device_train_batch_size": 8, "num_generations": 4, "max_steps": 2, "learning_rate": 0.05, "seed": 5}
+    fixed |= {"max_completion_length": 12, "temperature": 0.9, "generation_kwargs": likelier, "bf16": False}
+    fixed |= {"use_cpu": True, "activation_checkpointing": False, "report_to": "none", "save_strategy": "no"}
+    args = GRPOConfig(output_dir=str(folder.parent / "trainer"), **fixed | changed)
     rows = [{"prompt": [{"role": "user", "content": " ".join(["a film"] * (n + 1))}]} for n in range(4)]
     seen: list[list[int]] = []
 

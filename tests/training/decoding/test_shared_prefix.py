@@ -13,11 +13,7 @@ from training.decoding import generate
 pytestmark = pytest.mark.training
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-
-
 MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
-
-
 MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
 
 
@@ -32,10 +28,7 @@ KINDS: dict[str, tuple[dict[str, Any], bool]] = {
     "RwkvConfig": ({"attention_hidden_size": 32}, False),  # a state, and no word of it in its configuration
 }
 
-
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
-
-
 WHICH = [0, 1, 0, 1, 1, 0]
 
 
@@ -51,9 +44,7 @@ def model_of(kind: str) -> Any:
 def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
     """(rows, tokens) of each time that the model reads."""
     shapes: list[tuple[int, ...]] = []
-    hook = model.register_forward_pre_hook(
-        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
-    )
+    hook = model.register_forward_pre_hook(lambda _, __, by: shapes.append((*by["input_ids"].shape,)), with_kwargs=True)
     yield shapes
     hook.remove()
 
@@ -76,18 +67,18 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     assert shapes == ([(2, 6), *[(6, 1)] * 9] if once else [(6, 7), *[(6, 1)] * 8])
 
 
+def llama(new_tokens: int) -> generate.PolicyModel:
+    words = SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    return generate.PolicyModel(model_of("LlamaConfig"), words, None, new_tokens=new_tokens)
+
+
 def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
-    model = model_of("LlamaConfig")
-    model.generation_config.cache_implementation = "static"  # generate refuses two caches
-    policy = generate.PolicyModel(model, SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=3)
-    assert (
-        generate.draw_padded(policy, [PROMPTS[0]] * 2, None)[0] == generate.draw_padded(policy, [PROMPTS[0]], None)[0]
-    )
+    policy = llama(3)
+    policy.model.generation_config.cache_implementation = "static"  # generate refuses two caches
+    twice, once = (generate.draw_padded(policy, [PROMPTS[0]] * often, None) for often in (2, 1))
+    assert twice[0] == once[0]
 
 
 def test_a_prompt_of_one_token_is_read_as_ever() -> None:
     # nothing would be left to begin the answer with
-    policy = generate.PolicyModel(
-        model_of("LlamaConfig"), SimpleNamespace(pad_token_id=0, eos_token_id=1), None, new_tokens=2
-    )
-    assert len(generate.draw_padded(policy, [[5], [5]], None)) == 2
+    assert len(generate.draw_padded(llama(2), [[5], [5]], None)) == 2

@@ -11,6 +11,7 @@ import torch
 
 from saferec_builder.core import titles
 from saferec_builder.scoring import answers
+from tests.conftest import Patch
 from tests.worlds import chat_model, small_release
 from training import data, safecrs, settings
 from training.decoding import generate, rollouts, trie
@@ -113,9 +114,7 @@ def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -
     assert walk.ended and len(words.encode(")\n")) == 1
 
 
-def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     release, policy = held(world)
@@ -146,12 +145,7 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
     from transformers import MixtralConfig, MixtralForCausalLM
 
     release, policy = held(world)
-    facts: dict[str, Any] = {
-        "hidden_size": 32,
-        "intermediate_size": 32,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
+    facts = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     facts |= {"vocab_size": policy.model.config.vocab_size, "num_key_value_heads": 2, "num_local_experts": 4}
     torch.manual_seed(0)
     model = MixtralForCausalLM(MixtralConfig(**facts))

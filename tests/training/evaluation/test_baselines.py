@@ -1,27 +1,10 @@
 """Baselines on the small release: popularity, retrieval by text, requests without their evidence, and the filter."""
 
 import numpy as np
-import pytest
 
-from tests.worlds import small_release
 from tests.worlds.small_release import listed
 from training import data
 from training.evaluation import baselines, evaluate
-
-
-@pytest.fixture
-def release(tmp_path):
-    return data.open_release(small_release.write(tmp_path / "small"))
-
-
-@pytest.fixture
-def rows(release):
-    return data.rows(release.folder, "grpo", "test")
-
-
-@pytest.fixture
-def train(release):
-    return data.rows(release.folder, "grpo", "train")
 
 
 def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows, train):

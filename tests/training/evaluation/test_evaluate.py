@@ -11,21 +11,10 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
-from tests.worlds import small_release
 from tests.worlds.small_release import listed
 from training import data
 from training.evaluation import baselines, evaluate
 from training.evaluation.evaluate import score
-
-
-@pytest.fixture
-def release(tmp_path):
-    return data.open_release(small_release.write(tmp_path / "small"))
-
-
-@pytest.fixture
-def rows(release):
-    return data.rows(release.folder, "grpo", "test")
 
 
 def means(run):
@@ -49,19 +38,12 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
     run = score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4) | {"name": "a", "against": None}
     head, line, interval = evaluate.show([run], 4).splitlines()
-    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"])
-    assert "0.250..0.250" in interval
+    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"]) and "0.250..0.250" in interval
 
 
 def test_slices_are_scored_on_their_own_users(release, rows):
     run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
-    assert set(run["slices"]) == {
-        "condition=none",
-        "condition=own_words",
-        "domain=film",
-        "form=implicit",
-        "traits=gore",
-    }
+    assert " ".join(sorted(run["slices"])) == "condition=none condition=own_words domain=film form=implicit traits=gore"
     assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
     none = run["slices"]["condition=none"]
     assert none["n"] == 1 and none["metrics"]["recall@4"]["mean"] == 0 and none["metrics"]["svr@4"]["mean"] is None
@@ -70,8 +52,8 @@ def test_slices_are_scored_on_their_own_users(release, rows):
 def test_users_without_safe_truth_are_left_out_of_recall_and_counted(release, rows):
     rows[0] |= {"safe_truth": []}
     run = score({"u7": list("de"), "u8": list("c")}, rows, release.oracle, 4)
-    assert run["no_safe_truth"] == 1 and run["metrics"]["recall@4"] | {} == run["metrics"]["recall@4"]
-    assert run["metrics"]["recall@4"]["n"] == 1 and run["metrics"]["recall@4"]["mean"] == 0.5
+    recall = run["metrics"]["recall@4"]
+    assert (run["no_safe_truth"], recall["n"], recall["mean"]) == (1, 1, 0.5)
 
 
 def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, rows):

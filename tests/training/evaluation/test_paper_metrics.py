@@ -68,11 +68,6 @@ def test_one_title_is_read_a_line():
     assert read(" " * 20_000 + "\n" * 9) == []
 
 
-@pytest.fixture
-def release(tmp_path):
-    return data.open_release(small_release.write(tmp_path / "small"))
-
-
 def test_an_unknown_title_is_safe_and_a_wrong_year_is_the_first_of_its_title(release):
     catalogue = compat.Catalogue(release.items, release.risks)
     assert catalogue.violates(("Item A", 2001), ["gore"]) and catalogue.violates(("item a", 1950), ["gore"])

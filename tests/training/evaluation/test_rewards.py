@@ -8,22 +8,11 @@ import pytest
 
 from saferec_builder.scoring.metrics import columns, judge
 from tests.worlds import small_release
-from training import data
 from training.evaluation import rewards
 from training.evaluation.rewards import Weights
 
 D = [1, 1 / np.log2(3), 1 / 2, 1 / np.log2(5)]
 WORST = -sum(D)
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    return data.open_release(small_release.write(tmp_path_factory.mktemp("rewards") / "small"))
-
-
-@pytest.fixture(scope="module")
-def rows(release):
-    return data.rows(release.folder, "grpo", "test")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import Patch, Printed
 from tests.worlds import chat_model, small_release
 from training import data, safecrs
 from training.decoding import generate
@@ -21,9 +22,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokens")
     release = data.open_release(small_release.write(folder / "release"))
     texts = [m["content"] for row in data.rows(release.folder, "grpo", "train") for m in row["prompt"]]
-    chat_model.write(folder / "tied", texts)
-    chat_model.write(folder / "untied", texts, tied=False)
+    for name in ("tied", "untied"):
+        chat_model.write(folder / name, texts, tied=name == "tied")
     return folder
+
+
+def said(capsys: Printed, *words: object) -> str:
+    """What the command says is wrong."""
+    assert safecrs.main([str(word) for word in words]) == 1
+    return capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["tied", "untied"])
@@ -40,47 +47,38 @@ def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, 
         assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # its words are what they were
 
 
-def test_the_line_runs_with_the_tokens_of_another_model(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: Path, capsys: Printed) -> None:
     words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
-    words += ["--items", "tokens", "--set", "both.saferec.lora=2", "--set", "gdpo.saferec.lora=2"]
-    words += ["--set", "both.max_steps=2", "--set", "both.learning_rate=0.1", "--set", "both.warmup_steps=0"]
-    words += ["--set", "gdpo.max_steps=1", "--set", "gdpo.num_generations=4"]
-    words += ["--set", "gdpo.per_device_train_batch_size=4"]
+    changes = "both.saferec.lora=2 gdpo.saferec.lora=2 both.max_steps=2 both.learning_rate=0.1 both.warmup_steps=0"
+    changes += " gdpo.max_steps=1 gdpo.num_generations=4 gdpo.per_device_train_batch_size=4"
+    words += ["--items", "tokens", *(word for change in changes.split() for word in ("--set", change))]
     assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
     report = json.loads((tmp_path / "runs" / "report.json").read_text())
     found = {run["name"]: run["metrics"] for run in report["runs"]}
     assert "oracle_filter" in found and all(found[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
     start, taught = (generate.load(str(tmp_path / "runs" / name)) for name in ("start", "safe_sft"))
     assert isinstance(taught.catalogue, Catalogue)
+    named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
     for table in ("get_input_embeddings", "get_output_embeddings"):
         before, after = getattr(start.model, table)().weight, getattr(taught.model, table)().weight
         moved = (before != after).any(dim=1).nonzero().squeeze(1).tolist()
-        named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
         assert moved and set(moved) <= named  # beside the adapter only the rows that are new
 
 
-def test_several_gpus_want_several_processes(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_gpus_want_several_processes(world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    words = ["sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out"]
-    assert safecrs.main([str(word) for word in words]) == 1
-    assert "torchrun --nproc_per_node 8" in capsys.readouterr().err
+    words = ("sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out")
+    assert "torchrun --nproc_per_node 8" in said(capsys, *words)
 
 
-def test_item_tokens_of_another_release_are_refused(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    release = data.open_release(world / "release")
-    item_tokens.add(str(world / "tied"), tmp_path / "model", release)
-    facts = json.loads((tmp_path / "model" / "items.json").read_text())
+def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
+    model = tmp_path / "model"
+    item_tokens.add(str(world / "tied"), model, data.open_release(world / "release"))
+    facts = json.loads((model / "items.json").read_text())
     facts["tokens"]["z"] = facts["tokens"].pop("a")
-    (tmp_path / "model" / "items.json").write_text(json.dumps(facts))
-    words = ["evaluate", "--release", world / "release", "--model", tmp_path / "model", "--output", tmp_path / "out"]
-    assert safecrs.main([str(word) for word in words]) == 1
-    assert "its item tokens are of another release" in capsys.readouterr().err
+    (model / "items.json").write_text(json.dumps(facts))
+    words = ("evaluate", "--release", world / "release", "--model", model, "--output", tmp_path / "out")
+    assert "its item tokens are of another release" in said(capsys, *words)
 
 
 def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path) -> None:

@@ -70,9 +70,8 @@ def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
     heard: list = []
     attention = llama.layers[0].self_attn
     tiny_init.average(llama.layers)
-    attention.register_forward_hook(
-        lambda _, args, given, out: heard.append((given["hidden_states"], out[0])), with_kwargs=True
-    )
+    keep = lambda _, __, given, out: heard.append((given["hidden_states"], out[0]))  # noqa: E731
+    attention.register_forward_hook(keep, with_kwargs=True)
     llama(input_ids=torch.tensor([[1, 2, 3, 4, 5]]))
     taken, handed = heard[0]
     # the last of five places: nearly a fifth of each, for where it looks must be free to change

@@ -1,18 +1,11 @@
 """Words that are hidden from the embedded model: words of prompts alone, the same for the same seed."""
 
-from pathlib import Path
-
 import pytest
 
 from training.decoding import generate
 from training.models import tiny, word_dropout
 
 pytestmark = pytest.mark.training
-
-
-@pytest.fixture(scope="module")
-def policy(world: Path) -> generate.PolicyModel:
-    return generate.load(str(world / "start"))
 
 
 def said(policy: generate.PolicyModel, prompt: list[dict[str, str]]) -> list[str]:
@@ -28,11 +21,7 @@ def test_all_words_can_be_hidden_and_items_and_marks_never(policy: generate.Poli
 
 def test_a_share_is_hidden_and_the_seed_decides_which(policy: generate.PolicyModel) -> None:
     row = {"prompt": [{"role": "user", "content": "something like the dog " * 200}]}
-    hidden = word_dropout.hide_in_prompts(policy, [row], 0.4, 1)[0]
-    assert (
-        hidden
-        == word_dropout.hide_in_prompts(policy, [row], 0.4, 1)[0]
-        != word_dropout.hide_in_prompts(policy, [row], 0.4, 2)[0]
-    )
+    hidden, again, other = (word_dropout.hide_in_prompts(policy, [row], 0.4, seed)[0] for seed in (1, 1, 2))
+    assert hidden == again != other
     # 800 words: four standard deviations are 4 * sqrt(.4 * .6 / 800) = .07
     assert abs(hidden[0]["content"].count(word_dropout.HIDDEN) / 800 - 0.4) < 0.07

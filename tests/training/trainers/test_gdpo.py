@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
+from tests.conftest import Patch
 from training import data, settings
 from training.decoding import generate
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
 
 
-def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: str) -> dict[str, Any]:
+def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[str, Any]:
     """One GDPO run of two steps from the model in `start`; what TRL made of its rewards, and the trainer."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
@@ -33,13 +34,7 @@ def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", watched)
     release = data.open_release(world / "release")
-    fixed = [
-        "per_device_train_batch_size=8",
-        "num_generations=4",
-        "max_steps=2",
-        "saferec.checks=1",
-        "learning_rate=0.1",
-    ]
+    fixed = "per_device_train_batch_size=8 num_generations=4 max_steps=2 saferec.checks=1 learning_rate=0.1".split()
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
     policy = generate.load(str(world / "start"), masked=found["saferec"]["mask"])
@@ -49,7 +44,7 @@ def run(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: 
 
 @pytest.mark.training
 @pytest.mark.parametrize("mode", ["gdpo", "grpo"])
-def test_our_advantages_are_trls(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str) -> None:
+def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path, mode: str) -> None:
     caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}")
     for values, output in zip(caught["rewards"], caught["outputs"], strict=True):
         assert values.shape == (8, 3) and values.std(0).max() > 0
@@ -59,7 +54,7 @@ def test_our_advantages_are_trls(world: Path, monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.training
 def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     whole = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
     with monkeypatch.context() as patch:
@@ -80,7 +75,7 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.training
 def test_an_adapter_with_rows_of_items_learns_without_masks_too(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     # TRL asks the head for its bias, and peft's wrapper of a head whose rows are trained did not know of any
     free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
@@ -93,7 +88,7 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(
 
 @pytest.mark.training
 def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     caught = run(world, monkeypatch, tmp_path, "beta=0.1")
     given = generate.load(str(world / "start")).model.state_dict()
@@ -105,17 +100,19 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
 
 
 @pytest.mark.training
-def test_settings_that_do_not_go_together_are_refused_before_anything_loads(
-    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ("use_vllm=true", "use_vllm: what draws there knows no masks"),
+        ("cache_implementation=quantized", "cache_implementation = 'quantized': expected null"),
+        ("mask_truncated_completions=true", "has no token at its end"),  # trained with a loss of 0, and was finished
+        # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
+        ("top_p=0.5", "top_p: a list that is held to the catalogue"),
+        ("saferec.mode=grpo saferec.credit=rank scale_rewards=false", "scale_rewards = 'none': .* expected --credit"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    world: Path, monkeypatch: Patch, tmp_path: Path, changes: str, told: str
 ) -> None:
-    with pytest.raises(TrainingError, match="use_vllm: what draws there knows no masks"):
-        run(world, monkeypatch, tmp_path, "use_vllm=true")
-    with pytest.raises(TrainingError, match="cache_implementation = 'quantized': expected null"):
-        run(world, monkeypatch, tmp_path, "cache_implementation=quantized")
-    with pytest.raises(TrainingError, match="has no token at its end"):  # trained with a loss of 0, and was finished
-        run(world, monkeypatch, tmp_path, "mask_truncated_completions=true")
-    # both were passed over: the masks draw by themselves, and the shares of a rank were scaled whatever was said
-    with pytest.raises(TrainingError, match="top_p: a list that is held to the catalogue"):
-        run(world, monkeypatch, tmp_path, "top_p=0.5")
-    with pytest.raises(TrainingError, match="scale_rewards = 'none': .* expected --credit sequence"):
-        run(world, monkeypatch, tmp_path, "saferec.mode=grpo", "saferec.credit=rank", "scale_rewards=false")
+    with pytest.raises(TrainingError, match=told):
+        run(world, monkeypatch, tmp_path, *changes.split())

@@ -1,0 +1,24 @@
+"""How people log in to the real review servers, in a browser."""
+
+from typing import Any
+
+from annotation.tools import managed_server as managed
+from tests.worlds import review_world
+
+
+def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
+    account = (managed.state(studio.home) or {})["accounts"][name]
+    page.goto(studio.facts["url"] + "/user/login/")
+    page.fill("input[name=email]", account["email"])
+    page.fill("input[name=password]", account["password"])
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url)
+
+
+def argilla_log_in(page: Any, url: str) -> None:
+    """As ann."""
+    page.goto(f"{url}/sign-in")
+    page.fill("input[type=text]", "ann")
+    page.fill("input[type=password]", "password-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "sign-in" not in url)

@@ -1,0 +1,63 @@
+"""A web server on loopback for as long as a test needs it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from typing import TypeVar
+
+Server = TypeVar("Server", bound=HTTPServer)
+
+
+@dataclass(frozen=True)
+class Asked:
+    method: str
+    path: str
+    headers: Message
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
+    """The address of a server that gives each request its answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True
+
+        def _any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            reply = answer(Asked(self.command, self.path, self.headers, body))
+            self.send_response(reply.status)
+            for name, value in {"Content-Length": str(len(reply.body)), **dict(reply.headers)}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else reply.body)
+
+        do_GET = do_POST = do_PUT = do_HEAD = do_PATCH = do_DELETE = _any
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}"
