@@ -14,9 +14,9 @@ from saferec_builder.storage.workspace import Workspace
 def propose(
     *,
     proposer: Annotated[
-        str, typer.Option(help="rules | openai[:MODEL] | batch[:MODEL] | local[:FILE] | a cascade A,B,C | jury.")
+        str, typer.Option(help="rules | openai[:MODEL] | batch[:MODEL] | a cascade A,B,C | jury.")
     ] = "rules",
-    model: Annotated[str | None, typer.Option(help="Model of --proposer openai or batch, file of local.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of --proposer openai or batch.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Of its server; default: saferec.toml, else OpenAI.")] = None,
     items: Annotated[bool, typer.Option("--items", help="Flag items of unknown verdict, from their plots.")] = False,
     allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Text may leave this machine.")] = False,

@@ -45,8 +45,8 @@ def propose(
 ) -> ProposeResult:
     """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
-    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, `local:FILE`, a cascade of them with commas, or `jury`. Appends to
-    the tables proposals, readings, asked, replies, spend and drops; what was read before is not read again.
+    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`. Appends to the tables
+    proposals, readings, asked, replies, spend and drops; what was read before is not read again.
     samples: how often the last model is asked about each text that it is unsure of, for a vote. limit: texts of each
     proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run sends and writes
     nothing: its figures are requests, tokens and price. progress: called for each proposer with how many are to read.
@@ -91,7 +91,7 @@ def _read(job: Job, progress: Progress | None) -> Job:
     for part in {part.digest: part for _, _, part in job.todo}.values():
         workspace.append(job.ws, tables.ASKED, pending.rows(part))
     replies = len(job.todo) * (job.samples or 1)
-    with progress(replies) if progress else nullcontext() as bar, proposers.running(job.step) as job.step:
+    with progress(replies) if progress else nullcontext() as bar:
         runner.read(job, bar.update if bar else lambda _: None)
     return job
 

@@ -16,7 +16,6 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import cascade, jobs, prompting
 from saferec_builder.proposing.jobs import Job, Todo
 from saferec_builder.proposing.prompting import Reading
-from saferec_builder.proposing.proposers import running
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.subjects import Subject, orders
 from saferec_builder.storage import tables, workspace
@@ -121,7 +120,7 @@ def answers(job: Job) -> dict[int, Reading]:
                 _, subject, part = job.todo[n]
                 found[n] = _reading(job, subject, part, reply.content)
 
-    with running(job.step) as job.step, workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
         llm.run(ask(paid))
     return found
 

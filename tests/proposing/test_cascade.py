@@ -1,6 +1,5 @@
 """Cascades, juries, votes, money, other prompts and other taxonomies, through the command and a stub server."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,7 +211,6 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
         (("--proposer", "jury2"), "expected rules or openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
-        (("--proposer", "local:none.gguf"), "no such file"),
     ],
 )
 def test_a_mistake_is_one_line(ask: Any, workspace: store.Workspace, words: Any, said: str) -> None:
@@ -251,14 +249,3 @@ def test_turns_that_give_orders_are_kept_with_the_reading(ask: Any, workspace: s
     ask("--proposer", "openai:small")
     rows = store.read(workspace, tables.READINGS).sort("subject").select("subject", "orders").rows()
     assert rows[0] == ("c0", [0]) and all(orders == [] for _, orders in rows[1:])
-
-
-def test_a_file_that_is_no_model_is_one_line(ask: Any, workspace: store.Workspace, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp", reason="part not run: xllamacpp (pip install 'saferec-builder[local]')")
-    fill(workspace, *TEXTS)
-    (tmp_path / "x.gguf").write_text("no model")
-    ran = ask("--proposer", f"local:{tmp_path / 'x.gguf'}")
-    assert ran.code == 1 and "is it a GGUF?" in ran.err and ran.err.count("\n") == 1
-
-
-# ---- in shards
