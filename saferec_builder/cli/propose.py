@@ -26,7 +26,6 @@ def propose(
     budget_usd: Annotated[
         float | None, typer.Option(min=0, help="Stop before models cost more in this workspace, all runs together.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, max=25, help="Ask so often about what is uncertain, and vote.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -41,7 +40,6 @@ def propose(
         allow_remote=allow_remote,
         dry_run=dry_run,
         budget_usd=budget_usd,
-        samples=samples,
         limit=limit,
         progress=None if as_json else bar("propose", "read"),
     )

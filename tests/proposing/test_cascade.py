@@ -9,8 +9,8 @@ from saferec_builder.llm.pricing import Habit
 from saferec_builder.proposing import cascade as votes
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, said, speaks
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import TEXTS, Cli, fill, options, price, said
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -41,41 +41,6 @@ def test_a_jury_reads_everything_and_keeps_every_vote(ask: Any, workspace: store
     ]  # fmt: skip
 
 
-def test_samples_vote_on_what_is_uncertain_only(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    fill(workspace, *TEXTS)
-    seen: list[int] = []
-
-    def wavers(handler: Handler) -> None:
-        body = handler.server.bodies[-1]
-        if "seed" not in body:
-            return speaks(handler)
-        seen.append(body["seed"])
-        said = [claim("gore", "blood")] if body["seed"] < 4 else []  # four of five find it present
-        handler.reply(200, completion(answer(*said)))
-
-    stub.usual = wavers
-    ran = ask("--proposer", "openai:small", "--samples", "5").json
-    assert sorted(seen) == [0, 1, 2, 3, 4] and ran["small x5"]["in"] == 1
-    row = store.read(workspace, tables.PROPOSALS).filter(proposer="small x5").row(0, named=True)
-    assert (row["subject"], row["verdict"], row["confidence"], row["form"]) == ("c2", "present", 0.8, "explicit")
-    assert row["spans"][0]["quote"] == "blood"
-    assert ask("--proposer", "openai:small", "--samples", "5").json["added"] == 0
-
-
-def test_a_model_that_refuses_a_temperature_votes_with_its_own(
-    ask: Any, workspace: store.Workspace, stub: Stub
-) -> None:
-    def fixed(handler: Handler) -> None:
-        refused = "temperature" in handler.server.bodies[-1]
-        told = status(400, '{"error": {"message": "temperature is not supported"}}')
-        (told if refused else probe if handler.text == SEA else speaks)(handler)
-
-    stub.usual = stub.scripts.setdefault(SEA, [fixed])[0]
-    fill(workspace, *TEXTS)
-    ran = ask("--proposer", "openai:small", "--samples", "3").json
-    assert (ran["small x3"]["added"], ran["dropped"]) == (1, {})
-
-
 # ---- who is asked next, on tables
 
 
@@ -100,26 +65,6 @@ def test_who_was_not_asked_disputes_nothing() -> None:
     who = [("a", "v"), ("b", "v")]
     how: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
     assert votes.escalated(["sure", "both"], rows, who, read={"both"}, **how) == {"both"}
-
-
-def test_a_tally_counts_silence_as_absent() -> None:
-    def row(verdict: str) -> dict[str, Any]:
-        return {"trait": "gore", "verdict": verdict, "form": "implicit", "spans": [{"turn": 0}], "confidence": 0.5}
-
-    def tallied(*readings: list[dict[str, Any]]) -> tuple[str, float, str | None]:
-        made = votes.tally(readings)[0]
-        return made["verdict"], made["confidence"], made["form"]
-
-    assert tallied([row("present")], [row("present")], []) == ("present", pytest.approx(2 / 3), "implicit")
-    assert tallied([row("present")], [], [], [row("absent")]) == ("absent", 0.75, None)
-    assert tallied([row("present")], [row("present")], [], []) == ("unsure", 0.5, None)  # two of four: no majority
-
-
-def test_a_vote_without_a_majority_keeps_the_evidence_that_there_is() -> None:
-    row = {"trait": "gore", "form": None, "confidence": 0.5}
-    said = [row | {"verdict": "absent", "spans": []}], [row | {"verdict": "present", "spans": [{"turn": 0}]}]
-    made = votes.tally(said)[0]  # one of two each: nobody's `unsure`, and the first has no evidence
-    assert (made["verdict"], made["spans"]) == ("unsure", [{"turn": 0}])
 
 
 # ---- money
