@@ -8,8 +8,6 @@ Written in numpy although crowd-kit has the same number (a test holds the two to
 to compare, a perfect 1.0, where the honest answer is that agreement cannot be measured.
 """
 
-from math import comb
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -78,17 +76,3 @@ def _alpha(counts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.fl
     per_value = times @ counts
     expected = (total**2 - (per_value**2).sum(axis=1)) / (total - 1)
     return np.asarray(1 - np.divide(times @ clash, expected, out=np.full(len(times), np.nan), where=expected > 0))
-
-
-# ---- decoys: suggestions planted wrong on purpose, to see who accepts what nobody read
-
-HONEST = 0.1  # decoys that an attentive person may accept: some look true
-MANY = 13  # from here on the rule speaks
-
-
-def rubber_stamp(accepted: int, decoys: int) -> bool:
-    """Whether this many decoys accepted would happen to an attentive person at most once in a hundred times."""
-    if decoys < MANY:
-        return False
-    tail = sum(comb(decoys, k) * HONEST**k * (1 - HONEST) ** (decoys - k) for k in range(accepted, decoys + 1))
-    return tail <= 0.01

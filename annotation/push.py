@@ -37,12 +37,8 @@ class PushResult:
 class Options:
     """What one push assigns."""
 
-    audit: float
     everything: bool
     band: int
-    gold: Path | None
-    decoys: float
-    recheck: float
     budget: int
     minutes: float
 
@@ -53,28 +49,22 @@ def push(
     *,
     to: Place,
     adjudicator: str | None = None,
-    audit: float = 0.1,
     everything: bool = False,
     band: int = 0,
-    gold: Path | str | None = None,
-    decoys: float = 0.0,
-    recheck: float = 0.0,
     budget: int | None = None,
     minutes: float | None = None,
 ) -> PushResult:
     """Assigns tasks and puts every open task of everybody named there where they review; a rerun adds nothing.
 
-    Proposals go to two reviewers each, disputes to the adjudicator. Of the rest a share `audit` is drawn blind (all of
-    it with `everything`), after the `band` conversations with the highest score. `gold` is a JSONL of known answers
-    that everybody reads; `decoys` is the share of proposed tasks with a wrong suggestion planted, `recheck` the share
-    of undisputed labels that the adjudicator checks. `budget` (units) or `minutes` (working time of all) end it early.
+    Proposals go to two reviewers each, disputes to the adjudicator. Of the rest a share is drawn blind (all of it with
+    `everything`), after the `band` conversations with the highest score. `budget` (units) or `minutes` (working time of
+    all) end it early. The share, and how reviewers are checked, stand in saferec.toml (config.Review).
 
     What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py).
-    UsageError where the people or options cannot be; ReviewError where a server or a file refuses.
+    UsageError where the people or the gold cannot be; ReviewError where a server or a file refuses.
     """
     who = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
-    path = None if gold is None else Path(gold)
-    options = Options(audit, everything, band, path, decoys, recheck, budget or 0, minutes or 0.0)
+    options = Options(everything, band, budget or 0, minutes or 0.0)
     with workspace.alone(
         ws, "review push"
     ):  # since before the desk is read: from an older one a task would go to two more
@@ -84,12 +74,11 @@ def push(
 def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     desk = _caught_up(desk, who, to)
     checks.check_people(who, desk.assignments)
-    checks.check_options(who, audit=options.audit, decoys=options.decoys, recheck=options.recheck)
     checks.check_aside(who, desk.reviews)
     checks.check_texts(desk)
     send = _to_files(desk, who, to) if isinstance(to, Files) else _to_server(desk, who, to)
-    desk = _with_gold(desk, options.gold)
-    due = queue(desk, options.recheck)
+    desk = _with_gold(desk)
+    due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
     plan = _plan(desk, who, options, due)
     plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
@@ -98,7 +87,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
     # and it would count as refused
     before = mine if isinstance(to, Files) else mine.clear()
-    planted = _decoys(desk, pl.concat([before, new]), options.decoys, plan.avoid)
+    planted = _decoys(desk, pl.concat([before, new]), plan.avoid)
     units = still_open(desk, pl.concat([desk.assignments, new]), due, plan.avoid, planted)
     new = new.join(units, on=outbox.TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is shown
     outbox.note(desk.ws, new, before, planted, _paths(desk, who, to))
@@ -137,15 +126,15 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
 
 
 def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
-    caps = desk.ws.config.review
+    settings = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
-    capped = caps.severe_a_day or caps.severe_in_a_row
+    capped = settings.severe_a_day or settings.severe_in_a_row
     day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
     undisputed = due.join(aggregation.disputed(desk.judged), on=due.columns, how="anti")
     return dealing.Plan(
         reviewers=who.reviewers,
         adjudicator=who.adjudicator,
-        audit=options.audit,
+        audit=settings.audit,
         everything=options.everything,
         batch=day,
         band=options.band,
@@ -154,8 +143,8 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         avoid=opt_outs.avoided(desk.ws),
         known=frozenset(found_units(desk).iter_rows()),
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
-        severe_a_day=caps.severe_a_day,
-        severe_in_a_row=caps.severe_in_a_row,
+        severe_a_day=settings.severe_a_day,
+        severe_in_a_row=settings.severe_in_a_row,
         budget=min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0),
         auto=desk.auto,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
@@ -175,9 +164,10 @@ def _units(desk: Desk, minutes: float) -> int:
     return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
 
 
-def _with_gold(desk: Desk, path: Path | None) -> Desk:
-    """The desk with the gold of the file, which is kept."""
-    if path is not None:
+def _with_gold(desk: Desk) -> Desk:
+    """The desk with the gold of the file that saferec.toml names, which is kept."""
+    if name := desk.ws.config.review.gold:
+        path = desk.ws.root / name
         known = set(desk.texts.filter(kind="sensitivity")["subject"])
         rows = quality_checks.gold_rows(quality_checks.read_gold(path, known, desk.taxonomy))
         quality_checks.check_gold(path, rows, desk.gold)
@@ -185,9 +175,9 @@ def _with_gold(desk: Desk, path: Path | None) -> Desk:
     return replace(desk, gold=workspace.read(desk.ws, tables.GOLD))
 
 
-def _decoys(desk: Desk, assignments: pl.DataFrame, share: float, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+def _decoys(desk: Desk, assignments: pl.DataFrame, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     """New decoys for these tasks; one per conversation, and it stays."""
-    if not share:
+    if not (share := desk.ws.config.review.decoys):
         return desk.decoys.clear()
     fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
         desk.reviews, on=["kind", "subject"], how="anti"

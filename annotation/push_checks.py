@@ -23,14 +23,6 @@ class People:
         return [*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]
 
 
-def check_options(who: People, **shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise UsageError(f"{name}: found {share}, expected a share from 0 to 1")
-    if shares["recheck"] and not who.adjudicator:
-        raise UsageError("--recheck: the adjudicator checks these labels: give --adjudicator NAME too")
-
-
 def check_texts(desk: Desk) -> None:
     if desk.texts.is_empty():
         raise UsageError(f"{desk.ws.root}: there is nothing to review: run `saferec-build mine` first")

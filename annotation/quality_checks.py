@@ -11,9 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation.agreement import rubber_stamp
+from annotation import attention
+from annotation.review_history import UNIT
 from annotation.tools.answers import Span, Turn
 from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
 
@@ -85,26 +87,39 @@ def shown(planted: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, int]]:
-    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and whether that flags them."""
+def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, JsonValue]]:
+    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and `flagged`: what speaks against
+    them (attention.flags)."""
     answers = votes.filter(role="reviewer", kind="sensitivity")
     known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
-    yes, wrong = pl.col("verdict") == "present", ~pl.col("truth")
-    found: dict[str, dict[str, int]] = {}
-    figures = {
-        "gold": pl.col("truth").sum(),
-        "gold_found": (yes & pl.col("truth")).sum(),
-        "gold_false_alarms": (yes & wrong).sum(),
-    }
-    for row in known.group_by("reviewer").agg(**figures).iter_rows(named=True):
-        found.setdefault(row.pop("reviewer"), {}).update(row)
+    yes, truth = pl.col("verdict") == "present", pl.col("truth")
+    on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
     unit = ["kind", "subject", "reviewer", "trait"]
-    met = answers.join(planted.select(unit), on=unit)
-    for row in met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()).iter_rows(named=True):
-        found.setdefault(row.pop("reviewer"), {}).update(row)
-    for facts in found.values():
-        facts["flagged"] = rubber_stamp(facts.get("accepted", 0), facts.get("decoys", 0))
-    return found
+    met = answers.join(planted.select(unit), on=unit).group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum())
+    read = answers.join(_one_each(gold), on=UNIT)
+    missed = read.group_by("reviewer").agg(there=pl.len(), missed=(pl.col("verdict") == "absent").sum())
+    shown: dict[str, dict[str, int]] = {}
+    for rows in (known.group_by("reviewer").agg(**on_gold), met):
+        for row in rows.iter_rows(named=True):
+            shown.setdefault(row.pop("reviewer"), {}).update(row)
+    there = {name: facts for name, *facts in missed.select("reviewer", "missed", "there").iter_rows()}
+    return {name: facts | {"flagged": _flags(facts, *there.get(name, (0, 0)))} for name, facts in shown.items()}
+
+
+def _flags(facts: dict[str, int], missed: int, there: int) -> list[str]:
+    accepted, decoys = facts.get("accepted", 0), facts.get("decoys", 0)
+    return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=there)
+
+
+def _one_each(gold: pl.DataFrame) -> pl.DataFrame:
+    """UNIT: of each gold conversation one sensitivity, by hash. Misses in one text come together: all of them would
+    count one hard text several times, and the test takes each for a new chance."""
+    rows = [
+        (kind, subject, min(traits, key=lambda trait: digest("gold", subject, trait)))
+        for kind, subject, traits in gold.select("kind", "subject", "traits").iter_rows()
+        if traits
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys(UNIT, pl.String), orient="row")
 
 
 def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
@@ -122,7 +137,7 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"--gold {path}: cannot be read ({fault})") from None
+        raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({fault})") from None
     for number, line in enumerate(lines, 1):
         try:
             row = strict_json(line) if line.strip() else {"item": ""}

@@ -37,18 +37,8 @@ def push(
         list[str] | None, typer.Option("--reviewer", help="Who reviews; give it twice or more.")
     ] = None,
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
-    audit: Annotated[float, typer.Option("--audit", min=0, max=1, help="Share of the rest, drawn blind.")] = 0.1,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation is assigned.")] = False,
     band: Annotated[int, typer.Option("--band", min=0, help="Of the rest, read so many by score first.")] = 0,
-    gold: Annotated[
-        Path | None, typer.Option("--gold", help="JSONL of known answers: everybody reads these too.")
-    ] = None,
-    decoys: Annotated[
-        float, typer.Option("--decoys", min=0, max=0.5, help="Share of proposed tasks with a wrong suggestion planted.")
-    ] = 0.0,
-    recheck: Annotated[
-        float, typer.Option("--recheck", min=0, max=1, help="Share of undisputed labels that the adjudicator checks.")
-    ] = 0.0,
     budget: Annotated[int, typer.Option("--budget", min=0, help="Units to assign now; default: all.")] = 0,
     minutes: Annotated[float, typer.Option("--minutes", min=0, help="The same as working time of all.")] = 0.0,
     to: Annotated[
@@ -59,18 +49,17 @@ def push(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Assign tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator."""
+    """Assign tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator.
+
+    How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
+    """
     done = pushing.push(
         Workspace.open(folder),
         reviewer or (),
         to=_place(tool, url, token, f"--to {to}" if to else "", Files(to)),
         adjudicator=adjudicator,
-        audit=audit,
         everything=everything,
         band=band,
-        gold=gold,
-        decoys=decoys,
-        recheck=recheck,
         budget=budget,
         minutes=minutes,
     )

@@ -139,6 +139,10 @@ class Store(_Section):
 
 class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
+    audit: float = Field(0.1, ge=0, le=1)  # share of what nobody proposed that is drawn, and read blind
+    recheck: float = Field(0.0, ge=0, le=1)  # share of undisputed labels that the adjudicator checks
+    gold: str | None = None  # JSONL of known answers, which everybody reads
+    decoys: float = Field(0.0, ge=0, le=0.5)  # share of the proposed tasks with a wrong suggestion planted
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
     severe_in_a_row: int = Field(3, ge=0)  # before something else comes, where anything else waits
     auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
@@ -256,6 +260,10 @@ name = "{name}"
 
 [review]
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
+# audit = 0.1                # share of the conversations without a proposal that two people read blind
+# recheck = 0.0              # share of the labels two people agreed on that the adjudicator checks
+# gold = "gold.jsonl"        # known answers, which everybody reads
+# decoys = 0.0               # share of the proposed conversations with a wrong suggestion planted, 0.5 at most
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
 # severe_in_a_row = 3        # before something else comes, where anything else waits
 # auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never

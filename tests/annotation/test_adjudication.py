@@ -19,7 +19,7 @@ def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatc
         keep(*words)
 
     monkeypatch.setattr(adjudicating, "_keep", kept)
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     review("pull", ws.root / "review" / "ann.csv")
     adjudicate()

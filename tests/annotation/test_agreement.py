@@ -1,12 +1,10 @@
 """Krippendorff's alpha against arithmetic on paper and against crowd-kit."""
 
-from math import comb
-
 import numpy as np
 import polars as pl
 import pytest
 
-from annotation.agreement import alphas, rubber_stamp
+from annotation.agreement import alphas
 
 
 def votes(*rows: tuple[str, str, str], trait: str = "gore") -> pl.DataFrame:
@@ -92,16 +90,3 @@ def test_traits_and_kinds_are_told_apart():
     assert told == pytest.approx(
         {("sensitivity", "gore"): 1.0, ("sensitivity", "needles"): -0.5, ("item_flag", "gore"): -0.5}
     )
-
-
-def test_a_rubber_stamp_is_flagged_and_an_attentive_reader_is_not():
-    # 13 decoys, 5 accepted is the border: P(X >= 5 | 13, 0.1) = 0.65 %, P(X >= 4) = 3.4 %;
-    # who accepts 70 % reaches 5 in 99.6 % of cases
-    assert [rubber_stamp(k, 13) for k in (3, 4, 5, 9)] == [False, False, True, True]
-    assert not rubber_stamp(12, 12)  # too few to tell
-    tail = sum(comb(13, k) * 0.7**k * 0.3 ** (13 - k) for k in range(5, 14))
-    assert tail >= 0.9
-    rng = np.random.default_rng(0)
-    careless, honest = rng.binomial(13, 0.7, 2_000), rng.binomial(13, 0.1, 2_000)
-    assert np.mean([rubber_stamp(int(k), 13) for k in careless]) >= 0.9
-    assert np.mean([rubber_stamp(int(k), 13) for k in honest]) <= 0.01

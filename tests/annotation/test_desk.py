@@ -17,4 +17,4 @@ def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
         return desk.gather(ws)
 
     monkeypatch.setattr("annotation.push.gather", gather)
-    assert review("push", *TWO, "--audit", 0)["added"] == 4
+    assert review("push", *TWO)["added"] == 4

@@ -5,12 +5,12 @@ from tests.worlds.reviewing import TWO
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     words = ("-C", ws.root, "--json")
     assert cli("review", "opt-out", "ann", "gore", *words).json["added"] == 1
     assert cli("review", "opt-out", "ann", "gore", *words).json["skipped"] == 1
     assert (ws.root / ".opt-outs.json").stat().st_mode & 0o777 == 0o600
-    sent = review("push", *TWO, "--reviewer", "di", "--audit", 0)
+    sent = review("push", *TWO, "--reviewer", "di")
     assert sent["new"] == {"proposed": 1}  # di takes the task with gore
     texts = {row["text"] for row in rows_of(ws.root / "review" / "ann.csv")}
     assert not any("blood" in text for text in texts)

@@ -19,6 +19,7 @@ from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import CLAIMS, TEXTS, Verdict
 from tests.worlds.reviewing import yes
+from tests.worlds.settings import review_settings
 
 SEEDS = 120 if os.environ.get("SAFEREC_SOAK") else 8  # of six pushes each, half of which break off
 
@@ -26,6 +27,7 @@ SEEDS = 120 if os.environ.get("SAFEREC_SOAK") else 8  # of six pushes each, half
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
     review_world.fill(workspace)
+    review_settings(workspace.root, decoys=0.5)
     return workspace
 
 
@@ -59,9 +61,9 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
     import shutil
 
     kills = 0
-    for then in (ALL, ("--reviewer", "bo", "--reviewer", "di", "--all")):
+    for then, decoys in ((ALL, 0.5), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0)):
         for at in range(1, 1_000):
-            here = tmp_path / f"{len(then)}-{at}"
+            here = tmp_path / f"{decoys}-{at}"
             shutil.copytree(ws.root, here)
             copy = store.Workspace.open(here)
             with pytest.MonkeyPatch.context() as patch:
@@ -72,6 +74,7 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
                     kills += 1
             known = given(copy)
             assert known <= in_files(copy) and planted(copy) <= shown_in_files(copy)
+            review_settings(here, decoys=decoys)
             assert cli("review", "push", *FILES, *then, "-C", here).code == 0
             assert known <= given(copy) == in_files(copy) and nothing_is_left(copy)
             assert planted(copy) == shown_in_files(copy)
@@ -85,9 +88,10 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
 
 def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypatch):
     """Its reader did not know; the file may have another name by now."""
+    review_settings(ws.root, decoys=0)
     monkeypatch.setattr(store, "append", _dies)
     with pytest.raises(Killed):
-        cli("review", "push", *FILES, *TWO, "--audit", 0, "-C", ws.root)
+        cli("review", "push", *FILES, *TWO, "-C", ws.root)
     monkeypatch.undo()
     assert not given(ws)
     file = ws.root / "from-ann.csv"
@@ -96,7 +100,7 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     ran = cli("review", "pull", *FILES, file, "-C", ws.root, "--json")
     assert (ran.code, ran.json["dropped"], ran.json["added"]) == (0, {}, 4), ran.err
     assert given(ws) == {(who, c) for who in ("ann", "bo") for c in ("c1", "c2")}  # bo's file lies there too
-    assert cli("review", "push", *FILES, *TWO, "--audit", 0, "-C", ws.root, "--json").json["added"] == 0
+    assert cli("review", "push", *FILES, *TWO, "-C", ws.root, "--json").json["added"] == 0
     assert rows_of(ws.root / "review" / "ann.csv") == []
 
 
@@ -231,7 +235,8 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
         people = rng.sample(["ann", "bo", "di", "el"], rng.choice([2, 3]))
         memory.plan = [rng.choice(["", "", *kinds]) for _ in range(rng.randrange(8))]
         words = [word for name in people for word in ("--reviewer", name)]
-        more = rng.choice([["--all"], ["--all", "--decoys", "0.5"], ["--all", "--budget", "3"], ["--audit", "0"]])
+        more = rng.choice([["--all"], ["--all", "--budget", "3"], []])
+        review_settings(ws.root, decoys=rng.choice([0.0, 0.5]))
         broke, memory.down = False, False
         try:
             ran = cli("review", "push", *words, *more, "-C", ws.root)
@@ -266,7 +271,7 @@ def test_a_plan_that_changed_since_a_kill_gives_nobody_a_task_twice(ws, cli, mem
     """ann's first task arrived, and nobody wrote it down: without ann the next push knows, and so does a pull."""
     memory.plan = ["killed"]
     with pytest.raises(Killed):
-        cli("review", "push", *TWO, "--audit", 0, "-C", ws.root)
+        cli("review", "push", *TWO, "-C", ws.root)
     assert not given(ws)
     (first,) = memory.tasks()
     found = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}[first[1]]
@@ -274,7 +279,7 @@ def test_a_plan_that_changed_since_a_kill_gives_nobody_a_task_twice(ws, cli, mem
     pulled = cli("review", "pull", "-C", ws.root, "--json")
     assert (pulled.json["dropped"], pulled.json["added"]) == ({}, 2)
     assert given(ws) == {first}
-    assert cli("review", "push", "--reviewer", "bo", "--reviewer", "di", "--audit", 0, "-C", ws.root).code == 0
+    assert cli("review", "push", "--reviewer", "bo", "--reviewer", "di", "-C", ws.root).code == 0
     # c1 and c2 have two readers each: first's, and three more tasks
     assert Counter(subject for _, subject in given(ws)) == {"c1": 2, "c2": 2}
     assert given(ws) == {*memory.tasks()} and first in given(ws)

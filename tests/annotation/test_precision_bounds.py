@@ -15,6 +15,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, judged, labels, yes
 from tests.worlds.routing import MANY, conversations, proposals, send
+from tests.worlds.settings import review_settings
 
 TAXONOMY = traits.load()
 SLUGS = TAXONOMY.slugs
@@ -174,7 +175,7 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
 
 
 def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")
@@ -183,7 +184,8 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     assert (held["false_of_all"]["rechecked"], held["false_of_all"]["share"]) == (0, None)
     present = [key for key, (verdict, _) in labels(ws).items() if verdict == "present"]
     assert present
-    sent = review("push", "--adjudicator", "cy", "--recheck", 1)
+    review_settings(ws.root, recheck=1)
+    sent = review("push", "--adjudicator", "cy")
     assert sent["new"] == {"recheck": len({c for c, _ in present})}
     assert review("push", "--adjudicator", "cy")["added"] == 0
     edit(ws.root / "review" / "cy.csv", lambda row: {"verdict": "absent"})
@@ -196,9 +198,8 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     assert store.read(ws, tables.ASSIGNMENTS).filter(why="recheck").height
 
 
-@pytest.mark.parametrize("value", ["1.5", '"yes"'])
+@pytest.mark.parametrize("value", [1.5, "yes"])
 def test_a_wrong_setting_is_one_line(ws, cli, value):
-    path = Path(ws.root, "saferec.toml")
-    path.write_text(path.read_text() + f"\n[review]\nauto = {value}\n")
+    review_settings(ws.root, auto=value)
     ran = cli("review", "status", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert (ran.code, ran.err.count("\n"), "review.auto: " in ran.err) == (1, 1, True)

@@ -23,7 +23,7 @@ def test_progress_counts_units():
 
 
 def test_status_counts_units(ws, cli, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     edit(ws.root / "review" / "bo.csv", lambda row: no(row) if "blood" in row["text"] else {})
     review("pull", ws.root / "review")

@@ -27,7 +27,7 @@ def absent(subject: str, asked: list[str]) -> review_world.Verdict:
 
 def test_a_round_of_review(ws: store.Workspace) -> None:
     """Two people find nothing in the two proposed conversations: every trait of these is agreed absent."""
-    pushed = push(ws, ["ann", "bo"], to=Files(), audit=0)
+    pushed = push(ws, ["ann", "bo"], to=Files())
     assert pushed.counts.added == pushed.assignments.height == 4 and ws.table("assignments").equals(pushed.assignments)
     assert pushed.counts.figures["new"] == {"proposed": 4}
     review_world.Files(ws).answer("ann", absent)
@@ -43,11 +43,11 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     assert made.bounds == status.bounds and made.bounds.pooled.zone == 2  # c3 and c4, which nobody reads
     assert {name: facts["open"] for name, facts in status.reviewers.items()} == {"ann": 0, "bo": 0}
     assert (ws.root / "certificates.json").exists()
-    assert adjudicate(ws).counts.added == push(ws, ["ann", "bo"], to=Files(), audit=0).counts.added == 0
+    assert adjudicate(ws).counts.added == push(ws, ["ann", "bo"], to=Files()).counts.added == 0
 
 
 def test_what_cannot_be_taken_comes_back_as_a_table(ws: store.Workspace) -> None:
-    push(ws, ["ann", "bo"], to=Files(), audit=0)
+    push(ws, ["ann", "bo"], to=Files())
     review_world.Files(ws).answer("ann", absent)
     file = ws.root / "review" / "ann.csv"
     file.write_text(file.read_text("utf-8-sig").replace(",absent,", ",maybe,", 1), "utf-8-sig")
@@ -58,7 +58,7 @@ def test_what_cannot_be_taken_comes_back_as_a_table(ws: store.Workspace) -> None
 
 
 def test_what_reviewers_asked_for(ws: store.Workspace) -> None:
-    push(ws, ["ann", "bo"], to=Files(), audit=0)
+    push(ws, ["ann", "bo"], to=Files())
     assert opt_out(ws, "ann", "gore").added == 1 and opt_out(ws, "ann", ["gore"]).skipped == 1
     assert opt_out(ws, "ann", ["gore"], remove=True).added == 1
     assert hand_back(ws, "ann").added == 2 and hand_back(ws, "ann").added == 0
@@ -70,8 +70,6 @@ def test_what_reviewers_asked_for(ws: store.Workspace) -> None:
 
 
 def test_what_a_push_is_not_given(ws: store.Workspace, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="decoys: found 2, expected a share from 0 to 1"):
-        push(ws, ["ann", "bo"], to=Files(), decoys=2)
     with pytest.raises(UsageError, match="no .csv file in this folder"):
         pull(ws, Files(tmp_path))
     assert "secret" not in f"{LabelStudio('https://a', 'secret')}{Argilla('https://a', 'secret')}"

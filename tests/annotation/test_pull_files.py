@@ -9,7 +9,7 @@ from tests.worlds.reviewing import TWO, no, yes
 
 def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
     """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "bo.csv"
     edit(file, yes)
     review("pull", file)
@@ -32,7 +32,7 @@ def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, m
 
 
 def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     edit(file, yes)
     review("pull", file)
@@ -45,7 +45,7 @@ def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
 
 
 def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
     number = [row["trait"] for row in rows_of(file)].index("gore") + 2

@@ -11,6 +11,7 @@ from saferec_builder.storage import workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import TEXTS
+from tests.worlds.settings import review_settings
 
 # ---- files
 
@@ -18,6 +19,7 @@ from tests.worlds.review_world import TEXTS
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
     review_world.fill(workspace)
+    review_settings(workspace.root, decoys=0.5)
     return workspace
 
 
@@ -62,7 +64,7 @@ def test_a_push_that_wrote_nothing_commits_nothing(ws, cli, full):
 
 def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli, full):
     """Four units in all: two readers of c1 and of c2, with one claim each."""
-    words = ("review", "push", *FILES, *TWO, "--audit", 0, "--band", 0, "--json", "-C", ws.root)
+    words = ("review", "push", *FILES, *TWO, "--band", 0, "--json", "-C", ws.root)
     full.add("bo.csv")
     assert cli(*words, "--budget", 3).code == 1
     arrived = given(ws)

@@ -8,10 +8,11 @@ from annotation import push as handing
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, no, yes
+from tests.worlds.settings import review_settings
 
 
 def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
     before = file.read_bytes()
@@ -20,12 +21,12 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     assert "review pull --tool files" in ran.err
     assert file.read_bytes() == before
     review("pull", file)
-    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 4  # both tasks are still open
+    assert review("push", *TWO)["rows"]["ann"] == 4  # both tasks are still open
     assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show what she said
 
 
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     route = handing._plan
 
@@ -40,7 +41,7 @@ def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, rev
 
 
 def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     edit(file, yes)
     review("pull", file)
@@ -48,7 +49,7 @@ def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     later.write_bytes(file.read_bytes())
     edit(later, no)
     review("pull", later)
-    assert review("push", *TWO, "--audit", 0)["rows"]["ann"] == 0  # all she has is done, and her last word stands
+    assert review("push", *TWO)["rows"]["ann"] == 0  # all she has is done, and her last word stands
     verdicts = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")["verdict"]
     assert set(verdicts) == {"absent"}
 
@@ -79,7 +80,8 @@ def test_a_mistake_is_one_line(ws, cli, words, says):
 @pytest.mark.parametrize("row", ['{"conversation": [], "traits": []}', "[" * 100_000])
 def test_gold_of_another_shape_is_one_line(ws, cli, row):
     (ws.root / "gold.jsonl").write_text(row)
-    ran = cli("review", "push", "--tool", "files", *TWO, "--gold", ws.root / "gold.jsonl", "-C", ws.root)
+    review_settings(ws.root, gold="gold.jsonl")
+    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     assert (ran.code, ran.err.count("\n"), "gold.jsonl:1: found" in ran.err) == (1, 1, True), ran.err
 
 

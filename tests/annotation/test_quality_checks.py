@@ -2,19 +2,22 @@
 
 import polars as pl
 
-from annotation.quality_checks import decoys
+from annotation.attention import PAST
+from annotation.quality_checks import decoys, results
 from annotation.routing import UNIT, Plan, revoked, route, texts
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, no, yes
 from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
+from tests.worlds.settings import review_settings
 
 
 def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_path):
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n{"item": "i", "violated": []}\n')
+    review_settings(ws.root, gold=str(gold))
     three = (*TWO, "--reviewer", "di")
-    assert review("push", *three, "--audit", 0, "--gold", gold)["new"] == {"gold": 3, "proposed": 4}
+    assert review("push", *three)["new"] == {"gold": 3, "proposed": 4}
     found = {"verdict": "needles", "quote": "western"}
     edit(ws.root / "review" / "ann.csv", lambda row: found if "western" in row["text"] else no(row))
     for name in ("bo", "di"):
@@ -25,14 +28,29 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
     assert (people["ann"]["gold_found"], people["bo"]["gold_found"], people["bo"]["gold"]) == (1, 0, 1)
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"conversation": "c3", "traits": ["needle"]}')
+    review_settings(ws.root, gold=str(wrong))
     for content in ('{"conversation": "nowhere", "traits": []}', "no json"):
         wrong.write_text(content)
-        ran = cli("review", "push", "--tool", "files", *TWO, "--gold", wrong, "-C", ws.root)
+        ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
         assert (ran.code, ran.err.count("\n"), "wrong.jsonl:1" in ran.err) == (1, 1, True)
 
 
+def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
+    # seven misses of seven flag (test_attention.py); four conversations with two sensitivities each are four, not eight
+    def missed(*conversations: tuple[str, list[str]]) -> list[str]:
+        gold = pl.DataFrame([("sensitivity", c, t) for c, t in conversations], schema=tables.GOLD.schema, orient="row")
+        votes = gold.explode("traits").rename({"traits": "trait"})
+        votes = votes.with_columns(reviewer=pl.lit("ann"), role=pl.lit("reviewer"), verdict=pl.lit("absent"))
+        return results(votes, gold, tables.DECOYS.empty)["ann"]["flagged"]
+
+    both = ["gore", "needles"]
+    assert missed(*((f"c{n}", both) for n in range(4))) == []
+    assert missed(*((f"c{n}", both) for n in range(7))) == [PAST]
+
+
 def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *TWO)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True) or [None]
     mine = rows_of(ws.root / "review" / f"{decoy['reviewer']}.csv")
     quote = decoy["spans"][0]["quote"]
@@ -44,10 +62,10 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")
     people = review("status")["reviewers"]
-    assert (people[decoy["reviewer"]]["accepted"], people[decoy["reviewer"]]["flagged"]) == (1, False)
+    assert (people[decoy["reviewer"]]["accepted"], people[decoy["reviewer"]]["flagged"]) == (1, [])
     assert "decoys" not in people[other]
     before = store.read(ws, tables.DECOYS)
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    review("push", *TWO)
     assert store.read(ws, tables.DECOYS).equals(before)
 
 

@@ -59,7 +59,7 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
 
 
 def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")
@@ -72,7 +72,7 @@ def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudic
     assert labels_of(ws)["c1", "gore"] == (None, "unresolved")
     again = review("pull", ws.root / "review" / "bo.csv")  # her file does not bring them back
     assert (again["added"], again["dropped"]) == (0, {"set aside": 4})
-    sent = review("push", "--reviewer", "di", "--audit", 0)
+    sent = review("push", "--reviewer", "di")
     assert sent["new"] == {"proposed": 2}  # somebody else takes the two tasks over
     assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
     adjudicate()

@@ -18,34 +18,16 @@ TOPICS = ["t1", "t2", "t3"]
 
 def trait(**changes):
     """Two topics, the first of them core; guide: violence 1.0 and frightening 0.3, speaking strongly."""
-    fields = {
-        "slug": "x",
-        "name": "X",
-        "severe": False,
-        "definition": "",
-        "hint": "",
-        "topics": ("t1", "t2"),
-        "core": ("t1",),
-        "guide_applies": "strong",
-        "guide": (0.0, 1.0, 0.0, 0.0, 0.3),
-        "esrb_applies": "none",
-        "esrb": {},
-        "safecrs": "X",
-    }
+    fields = {"slug": "x", "name": "X", "severe": False, "definition": "", "hint": "", "safecrs": "X"}
+    fields |= {"topics": ("t1", "t2"), "core": ("t1",), "esrb_applies": "none", "esrb": {}}
+    fields |= {"guide_applies": "strong", "guide": (0.0, 1.0, 0.0, 0.0, 0.3)}
     return Trait(**(fields | changes))
 
 
 def judge(p=(NAN, NAN, NAN), severity=(NAN,) * 5, esrb=NAN, reviewed=0, rule=Rule(), **changes):
     """(risk, verdict) of one item."""
-    risk, codes = violations.judge(
-        trait(**changes),
-        TOPICS,
-        np.array([p], float),
-        np.array([severity], float),
-        np.array([esrb]),
-        rule,
-        reviewed=np.array([reviewed], np.int8),
-    )
+    rows = (np.array([p], float), np.array([severity], float), np.array([esrb]))
+    risk, codes = violations.judge(trait(**changes), TOPICS, *rows, rule, reviewed=np.array([reviewed], np.int8))
     return risk[0], codes[0]
 
 
@@ -55,22 +37,14 @@ def test_votes_are_smoothed():
     assert violations.p_yes(8, 0, Rule(prior_yes=2, prior_no=2)) == 10 / 12
 
 
-@pytest.mark.parametrize(
-    ("yes", "no", "code"),
-    [
-        (8, 0, VIOLATED),  # 9/10
-        (7, 0, UNKNOWN),  # 8/9 < .9
-        (0, 8, CLEAR),  # P(no) 9/10
-        (0, 7, UNKNOWN),
-        (17, 1, VIOLATED),  # 18/20
-        (16, 2, UNKNOWN),
-        (1, 17, CLEAR),
-        (89, 9, VIOLATED),  # 90/100, exactly on the line whatever floats make of it
-        (9, 89, CLEAR),
-    ],
-)
-def test_a_core_topic_settles_it_at_nine_tenths(yes, no, code):
-    assert judge(p=(float(violations.p_yes(yes, no)), NAN, NAN))[1] == code
+def test_a_core_topic_settles_it_at_nine_tenths():
+    def code(yes, no):
+        return judge(p=(float(violations.p_yes(yes, no)), NAN, NAN))[1]
+
+    # P is (8 + 1) / (8 + 2) = 9/10, then 18/20, and 90/100: exactly on the line whatever floats make of it
+    assert [code(8, 0), code(17, 1), code(89, 9)] == [VIOLATED] * 3
+    assert [code(0, 8), code(1, 17), code(9, 89)] == [CLEAR] * 3
+    assert [code(7, 0), code(0, 7), code(16, 2)] == [UNKNOWN] * 3  # 8/9, 8/9, 17/20
 
 
 def test_guide_risk_is_the_weighted_severity():
@@ -112,7 +86,7 @@ def test_the_worse_source_counts():
 
 
 def test_nothing_clears_while_a_topic_leans_to_yes():
-    seven = float(violations.p_yes(7, 0))  # 8/9 = .89: too few to violate
+    seven = 8 / 9  # seven yes, none no: too few to violate
     assert judge(p=(0.05, seven, NAN)) == (0.0, UNKNOWN)
     assert judge(p=(NAN, seven, NAN), severity=(0, 0, 0, 0, 0)) == (0.0, UNKNOWN)
     assert judge(p=(0.05, seven, NAN), reviewed=-1)[1] == CLEAR  # people have looked
@@ -145,21 +119,15 @@ def test_people_settle_what_is_open_and_never_the_risk():
     assert judge(p=(0.05, NAN, NAN), reviewed=1) == (0.0, VIOLATED)
 
 
-def test_thresholds_come_from_the_rule():
+def test_thresholds_are_the_papers_unless_told():
+    assert Rule() == Rule(violated_at=0.66, clear_below=0.33, sure=0.9, prior_yes=1, prior_no=1)
     assert judge(severity=(0, 2, 0, 0, 1), rule=Rule(violated_at=0.5))[1] == VIOLATED  # .59
     assert judge(severity=(0, 1, 0, 0, 0), rule=Rule(clear_below=0.2))[1] == UNKNOWN  # .26
     assert judge(p=(0.85, NAN, NAN), rule=Rule(sure=0.8))[1] == VIOLATED
-
-
-def test_a_risk_at_the_border_is_open():
     # w = (violence 1): mild = 1 / 3; at the threshold itself nothing is cleared, just above it is
     one = {"severity": (0, 1, 0, 0, 0), "guide": (0.0, 1.0, 0.0, 0.0, 0.0)}
     assert judge(rule=Rule(clear_below=0.333333333333), **one)[1] == UNKNOWN
     assert judge(rule=Rule(clear_below=0.34), **one)[1] == CLEAR
-
-
-def test_the_thresholds_of_the_paper_are_what_is_used_unless_told():
-    assert Rule() == Rule(violated_at=0.66, clear_below=0.33, sure=0.9, prior_yes=1, prior_no=1)
 
 
 def test_many_items_are_each_judged_alone_and_nobody_needs_to_have_looked():

@@ -42,8 +42,6 @@ def test_no_room_is_told_wherever_in_a_shard_it_ends(tmp_path: Path) -> None:
         assert "run " in str(refusals.line(fault.value)), (room, fault.value)
 
 
-@pytest.mark.parametrize(
-    "fault", [FileNotFoundError(errno.ENOENT, "No such file", "a"), ValueError("28"), KeyError(28)]
-)
-def test_a_bug_is_no_refusal(fault: Exception) -> None:
-    assert refusals.line(fault) is None
+def test_a_bug_is_no_refusal() -> None:
+    bugs = (FileNotFoundError(errno.ENOENT, "No such file", "a"), ValueError("28"), KeyError(28))
+    assert [refusals.line(bug) for bug in bugs] == [None] * 3

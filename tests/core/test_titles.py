@@ -9,27 +9,13 @@ from saferec_builder.core.titles import Index, Match, find, forms, index, normal
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("Suspíria", "SUSPIRIA"),
-        ("Spider-Man", "Spider Man"),
-        ("Fast & Furious", "Fast and Furious"),
-        ("Romeo + Juliet", "Romeo & Juliet"),
-        ("Postman, The", "The Postman"),
-        ("Avventura, L'", "L’Avventura"),
-        ("Haine, La", "La Haine"),
-        ("Schindler´s List", "Schindler's List"),
-        ("“The Thing”", "Thing"),
-        ("WALL·E", "WALL-E"),
-        ("Brødre", "Brodre"),
-        ("8½", "8 1/2"),
-        ("Amélie", "Ame\u0301lie"),
-        ("Straße", "STRASSE"),
-        ("A-Team, The", "The A-Team"),
-        ("FATAL FURY™ Battle®", "Fatal Fury: Battle"),
-        ("Rocky II", "Rocky 2"),
-        ("It Chapter Two", "It: Chapter 2"),
-        ("Kramer vs. Kramer", "Kramer v Kramer"),
-        ("ﾊﾟﾘ", "パリ"),
-        ("パリ", "ハ\u309aリ"),
+        *(("Suspíria", "SUSPIRIA"), ("Spider-Man", "Spider Man"), ("Fast & Furious", "Fast and Furious")),
+        *(("Romeo + Juliet", "Romeo & Juliet"), ("Postman, The", "The Postman"), ("Avventura, L'", "L’Avventura")),
+        *(("Haine, La", "La Haine"), ("Schindler´s List", "Schindler's List"), ("“The Thing”", "Thing")),
+        *(("WALL·E", "WALL-E"), ("Brødre", "Brodre"), ("8½", "8 1/2"), ("Amélie", "Ame\u0301lie")),
+        *(("Straße", "STRASSE"), ("A-Team, The", "The A-Team"), ("FATAL FURY™ Battle®", "Fatal Fury: Battle")),
+        *(("Rocky II", "Rocky 2"), ("It Chapter Two", "It: Chapter 2"), ("Kramer vs. Kramer", "Kramer v Kramer")),
+        *(("ﾊﾟﾘ", "パリ"), ("パリ", "ハ\u309aリ")),
     ],
 )
 def test_spellings_of_one_title_agree(one, other):
@@ -39,16 +25,8 @@ def test_spellings_of_one_title_agree(one, other):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("Alien", "Aliens"),
-        ("2012", "2049"),
-        ("#Alive", "Alive"),
-        ("The A-Team", "Team"),
-        ("It", "Us"),
-        ("Saw II", "Saw"),
-        ("Malcolm X", "Malcolm 10"),
-        ("Rocky V", "Rocky 4"),
-        ("パリ", "バリ"),
-        ("ガス", "カス"),
+        *(("Alien", "Aliens"), ("2012", "2049"), ("#Alive", "Alive"), ("The A-Team", "Team"), ("It", "Us")),
+        *(("Saw II", "Saw"), ("Malcolm X", "Malcolm 10"), ("Rocky V", "Rocky 4"), ("パリ", "バリ"), ("ガス", "カス")),
     ],
 )
 def test_different_titles_stay_apart(one, other):
@@ -58,24 +36,12 @@ def test_different_titles_stay_apart(one, other):
 @pytest.mark.parametrize(
     ("text", "title", "year"),
     [
-        ("Alien (1979)", "Alien", 1979),
-        ("Alien  [1979] ", "Alien", 1979),
-        ("2049(2017)", "2049", 2017),
+        *(("Alien (1979)", "Alien", 1979), ("Alien  [1979] ", "Alien", 1979), ("2049(2017)", "2049", 2017)),
         ("2001: A Space Odyssey (1968)", "2001: A Space Odyssey", 1968),
         ("Death Note (2006–2007)", "Death Note", 2006),
         ("(500) Days of Summer (2009)", "(500) Days of Summer", 2009),
-        (
-            "Birdman or (The Unexpected Virtue of Ignorance) (2014)",
-            "Birdman or (The Unexpected Virtue of Ignorance)",
-            2014,
-        ),
-        ("1917", "1917", None),
-        ("2049", "2049", None),
-        ("'71", "'71", None),
-        ("Class of 1984", "Class of 1984", None),
-        ("(2019)", "(2019)", None),
-        ("Alien (3019)", "Alien (3019)", None),
-        ("", "", None),
+        ("Birdman or (Ignorance) (2014)", "Birdman or (Ignorance)", 2014),
+        *((text, text, None) for text in ("1917", "2049", "'71", "Class of 1984", "(2019)", "Alien (3019)", "")),
     ],
 )
 def test_only_a_year_in_brackets_at_the_end_is_one(text, title, year):
@@ -98,20 +64,16 @@ def test_a_bracket_is_another_title_but_a_note_is_none():
 
 SHELF = index(
     [
-        ("s77", "Suspiria", 1977, "film", []),
-        ("s18", "Suspiria", 2018, "film", []),
+        *(("s77", "Suspiria", 1977, "film", []), ("s18", "Suspiria", 2018, "film", [])),
         ("alien", "Alien", 1979, "film", ["Le huitième passager"]),
         ("hate", "Hate (Haine, La)", 1995, "film", []),
-        ("noyear", "Cosmos", None, "film", []),
-        ("game", "Tetris", None, "game", []),
-        ("twin1", "Emma", 1996, "film", []),
-        ("twin2", "Emma", 1996, "film", []),
+        *(("noyear", "Cosmos", None, "film", []), ("game", "Tetris", None, "game", [])),
+        *(("twin1", "Emma", 1996, "film", []), ("twin2", "Emma", 1996, "film", [])),
         ("days", "(500) Days of Summer", 2009, "film", []),
         ("otherwise", "Ring", 1998, "film", ["Ringu (2002)"]),
         ("g", "Alien", 1984, "game", []),
         ("kill", "Kill Bill (Vol. 1)", 2003, "film", []),
-        ("doom93", "Doom", 1993, "game", []),
-        ("doom16", "Doom", 2016, "game", []),
+        *(("doom93", "Doom", 1993, "game", []), ("doom16", "Doom", 2016, "game", [])),
         ("doom", "Doom", None, "game", []),
     ]
 )
@@ -147,8 +109,7 @@ SHELF = index(
         ("Cosmos", None, None, Match("found", "noyear")),
         ("500 Days of Summer", 2009, None, Match("found", "days")),
         ("Ringu", 2002, None, Match("found", "otherwise")),  # an alias with a year of its own
-        ("Ringu", 1998, None, Match("not_found")),
-        ("", None, None, Match("not_found")),
+        *(("Ringu", 1998, None, Match("not_found")), ("", None, None, Match("not_found"))),
         ("...", 1999, None, Match("not_found")),
     ],
 )

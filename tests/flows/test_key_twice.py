@@ -25,6 +25,7 @@ from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_i
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.worlds import release_world as world
+from tests.worlds.settings import review_settings
 from training import data
 from training.decoding import constrained as decoding
 
@@ -128,7 +129,8 @@ def test_predictions_and_gold_name_the_line(tmp_path) -> None:
 def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
     ws = world.fill(workspace, world.requests(4)[0], [])
     gold = written(tmp_path / "gold.jsonl", '{"conversation": "c001", "traits": ["gore"], "traits": []}\n')
-    ran = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--gold", gold, "--all", "-C", ws.root)
+    review_settings(ws.root, gold=str(gold))
+    ran = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--all", "-C", ws.root)
     assert ran.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: expected each once" in ran.err
 
 

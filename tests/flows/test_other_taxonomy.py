@@ -47,14 +47,14 @@ def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
     ws: store.Workspace, review: Any, tmp_path: Path
 ) -> None:
     files, push, pull = review_world.Files(ws), ("push", "--tool", "files"), ("pull", "--tool", "files")
-    review(*push, *TWO, "--audit", 0)
+    review(*push, *TWO)
     files.answer("ann", nothing)
     now = ws.root / "review" / "ann.csv"
     old = tmp_path / "z-old.csv"
     shutil.copy(now, old)
     review(*pull, now)
     taxonomy(ws, **OLD, needles="Injections.")
-    review(*push, *TWO, "--audit", 0)
+    review(*push, *TWO)
     assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 2
     files.answer("ann", nothing)
     assert review(*pull, now, old)["added"] == 2 and open_for(ws, "ann") == 0  # the last file is not the last word
@@ -63,7 +63,7 @@ def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
 
 
 def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Workspace, review: Any, cli: Any) -> None:
-    files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "--audit", 0, "-C", ws.root)
+    files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     for more in ({}, {"needles": "Injections."}):
         taxonomy(ws, **OLD, **more)
         assert cli(*push).code == 0
@@ -81,14 +81,14 @@ def test_who_answered_a_task_of_before_finds_it_no_second_time(
     monkeypatch.setattr(servers, "connect", lambda *_: server)
     with monkeypatch.context() as before:
         before.setattr(sheets, "_key", lambda task, asked, taxonomy: task_id(**named(task)))
-        review("push", *TWO, "--audit", 0)
+        review("push", *TWO)
     first = {n for n, (_, _, name) in server.held.items() if name == "ann"}
     server.answered = [min(first)]
-    sent = review("push", *TWO, "--audit", 0)["sent"]  # before anything was pulled
+    sent = review("push", *TWO)["sent"]  # before anything was pulled
     assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (2, 1)
     assert (sent["bo"]["added"], sent["bo"]["taken_back"]) == (2, 2)
     assert review("pull")["added"] == 2
-    sent = review("push", *TWO, "--audit", 0)["sent"]
+    sent = review("push", *TWO)["sent"]
     assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (0, 1)  # one that is answered already
     left = [n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered]
     assert len(left) == 1
@@ -100,7 +100,7 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
 ) -> None:
     server = Memory()
     monkeypatch.setattr(servers, "connect", lambda *_: server)
-    push = ("push", *TWO, "--audit", 0)
+    push = ("push", *TWO)
     review(*push)
     server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
     review("pull")

@@ -11,7 +11,7 @@ from tests.worlds.reviewing import TWO, claim, labels, no, yes
 
 
 def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
-    sent = review("push", *TWO, "--audit", 0)
+    sent = review("push", *TWO)
     assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
@@ -51,10 +51,10 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
 
 
 def test_a_push_says_what_waits_and_for_whom(ws, review):
-    alone = review("push", "--reviewer", "ann", "--audit", 0)
+    alone = review("push", "--reviewer", "ann")
     assert (alone["new"], alone["waiting"]) == ({"proposed": 2}, {"conversations": 2})
     assert alone["next"].startswith("2 lack one of their two readers")
-    assert "waiting" not in review("push", *TWO, "--audit", 0)
+    assert "waiting" not in review("push", *TWO)
 
 
 def test_every_command_twice_adds_nothing(ws, review):
@@ -77,7 +77,7 @@ def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
 
 
 def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, review, adjudicate):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")
@@ -97,14 +97,14 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     assert told["reviews_left_out"] == {"stale": 2}
     assert labels(ws)["c1", "gore"] == (None, "unresolved")
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
-    again = review("push", *TWO, "--audit", 0)  # c1 alone: gore, and `*`
+    again = review("push", *TWO)  # c1 alone: gore, and `*`
     assert (again["added"], again["rows"]) == (0, {"ann": 2, "bo": 2})
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", no)
     review("pull", ws.root / "review")
     assert adjudicate()["reviews_left_out"] == {}
     assert labels(ws)["c1", "gore"] == ("absent", "agreed")
-    assert review("push", *TWO, "--audit", 0)["rows"] == {"ann": 0, "bo": 0}
+    assert review("push", *TWO)["rows"] == {"ann": 0, "bo": 0}
 
 
 def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudicate):
@@ -124,7 +124,7 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
     item = catalog.merge(rows)[0]["item"][0]
     flag = claim(item, "needles", "present", "draws blood", kind="item_flag", text="A nurse draws blood.")
     store.append(ws, tables.PROPOSALS, pl.DataFrame([flag], schema=tables.PROPOSALS.schema))
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")

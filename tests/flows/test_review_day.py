@@ -19,6 +19,7 @@ from tests.worlds.review_team import ANN, BO, DI, FILES, TWO, Memory, given, res
 from tests.worlds.review_world import taxonomy
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
+from tests.worlds.settings import review_settings
 
 
 @pytest.fixture
@@ -44,19 +45,19 @@ def tasks(server: Memory, name: str) -> list[dict[str, Any]]:
 
 
 def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, server: Memory) -> None:
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     review("opt-out", "ann", "gore")
-    sent = review("push", *BO, *DI, "--audit", 0)
+    sent = review("push", *BO, *DI)
     assert (sent["new"], sent["sent"]["ann"]) == ({"proposed": 1}, {"taken_back": 1})
     assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
 
 
 def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, server: Memory) -> None:
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     before = {task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]}
     rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
     store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     left = [task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]]
     assert len(left) == 1 and not before & set(left)
 
@@ -65,7 +66,7 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Needles was nobody's proposal: ann marked it, and in a second answer left it out."""
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     task = next(task for task in tasks(server, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     words = {"needles": [review_world.span("c1", "blood")]}
@@ -81,7 +82,7 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
 def test_what_was_added_to_a_file_can_be_taken_back(
     ws: store.Workspace, review: Any, tmp_path: Path, pulled_between: bool
 ) -> None:
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     path, older = ws.root / "review" / "ann.csv", tmp_path / "older.csv"
     rest(path, "needles", "blood")
     shutil.copy(path, older)
@@ -100,17 +101,18 @@ def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_p
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
     review("opt-out", "ann", "needles")
-    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    review_settings(ws.root, gold=str(gold))
+    review("push", *TWO, *FILES)
     assert given(ws, "c3") == ["bo"]
 
 
 def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
     """Needles is in no proposal: ann finds them in c1. Bo has c1 open; cy would rule on gore there."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     rest(ws.root / "review" / "ann.csv", "needles", "blood")
     review("pull", *FILES, ws.root / "review" / "ann.csv")
     review("opt-out", "bo", "needles")
-    assert review("push", *TWO, *DI, "--audit", 0, *FILES)["new"] == {"proposed": 1}
+    assert review("push", *TWO, *DI, *FILES)["new"] == {"proposed": 1}
     assert given(ws, "c1") == ["ann", "bo", "di"]
     assert not any("blood" in row["text"] for row in rows_of(ws.root / "review" / "bo.csv"))
 
@@ -131,12 +133,13 @@ def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> No
 
 
 def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: Any) -> None:
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *TWO, *FILES)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
     path = ws.root / "review" / f"{decoy['reviewer']}.csv"
     assert decoy["trait"] in [row["trait"] for row in rows_of(path)]
     review("opt-out", decoy["reviewer"], decoy["trait"])
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     assert decoy["trait"] not in [row["trait"] for row in rows_of(path)]
 
 
@@ -160,7 +163,7 @@ def test_gold_goes_to_those_who_join_later_too() -> None:
 
 
 def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: Any, review: Any) -> None:
-    review("push", *ANN, "--audit", 0, *FILES)
+    review("push", *ANN, *FILES)
     ran = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
     assert (ran.code, ran.err.count("\n"), "ann has tasks" in ran.err) == (1, 1, True)
     assert "note" not in review("opt-out", "ann", "gore")
@@ -169,13 +172,13 @@ def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: A
 
 def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, review: Any) -> None:
     """Gore goes: it was proposed in c1, and bo, who has c1 open, has said something of it. Nobody is asked again."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     path = ws.root / "review" / "bo.csv"
     edit(path, lambda row: {"verdict": "absent" if row["trait"] == "gore" else ""})
     assert review("pull", *FILES, path)["added"] == 1
     path.unlink()  # its answer about gore could not be read any more
     taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
         shown = {
             (review_world.subject_of(row["text"]), row["trait"]) for row in rows_of(ws.root / "review" / f"{name}.csv")
@@ -189,7 +192,7 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
     more = pl.DataFrame([review_world.claim("c1", "needles", "present", "blood")], schema=tables.PROPOSALS.schema)
     store.append(ws, tables.PROPOSALS, more)
     assert handing._units(gather(ws), 1) == 1  # nobody has answered: a minute each
-    review("push", *ANN, "--audit", 0, *FILES)
+    review("push", *ANN, *FILES)
     path = ws.root / "review" / "ann.csv"
     rest(path, "none")
     save(path, [row | {"seconds": "60"} for row in rows_of(path) if "blood" in row["text"]])
@@ -199,8 +202,9 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
 
 def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, server: Memory) -> None:
     """What lies on a server is not sent anew: a decoy in it nobody would see, and all would seem to refuse it."""
-    review("push", *TWO, "--audit", 0)
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5)
+    review("push", *TWO)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *TWO)
     assert store.read(ws, tables.DECOYS).is_empty()
 
 
@@ -209,18 +213,19 @@ def test_gold_that_says_something_else_than_before_is_told(
 ) -> None:
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"conversation": "c3", "traits": ["gore"]}\n')
-    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
-    review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)
+    review_settings(ws.root, gold=str(gold))
+    review("push", *TWO, *FILES)
+    review("push", *TWO, *FILES)
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
-    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    ran = cli("review", "push", *TWO, *FILES, "-C", ws.root)
     assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)
 
 
 def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, server: Memory) -> None:
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     copy = dict(server.held)
     review("opt-out", "ann", "gore")
     for _ in range(2):
-        review("push", *TWO, "--audit", 0)
+        review("push", *TWO)
         assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
         server.held = dict(copy)

@@ -13,6 +13,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_team import ANN, DI, FILES, TWO, Memory, given, rest
 from tests.worlds.review_world import taxonomy
+from tests.worlds.settings import review_settings
 
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 
@@ -60,13 +61,13 @@ def changed(ws: store.Workspace) -> None:
 
 def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.Workspace, review: Any) -> None:
     """Both marked blood in c1 and read it to its end; the word is gone since. Bo does not want to be asked again."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
         rest(ws.root / "review" / f"{name}.csv", "none")
     review("pull", *FILES, ws.root / "review")
     changed(ws)
     review("opt-out", "bo", "gore")
-    told = review("push", *TWO, *DI, "--audit", 0, *FILES)
+    told = review("push", *TWO, *DI, *FILES)
     assert (told["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 2}, ["ann", "bo", "di"])
 
 
@@ -74,11 +75,11 @@ def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
     ws: store.Workspace, review: Any, server: Memory
 ) -> None:
     """ann marked blood on the server; the text changed, and in her file of this week gore is absent."""
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
     review("pull")
     changed(ws)
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     path = files.folder / "ann.csv"
     rows = files._rows("ann")
@@ -94,9 +95,9 @@ def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
     ws: store.Workspace, review: Any, server: Memory, tmp_path: Path
 ) -> None:
     """ann read c1 on the server on the 2nd; the copy of her file, which she sent later, adds accidents."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     path = shutil.copy(ws.root / "review" / "ann.csv", tmp_path / "ann.csv")
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
     review("pull")
     rest(path, "accidents_disasters", "blood")
@@ -115,7 +116,7 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
     """Three copies of ann's file: as first sent, of a list with needles, and of a text without the word blood."""
     files, path, verdicts = review_world.Files(ws), ws.root / "review" / "ann.csv", ("absent", "present", "unsure")
     for n, verdict in enumerate(verdicts):
-        review("push", *TWO, "--audit", 0, *FILES)
+        review("push", *TWO, *FILES)
         rows = files._rows("ann")
         files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else verdict} for row in rows])
         shutil.copy(path, tmp_path / f"{n}.csv")
@@ -132,12 +133,12 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
 
 def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store.Workspace, review: Any) -> None:
     """Bo has answered c1 and left c2 open: nothing that bo says of it would count, so di takes over both."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder / "bo.csv")
     review("set-aside", "bo", "--reason", "left the team")
-    told = review("push", *ANN, *DI, "--audit", 0, *FILES)
+    told = review("push", *ANN, *DI, *FILES)
     assert (told["new"], told["rows"]["di"]) == ({"proposed": 2}, 4)
     assert review("status")["reviewers"]["bo"]["open"] == 0
     review("set-aside", "bo", "--undo")
@@ -148,7 +149,7 @@ def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
     ws: store.Workspace, review: Any, cli: Any
 ) -> None:
     """Bo answers c1 and leaves c2 open: di gets that, and only that."""
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder / "bo.csv")
@@ -156,14 +157,14 @@ def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
     told = review("hand-back", "bo")
     assert told["added"] == before["open"] > 0 and review("hand-back", "bo")["added"] == 0
     assert review("status")["reviewers"]["bo"] == before | {"open": 0}
-    review("push", *ANN, *DI, "--audit", 0, *FILES)
+    review("push", *ANN, *DI, *FILES)
     assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
     ran = cli("review", "hand-back", "bob", "-C", ws.root)
     assert ran.code == 1 and "bob has no tasks here: expected one of ann, bo" in ran.err
 
 
 def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     review("hand-back", "bo")
     files.answer("bo", lambda subject, asked: review_world.Verdict())
@@ -174,7 +175,7 @@ def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store
 
 
 def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
-    review("push", *TWO, "--audit", 0, *FILES)
+    review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     files.answer("bo", lambda subject, asked: review_world.Verdict())
     review("pull", *FILES, files.folder / "bo.csv")
@@ -187,10 +188,11 @@ def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: 
 
 def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
     """Ann and bo have their files; this push writes di's, who gets nothing. What nobody is shown nobody refuses."""
-    review("push", *TWO, "--audit", 0, *FILES)
-    review("push", *DI, "--audit", 0, "--decoys", 0.5, *FILES)
+    review("push", *TWO, *FILES)
+    review_settings(ws.root, decoys=0.5)
+    review("push", *DI, *FILES)
     assert store.read(ws, tables.DECOYS).is_empty()
-    review("push", *TWO, "--audit", 0, "--decoys", 0.5, *FILES)
+    review("push", *TWO, *FILES)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
     shown = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
     assert decoy["trait"] in shown
@@ -201,7 +203,7 @@ def test_who_is_renamed_is_no_second_reader(
     ws: store.Workspace, review: Any, cli: Any, server: Memory, accounts: str
 ) -> None:
     """With ann's account behind two names it was chance whose the answers were, and two pulls could make it both's."""
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     toml = ws.root / "saferec.toml"
     lines = [f"accounts = {accounts}" if "accounts" in line else line for line in toml.read_text().splitlines()]
     toml.write_text("\n".join(lines))
@@ -215,11 +217,12 @@ def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, 
     gold = tmp_path / "gold.jsonl"
     lines = [f'{{"conversation": "c3", "traits": ["{slug}"]}}\n' for slug in OLD]
     gold.write_text("".join(lines))
-    ran = cli("review", "push", *TWO, "--gold", gold, *FILES, "-C", ws.root)
+    review_settings(ws.root, gold=str(gold))
+    ran = cli("review", "push", *TWO, *FILES, "-C", ws.root)
     assert (ran.code, ran.err.count("\n"), "gold.jsonl:2: c3 has two lines" in ran.err) == (1, 1, True)
     assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
     gold.write_text(lines[0] + lines[0])
-    assert review("push", *TWO, "--audit", 0, "--gold", gold, *FILES)["new"]["gold"] == 2
+    assert review("push", *TWO, *FILES)["new"]["gold"] == 2
 
 
 def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace, review: Any) -> None:
@@ -233,7 +236,7 @@ def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
     ws: store.Workspace, review: Any, cli: Any, server: Memory
 ) -> None:
     """In ann's file gore was absent, and nothing else; on the server she finds gore and accidents."""
-    push = ("push", *TWO, "--audit", 0)
+    push = ("push", *TWO)
     review(*push)  # c1 lies on the server too
     review(*push, *FILES)
     files = review_world.Files(ws)
@@ -249,7 +252,5 @@ def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
 
 def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
     """Two units for each of two people: a minute each is one for both, however large the budget beside it."""
-    ran = cli("review", "push", *TWO, "--recheck", 0.5, *FILES, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "give --adjudicator" in ran.err) == (1, 1, True)
-    assert review("push", *TWO, "--audit", 0, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
-    assert review("push", *TWO, "--audit", 0, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2
+    assert review("push", *TWO, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
+    assert review("push", *TWO, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2

@@ -16,12 +16,7 @@ from typing import Any
 from tests.mutation import told_wrong
 
 SECONDS = 1.0  # of the processor: a fault that runs for ever is one that was seen
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.NotEq: ast.Eq,
-}
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.NotEq: ast.Eq}
 
 
 class Endless(Exception):

@@ -82,10 +82,7 @@ def test_claims_without_their_quote_are_a_figure(ask: Any, workspace: store.Work
 
 
 def test_a_kill_between_two_tables_doubles_nothing(
-    ask: Any,
-    workspace: store.Workspace,
-    stub: Stub,
-    monkeypatch: pytest.MonkeyPatch,
+    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from saferec_builder.proposing import runner as command
 
@@ -158,10 +155,7 @@ def test_a_remote_host_without_a_key_is_not_asked(
 
 
 def test_the_key_is_never_shown(
-    ask: Any,
-    workspace: store.Workspace,
-    stub: Stub,
-    monkeypatch: pytest.MonkeyPatch,
+    ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed")
     fill(workspace, *TEXTS)

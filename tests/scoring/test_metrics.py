@@ -38,14 +38,8 @@ def test_recall_and_ndcg():
     assert found["recall"] == pytest.approx(2 / 3)
     assert found["ndcg"] == pytest.approx((D[1] + D[3]) / (D[0] + D[1] + D[2]))
     assert one("bd", truth="bd")["ndcg"] == pytest.approx(1)
-
-
-def test_a_short_list_is_not_measured_by_its_own_length():
-    # one hit at rank 1 of two wanted: 1 / (1 + .6309), not 1
+    # a short list is not measured by its own length: one hit at rank 1 of two wanted is 1 / (1 + .6309), not 1
     assert one("b", truth="bd")["ndcg"] == pytest.approx(1 / (1 + D[1]))
-
-
-def test_rank_one_is_worth_more_than_rank_four():
     assert one("befc", truth="b")["ndcg"] == 1 and one("efcb", truth="b")["ndcg"] == pytest.approx(D[3])
 
 
@@ -152,8 +146,12 @@ def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
     found = intervals(values, draws=500, seed=1)
     assert found["x"]["mean"] == pytest.approx(2 / 3, abs=1e-6) and found["x"]["n"] == 3
     assert 0 <= found["x"]["low"] < 2 / 3 < found["x"]["high"] <= 1
-    assert found["nobody"] == {"mean": None, "low": None, "high": None, "n": 0}
+    nobody = {"mean": None, "low": None, "high": None, "n": 0}
+    assert found["nobody"] == nobody == intervals({"x": np.array([])})["x"]
     assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
+    # where no resample meets the one user the mean stands alone
+    alone = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
+    assert alone == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
 
 
 def test_intervals_have_the_width_of_the_binomial():
@@ -164,15 +162,8 @@ def test_intervals_have_the_width_of_the_binomial():
 
 
 def test_figures_have_six_places():
-    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)[
-        "x"
-    ]  # one resample: it holds the first user twice
+    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)["x"]  # one resample: the first user twice
     assert found["mean"] == 0.333333 and found["low"] == found["high"] == 0.666667
-
-
-def test_where_no_resample_meets_the_one_user_the_mean_stands_alone():
-    found = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
-    assert found == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
 
 
 def test_many_users_are_resampled_in_blocks():
@@ -186,7 +177,3 @@ def test_the_seed_decides_and_metrics_share_their_resamples():
     assert intervals({"x": values}) == intervals({"x": values}) != intervals({"x": values}, seed=1)
     both = intervals({"x": values, "shifted": values + 1})
     assert both["shifted"]["low"] == pytest.approx(both["x"]["low"] + 1, abs=2e-6)
-
-
-def test_nobody_at_all():
-    assert intervals({"x": np.array([])})["x"] == {"mean": None, "low": None, "high": None, "n": 0}

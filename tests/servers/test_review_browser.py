@@ -120,7 +120,7 @@ def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
 
 def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     words = ("-C", ws.root, "--json")
-    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
     log_in(page, studio, "ann")
     project = studio.project("ann")
     task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
@@ -151,7 +151,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
 
 
 def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
-    assert cli("review", "push", "--reviewer", "ann", "--audit", 0, "-C", ws.root).code == 0
+    assert cli("review", "push", "--reviewer", "ann", "-C", ws.root).code == 0
     log_in(page, studio, "ann")
     page.goto(f"{studio.facts['url']}/projects/{studio.project('ann').id}/data?labeling=1")
     page.get_by_text("No quota is worth a bad night.").wait_for()
@@ -161,10 +161,10 @@ def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
 def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
     words = ("-C", ws.root, "--json")
     people = ("--reviewer", "ann", "--reviewer", "bo", "--reviewer", "di")
-    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
     assert set(studio.tasks("ann")) == {"c1", "c2"}
     assert cli("review", "opt-out", "ann", "gore", *words).code == 0
-    sent = cli("review", "push", *people, "--audit", 0, *words).json
+    sent = cli("review", "push", *people, *words).json
     assert sent["sent"]["ann"]["taken_back"] == 1
     log_in(page, studio, "ann")
     project = studio.project("ann")
@@ -182,7 +182,7 @@ def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
 def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
     words = (*tool.push_words, "-C", ws.root, "--json")
-    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--audit", 0, *words).code == 0
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
     page.goto(argilla_server.url + "/sign-in")
     page.fill("input[type=text]", "ann")
     page.fill("input[type=password]", "password-1234")

@@ -71,7 +71,7 @@ def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
 
 
 def test_answers_come_back_exact_and_once(ws, tool, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     more = {"c1": {"gore": "blood", "needles": TEXT_OF_EMOJI}}
     assert tool.answer("ann", says(YES | more)) == 2
     first = review("pull")
@@ -99,7 +99,7 @@ def test_a_second_push_adds_nothing(ws, tool, review):
 
 
 def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, review, cli):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", says(YES))
     tool.answer("bo", says({"c1": YES["c1"]}))
     review("pull")
@@ -117,7 +117,7 @@ def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, 
 
 
 def test_a_later_dispute_on_the_same_conversation_is_asked_too(ws, tool, review, cli):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", says(YES))
     tool.answer("bo", says({"c1": YES["c1"]}))
     review("pull")
@@ -139,7 +139,7 @@ def test_a_later_dispute_on_the_same_conversation_is_asked_too(ws, tool, review,
 
 
 def test_what_was_left_open_is_no_verdict(ws, tool, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", lambda subject, asked: Verdict(YES["c1"], note="hm") if subject == "c1" else None)
     review("pull")
     assert {key[1] for key in rows(ws)} == {"c1"}
@@ -147,7 +147,7 @@ def test_what_was_left_open_is_no_verdict(ws, tool, review):
 
 
 def test_a_changed_mind_is_a_new_row_and_counts(ws, tool, review):
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", says(YES))
     review("pull")
     tool.answer("ann", says({}))
@@ -174,11 +174,11 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
     """Who had read a conversation is asked once more, and what they have said by then speaks for the new trait too."""
     two = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
     taxonomy(ws, **two)
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", says({"c1": YES["c1"]}))  # bo has answered nothing yet
     review("pull")
     taxonomy(ws, **two, needles="Injections.")
-    sent = review("push", *TWO, "--audit", 0)
+    sent = review("push", *TWO)
     assert tool.name == "files" or {n["added"] for n in sent["sent"].values()} == {2}, sent
     assert tool.name == "files" or sent["sent"]["bo"]["taken_back"] == 2  # nobody finds a task twice
     more = {"c1": {"gore": "blood", "needles": "I faint"}}
@@ -191,7 +191,7 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
     assert (told["agreed"], told["reviews_left_out"]) == (6, {})  # two conversations, three traits each
     again = review("pull")
     assert again["added"] == 0
-    sent = review("push", *TWO, "--audit", 0)
+    sent = review("push", *TWO)
     if tool.name == "files":  # nothing is open any more
         assert sent["rows"] == {"ann": 0, "bo": 0}
     else:
@@ -200,9 +200,9 @@ def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cl
 
 def test_other_words_for_a_trait_are_shown(ws, tool, review):
     taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.")
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     taxonomy(ws, gore="Blood and wounds.", accidents_disasters="Crashes.")
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     if tool.name == "argilla":
         (project,) = tool.projects("ann")
         page = str(tool.rest(tool.server.token, "GET", f"/api/v1/datasets/{project.id}/questions"))
@@ -250,11 +250,11 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
 
 def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):
     """A CSV has no words for it: there the task stays open."""
-    review("push", *TWO, "--audit", 0)
+    review("push", *TWO)
     tool.answer("ann", lambda subject, asked: Verdict(outcome=sheets.RATHER_NOT) if subject == "c1" else Verdict())
     tool.answer("bo", says(YES))
     review("pull")
-    both = (*TWO, "--reviewer", "cy", "--audit", 0)
+    both = (*TWO, "--reviewer", "cy")
     review("push", *both)
     assert tool.tasks("cy") == ({} if tool.name == "files" else {"c1": ["gore"]})
     if tool.name == "files":

@@ -17,7 +17,7 @@ FORGED = {
     "words before": "Hello! " + TRUE,
     "words of an emoji's length": TRUE.replace("😱", "oh"),
 }
-ONE = ("--reviewer", "ann", "--audit", 0)
+ONE = ("--reviewer", "ann")
 
 
 STUDIO, ARGILLA = (pytest.param(name, marks=pytest.mark.servers) for name in ("label-studio", "argilla"))

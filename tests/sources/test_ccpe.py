@@ -16,11 +16,8 @@ def test_ccpe_keeps_the_numbers_of_its_utterances(tmp_path):
     csv.writer(out).writerows([("dialog_id", "utterance_index", "speaker", "text"), *rows, ("b", 0, "USER", "")])
     path.write_text(out.getvalue())
     found = ccpe.read(path)
-    assert said(found.rows)[0] == [
-        ("recommender", "what do you like", []),
-        ("seeker", "hm", []),
-        ("seeker", "quiet, slow films", []),
-    ]
+    first = [("recommender", "what do you like", []), ("seeker", "hm", []), ("seeker", "quiet, slow films", [])]
+    assert said(found.rows)[0] == first
     assert found.rows["recommended"].to_list() == [[], []]
 
 

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import (
-    ddd,
-)
+from saferec_builder.sources import ddd
 from tests.worlds.catalog_files import file, media
 
 

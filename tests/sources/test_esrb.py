@@ -3,9 +3,7 @@
 import pytest
 
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import (
-    esrb,
-)
+from saferec_builder.sources import esrb
 from tests.worlds.catalog_files import DESCRIBED, described, file
 
 

@@ -46,15 +46,14 @@ from saferec_builder.sources import (
 )
 from saferec_builder.storage import tables
 from tests.worlds import reddit_dump, source_lines
+from tests.worlds.catalog_files import media
 from tests.worlds.fuzz_strategies import CALM, TEXT, changed, values
 from tests.worlds.source_lines import said
 
 pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
 
-CELLS = (
-    st.sampled_from("1¦0¦2017¦film¦game¦tt0078748¦imdb:tt1¦Alien¦Mild¦Severe¦²¦٣¦\\N¦1e9¦9999999999¦Clear".split("¦"))
-    | TEXT
-)
+KNOWN = "1¦0¦2017¦film¦game¦tt0078748¦imdb:tt1¦Alien¦Mild¦Severe¦²¦٣¦\\N¦1e9¦9999999999¦Clear"
+CELLS = st.sampled_from(KNOWN.split("¦")) | TEXT
 
 
 def whole(read: Read, table: tables.Table | None = None) -> int:
@@ -78,28 +77,14 @@ def table_of(columns: tuple[str, ...], rows: list[dict[str, str]], **how: Any) -
 
 
 ITEMS, WARNINGS = tables.CATALOG_ROWS, tables.WARNINGS
-CSV: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], dict[str, str]]] = {
-    "items": (
-        items_csv.read,
-        ("domain", "title", "year", "ids", "aliases", "genres", "plot"),
-        {"domain": "film", "title": "It"},
-    ),
-    "warnings": (
-        warnings_csv.read,
-        ("title", "year", "imdb", "domain", "topic", "yes", "no", "url", "retrieved"),
-        {"title": "It", "topic": "blood", "yes": "3", "no": "1"},
-    ),
-    "movielens": (movielens.read, ("movieId", "title", "genres"), {"movieId": "1", "title": "It (2017)"}),
-    "certificates": (
-        esrb.read,
-        ("certificate", "game", "esrb_rating", "platform_name"),
-        {"certificate": "1", "game": "Chess", "esrb_rating": "E"},
-    ),
-    "descriptors": (
-        esrb.read,
-        ("title", "console", "esrb_rating", *esrb.ASKED),
-        dict.fromkeys(esrb.ASKED, "0") | {"title": "Chess", "blood": "1", "esrb_rating": "T"},
-    ),
+BLOODY = dict.fromkeys(esrb.ASKED, "0") | {"title": "Chess", "blood": "1", "esrb_rating": "T"}
+# reader, a good row, the other columns
+CSV: dict[str, tuple[Callable[[Path], Any], dict[str, str], str]] = {
+    "items": (items_csv.read, {"domain": "film", "title": "It"}, "year ids aliases genres plot"),
+    "warnings": (warnings_csv.read, dict(title="It", topic="blood", yes="3", no="1"), "year imdb domain url retrieved"),
+    "movielens": (movielens.read, {"movieId": "1", "title": "It (2017)"}, "genres"),
+    "certificates": (esrb.read, {"certificate": "1", "game": "Chess", "esrb_rating": "E"}, "platform_name"),
+    "descriptors": (esrb.read, BLOODY, "console"),
 }
 
 
@@ -107,7 +92,8 @@ CSV: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], dict[str, str]]] = 
 @CALM
 @given(st.data())
 def test_every_row_of_a_table_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
-    read, columns, good = CSV[name]
+    read, good, others = CSV[name]
+    columns = (*good, *others.split())
     cells = st.dictionaries(st.sampled_from(columns), CELLS, max_size=4)
     rows = [good, *(good | more for more in data.draw(st.lists(cells, max_size=4)))]
     path = tmp_path / "table.csv"
@@ -119,36 +105,30 @@ def test_every_row_of_a_table_is_a_row_or_a_drop(tmp_path: Path, name: str, data
         assert whole(found.items, ITEMS) == len(rows) and whole(found.warnings, WARNINGS) >= 1
 
 
+RATED = (*parent_guide.GUIDE, "title", "year", "imdb")
+
+
 @CALM
-@given(
-    st.lists(
-        st.dictionaries(st.sampled_from([*parent_guide.GUIDE, "title", "year", "imdb"]), CELLS, max_size=5), max_size=4
-    )
-)
+@given(st.lists(st.dictionaries(st.sampled_from(RATED), CELLS, max_size=5), max_size=4))
 def test_every_rated_category_is_a_row_or_a_drop(tmp_path: Path, more: list[dict[str, str]]) -> None:
-    columns = (*parent_guide.GUIDE, "title", "year", "imdb")
     rows = [{"title": "It", "sex": "Mild"}, *more]
     path = tmp_path / "guide.csv"
-    path.write_text(table_of(columns, rows), encoding="utf-8", newline="")
+    path.write_text(table_of(RATED, rows), encoding="utf-8", newline="")
     rated = [sum(bool(row.get(name, "").strip()) for name in parent_guide.GUIDE) for row in rows]
     assert len(rows) <= whole(parent_guide.read(path), WARNINGS) <= sum(max(1, n) for n in rated)
     (tmp_path / "guide.json").write_text(json.dumps(rows))
     assert len(rows) <= whole(parent_guide.read(tmp_path / "guide.json"), WARNINGS)
 
 
+ANSWERED = ("Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title")
+
+
 @CALM
-@given(
-    st.lists(
-        st.dictionaries(st.sampled_from(["Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title"]), CELLS),
-        max_size=4,
-    )
-)
-def test_every_clear_answer_is_a_row_and_every_row_without_one_a_drop(
-    tmp_path: Path, more: list[dict[str, str]]
-) -> None:
+@given(st.lists(st.dictionaries(st.sampled_from(ANSWERED), CELLS), max_size=4))
+def test_every_clear_answer_is_a_row_and_every_row_without_one_a_drop(tmp_path, more) -> None:
     rows = [{"title": "It", "Clear Yes: blood": "1"}, *more]
     path = tmp_path / "ddd.csv"
-    path.write_text(table_of(("Clear Yes: blood", "Clear No: blood", "imdbId", "movieId", "title"), rows), newline="")
+    path.write_text(table_of(ANSWERED, rows), newline="")
     assert len(rows) <= whole(ddd.read(path).warnings, WARNINGS) + ddd.read(path).items.drops.height <= 2 * len(rows)
 
 
@@ -158,9 +138,7 @@ NO_TAB = CELLS.map(lambda text: re.sub(r"[\t\n\r]", " ", text))
 
 @CALM
 @given(st.lists(st.lists(NO_TAB, min_size=5, max_size=7), max_size=4), st.integers(0, 400))
-def test_every_line_of_imdb_is_a_row_or_a_drop_or_of_another_kind(
-    tmp_path: Path, more: list[list[str]], cut: int
-) -> None:
+def test_every_line_of_imdb_is_a_row_or_a_drop_or_of_another_kind(tmp_path, more, cut) -> None:
     lines = ["\t".join(row) for row in (imdb_titles.WANTED, TITLE, *more)]
     path = tmp_path / "titles.tsv"
     path.write_text("\n".join(lines), encoding="utf-8", newline="")
@@ -177,19 +155,9 @@ def test_every_line_of_imdb_is_a_row_or_a_drop_or_of_another_kind(
             imdb_titles.read(path)
 
 
-MEDIA = {
-    "item": {
-        "id": 7,
-        "name": "Alien",
-        "releaseYear": "1979",
-        "imdbId": "tt0078748",
-        "tmdbId": 348,
-        "itemType": {"name": "Movie"},
-    },
-    "topicItemStats": [{"yesSum": 3, "noSum": 1, "topic": {"name": "blood", "doesName": "Is there blood"}}],
-    "ids": ["imdb:tt0078748"],
-    "retrieved": "2026-01-01",
-}
+MEDIA = media(7, "Alien", imdb="tt0078748", stats=[("Is there blood", 3, 1)])
+MEDIA |= {"ids": ["imdb:tt0078748"], "retrieved": "2026-01-01"}
+MEDIA["item"]["tmdbId"] = 348
 
 
 @CALM
@@ -197,15 +165,15 @@ MEDIA = {
 @example({**MEDIA, "ids": 5})
 @example({**MEDIA, "item": {**MEDIA["item"], "tmdbId": "²"}})
 @example({**MEDIA, "topicItemStats": [{"yesSum": 10**30, "topic": {"name": "blood"}}]})
-def test_every_answer_of_a_site_is_an_item_or_a_drop(tmp_path: Path, media: Any) -> None:
-    (tmp_path / "a.json").write_text(json.dumps([MEDIA, media]))
+def test_every_answer_of_a_site_is_an_item_or_a_drop(tmp_path: Path, answer: Any) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([MEDIA, answer]))
     try:
         found = ddd.read(tmp_path / "a.json")
     except SourceError:
-        assert not isinstance(media, dict)
+        assert not isinstance(answer, dict)
         return
     whole(found.warnings, WARNINGS)
-    absent = isinstance(media, dict) and "absent" in media
+    absent = isinstance(answer, dict) and "absent" in answer
     assert whole(found.items, ITEMS) - found.items.drops.filter(reason="no topic").height == 2 - absent
 
 
@@ -221,13 +189,10 @@ def test_every_film_of_redial_is_an_item_or_a_drop(tmp_path: Path, films: Any) -
 
 
 INVENTED = {"title": "Bergamot", "year": 2011, "domain": "film", "genres": ["x"], "plot": "p", "id": 7}
+CHAT = {"id": 1, "messages": [said("user", "hi", items=["It (2017)"])], "time": "2024-05-01"}
 LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
     "redial": (redial.read, source_lines.REDIAL, None),
-    "messages": (
-        messages.read,
-        {"id": 1, "messages": [said("user", "hi", items=["It (2017)"])], "time": "2024-05-01"},
-        None,
-    ),
+    "messages": (messages.read, CHAT, None),
     "saferec": (saferec.read, source_lines.OFFICIAL, None),
     "demo": (items_demo.read, INVENTED, ITEMS),
 }
@@ -244,10 +209,11 @@ def test_every_line_of_json_is_a_row_or_a_drop(tmp_path: Path, name: str, data: 
     assert whole(read(path), table) == len(rows)
 
 
+ROW = {"id": "a", "messages": [{"from": "human", "value": "hi"}], "time": None, "seen": []}
+
+
 @CALM
-@given(
-    st.lists(changed({"id": "a", "messages": [{"from": "human", "value": "hi"}], "time": None, "seen": []}), max_size=3)
-)
+@given(st.lists(changed(ROW), max_size=3))
 def test_every_row_of_a_dataset_is_a_row_or_a_drop(rows: list[Any]) -> None:
     rows = [row for row in rows if isinstance(row, dict)]
     assert whole(hf.of_rows("hf:x/y", rows, {})) == len(rows)
@@ -305,9 +271,7 @@ def test_a_dump_that_is_cut_anywhere_but_between_two_frames_is_told(tmp_path: Pa
 
 
 @pytest.mark.parametrize("last", [b"", b"y" * 90, b"z" * 450], ids=["line", "open", "too-long"])
-def test_lines_are_the_same_wherever_the_parts_of_a_dump_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bytes
-) -> None:
+def test_lines_are_the_same_wherever_the_parts_of_a_dump_end(tmp_path, monkeypatch, last: bytes) -> None:
     lines = [b"x" * n for n in (*range(40), 3_000, *range(200, 210))]
     monkeypatch.setattr(dumps, "LONGEST", 400)
     monkeypatch.setattr(dumps, "_SPARE", 100)
@@ -370,14 +334,14 @@ def test_every_wish_to_be_removed_is_read_or_refused_in_a_line(tmp_path: Path, r
         assert "removals.csv" in str(fault)
         return
     named = {value for _, value in (*wishes.ids, *wishes.authors)}
-    for row in rows:  # nobody's wish is passed by
-        assert {row.get(name, "").strip() for name in ("source_id",)} - {""} <= named
+    assert {row.get("source_id", "").strip() for row in rows} - {""} <= named  # nobody's wish is passed by
+
+
+FOUND = {"items": [{"id": 7, "name": "Alien", "releaseYear": "1979", "itemType": {"name": "Movie"}}]}
 
 
 @CALM
-@given(
-    changed({"items": [{"id": 7, "name": "Alien", "releaseYear": "1979", "itemType": {"name": "Movie"}}]}) | values()
-)
+@given(changed(FOUND) | values())
 @example({"items": [{"id": 7, "imdbId": "tt1", "name": "Alien", "releaseYear": "²", "itemType": "Movie"}]})
 @example({"items": [{"id": "²", "imdbId": "tt1", "name": "Alien"}]})
 def test_any_answer_of_a_site_is_an_item_or_none_or_one_line(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:

@@ -51,8 +51,7 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
-    [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")],
+    ("name", "told"), [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")]
 )
 def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
     cli, workspace, tmp_path, monkeypatch, name, told

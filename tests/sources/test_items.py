@@ -3,16 +3,7 @@
 import pytest
 
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import (
-    ddd,
-    esrb,
-    imdb_titles,
-    items_csv,
-    items_demo,
-    movielens,
-    parent_guide,
-    warnings_csv,
-)
+from saferec_builder.sources import ddd, esrb, imdb_titles, items_csv, items_demo, movielens, parent_guide, warnings_csv
 from tests.worlds.catalog_files import BASICS, DESCRIBED, described, file
 
 # ---- what every reader survives

@@ -8,14 +8,7 @@ from tests.worlds.catalog_files import file
 
 def test_demo_items(tmp_path):
     rows = [
-        {
-            "title": "The Paper Tide",
-            "year": 2011,
-            "domain": "game",
-            "genres": ["puzzle"],
-            "plot": "Fold.",
-            "topics": [],
-        },
+        {"title": "The Paper Tide", "year": 2011, "domain": "game", "genres": ["puzzle"], "plot": "Fold."},
         {"id": "own", "title": "B", "year": 1999, "domain": "film"},
         {"title": "C", "year": "1999", "domain": "film"},
         {"title": "D", "year": 1999, "domain": "opera"},

@@ -3,8 +3,6 @@
 import json
 from datetime import UTC, datetime
 
-from hypothesis import HealthCheck, given, settings, strategies as st
-
 from saferec_builder.sources import conversations, messages
 from tests.worlds.source_lines import said
 
@@ -17,10 +15,7 @@ def read(tmp_path, *rows):
 
 def test_a_whole_row(tmp_path):
     row = {
-        "id": "a1",
-        "user": "u7",
-        "domain": "film",
-        "time": "2024-05-01T14:00:00+02:00",
+        **{"id": "a1", "user": "u7", "domain": "film", "time": "2024-05-01T14:00:00+02:00"},
         "messages": [
             said("system", "Be kind."),
             said("user", "Something like Alien?", items=["Alien  (1979)"]),
@@ -38,6 +33,7 @@ def test_a_whole_row(tmp_path):
     assert made["seen"] == ["title:Alien (1979)", "title:Aliens (1986)", "title:Untitled"]  # a title may lack a year
     assert (made["source_id"], made["seeker"], made["domain"]) == ("a1", "u7", "film")
     assert made["time"] == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert read(tmp_path, row | {"time": "2024-05-01T12:00:00"}).rows["time"][0] == made["time"]  # without a zone: UTC
     assert found.figures == {"system_messages_left_out": 1}
     assert found.rows.schema == conversations.SCHEMA
 
@@ -77,51 +73,35 @@ def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
     ]
 
 
-def test_a_time_without_a_zone_is_utc(tmp_path):
-    found = read(tmp_path, {"messages": [said("user", "hi")], "time": "2024-05-01T12:00:00"})
-    assert found.rows["time"][0] == datetime(2024, 5, 1, 12, tzinfo=UTC)
+HI = [said("user", "hi")]
+LEFT_OUT = (  # and why
+    ('{"messages": [', "not JSON"),
+    ({"id": "no messages"}, "wrong type"),
+    ({"messages": "hello"}, "wrong type"),
+    ({"messages": [said("robot", "hi")]}, "wrong type"),
+    ({"messages": [said("user", 5)]}, "wrong type"),
+    ({"messages": HI, "time": "yesterday"}, "wrong time"),
+    ({"messages": HI, "time": 5}, "wrong type"),
+    ({"messages": HI, "seen": "Alien (1979)"}, "wrong type"),
+    ({"messages": [said("user", "hi", items=["imdb:nm5"])]}, "bad imdb id"),
+    ({"id": True, "messages": []}, "wrong type"),
+    ('{"messages": [{"role": "user", "content": "\\ud83d"}]}', "lone surrogate"),
+)
 
 
 def test_what_is_no_conversation_is_left_out_with_its_reason(tmp_path):
-    found = read(
-        tmp_path,
-        '{"messages": [',
-        {"id": "no messages"},
-        {"messages": "hello"},
-        {"messages": [said("robot", "hi")]},
-        {"messages": [said("user", 5)]},
-        {"messages": [said("user", "hi")], "time": "yesterday"},
-        {"messages": [said("user", "hi")], "time": 5},
-        {"messages": [said("user", "hi")], "seen": "Alien (1979)"},
-        {"messages": [said("user", "hi", items=["imdb:nm5"])]},
-        {"id": True, "messages": []},
-        '{"messages": [{"role": "user", "content": "\\ud83d"}]}',
-        '{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}]}',
-    )
-    assert found.drops["reason"].to_list() == [
-        "not JSON",
-        "wrong type",
-        "wrong type",
-        "wrong type",
-        "wrong type",
-        "wrong time",
-        "wrong type",
-        "wrong type",
-        "bad imdb id",
-        "wrong type",
-        "lone surrogate",
-    ]
+    whole = '{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}]}'
+    found = read(tmp_path, *(row for row, _ in LEFT_OUT), whole)
+    places = [(f"chats.jsonl:{n}", why) for n, (_, why) in enumerate(LEFT_OUT, 1)]
+    assert found.drops.select("place", "reason").rows() == places
     assert found.rows["turns"].to_list() == [[{"role": "seeker", "text": "😀", "items": []}]]  # both halves are a whole
-    assert found.drops["place"].to_list() == [f"chats.jsonl:{n}" for n in range(1, 12)]
 
 
 def test_a_drop_never_quotes_what_somebody_said(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
     assert "Elm" not in found.drops["detail"][0]
     # nor where `--column time=text` takes it for a time
-    rows = [
-        {"messages": [said("user", "hi")], "time": text} for text in ("5 Elm Street, 212-555-0187", "05/01/2024 9 am")
-    ]
+    rows = ({"messages": HI, "time": text} for text in ("5 Elm Street, 212-555-0187", "05/01/2024 9 am"))
     told = read(tmp_path, *rows).drops["detail"]
     assert not told.str.contains("Elm|0187").any() and told.str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
 
@@ -129,34 +109,13 @@ def test_a_drop_never_quotes_what_somebody_said(tmp_path):
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "chats.jsonl"
     good = b'{"messages": [{"role": "user", "content": "hi"}]}'
-    path.write_bytes(
-        b"\xef\xbb\xbf" + good + b"\n\xff\xfe\n\n" + good.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
-    )
+    odd = b"\n\xff\xfe\n\n" + good.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
+    path.write_bytes(b"\xef\xbb\xbf" + good + odd)
     found = messages.read(path)
     assert found.rows.height == 1  # the mark at the file's head is no fault
     assert found.drops["reason"].to_list() == ["not UTF-8", "not UTF-8", "not JSON"]
     path.write_bytes(b"")
     assert (messages.read(path).rows.height, messages.read(path).drops.height) == (0, 0)
-
-
-LINE = json.dumps({"id": 1, "messages": [said("user", "hi", items=["Alien (1979)"])], "time": "2024-05-01", "seen": []})
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, len(LINE) - 1), st.characters(codec="utf-8", exclude_characters="\n\r")), max_size=4
-    )
-)
-def test_no_damaged_line_stops_a_run(tmp_path, damage):
-    line = list(LINE)
-    for at, character in damage:
-        line[at] = character
-    path = tmp_path / "damaged.jsonl"
-    path.write_text("".join(line) + "\n" + LINE + "\n", encoding="utf-8", newline="")
-    found = messages.read(path)
-    blank = not "".join(line).strip()
-    assert found.rows.height + found.drops.height == 2 - blank
 
 
 def test_no_depth_of_brackets_stops_a_run(tmp_path):

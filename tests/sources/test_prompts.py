@@ -11,11 +11,8 @@ def test_no_instruction_is_a_seekers_word_and_a_plain_prompt_stays_as_it_is():
     assert prompts.said("USER:  A film\nwith dogs\n\n  SYSTEM: No\nSYSTEM:\n") == [
         *(("seeker", "A film\nwith dogs"), ("recommender", "No"), ("recommender", ""))
     ]
-    for own in (
-        "Pretend you are a pirate. What do you watch?",
-        "My system:\nSYSTEM: a beamer. USER: me",  # no speaker begins it
-        "The USER: what a film",
-    ):
+    no_speaker_begins_it = ("My system:\nSYSTEM: a beamer. USER: me", "The USER: what a film")
+    for own in ("Pretend you are a pirate. What do you watch?", *no_speaker_begins_it):
         assert prompts.said(own) == [("seeker", own)]
 
 
@@ -32,17 +29,10 @@ def test_a_lost_apostrophe_is_put_back_where_the_word_says_so(text, mended):
     assert prompts.apostrophes(text) == mended
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Funny?Sad? What then?t",
-        "is it ?unearned? or not",
-        "Dead?\nThis?or that?some",
-        "https://a.example/page?s=1&don?t",
-        "www.example.org/it?s=2",
-        "a?s 5?s",
-        "What is it?",
-    ],
-)
+MARKS = ("Funny?Sad? What then?t", "is it ?unearned? or not", "Dead?\nThis?or that?some", "a?s 5?s", "What is it?")
+ADDRESSES = ("https://a.example/page?s=1&don?t", "www.example.org/it?s=2")
+
+
+@pytest.mark.parametrize("text", MARKS + ADDRESSES)
 def test_a_question_mark_stays(text):
     assert prompts.apostrophes(text) == text

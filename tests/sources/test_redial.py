@@ -20,10 +20,8 @@ def dialogue(*messages, **changes):
         "respondentWorkerId": HELPER,
         "messages": [{"senderWorkerId": who, "text": text, "timeOffset": 0} for who, text in messages],
         "movieMentions": {"11": "Alien  (1979)", "22": "Why Him%3F (2016)", "33": "Heat (1995)", "44": None},
-        "initiatorQuestions": {},
-        "respondentQuestions": {},
     }
-    return row | changes
+    return row | {"initiatorQuestions": {}, "respondentQuestions": {}} | changes
 
 
 def read(tmp_path, *rows):
@@ -45,11 +43,8 @@ def test_turns_keep_their_speakers_and_ids_become_titles(tmp_path):
         {"role": "seeker", "text": "Hi", "items": []},
         {"role": "seeker", "text": "I liked Alien (1979)!", "items": ["redial:11"]},
         # 99 is not among the film ids of the row, 44 has no title: both stay as they stand
-        {
-            "role": "recommender",
-            "text": "Why Him? (2016) & Alien (1979), not @99 or @44",
-            "items": ["redial:22", "redial:11"],
-        },
+        {"role": "recommender", "text": "Why Him? (2016) & Alien (1979), not @99 or @44"}
+        | {"items": ["redial:22", "redial:11"]},
         {"role": "recommender", "text": "bye", "items": []},
     ]
     assert (found["source_id"], found["domain"], found["time"]) == ("c1", "film", None)
@@ -78,33 +73,25 @@ def test_an_empty_form_is_written_as_a_list(tmp_path):
     assert empty.rows["turns"].to_list() == [[{"role": "seeker", "text": "hi @11", "items": []}]]
 
 
+LEFT_OUT = (  # and why
+    ("{not json", "not JSON"),
+    ("[1]", "not JSON"),
+    (dialogue((ASKER, 5)), "wrong type"),
+    (dialogue((99, "who?")), "unknown sender"),
+    ({"conversationId": "x"}, "wrong type"),
+    ('{"conversationId": "\\ud83d"}', "lone surrogate"),
+)
+
+
 def test_what_is_no_dialogue_is_left_out_with_its_place(tmp_path):
-    wrong_text = dialogue((ASKER, 5))
-    found = read(
-        tmp_path,
-        "{not json",
-        "[1]",
-        wrong_text,
-        dialogue((99, "who?")),
-        {"conversationId": "x"},
-        '{"conversationId": "\\ud83d"}',
-        "",
-        dialogue((ASKER, "hi")),
-    )
+    found = read(tmp_path, *(row for row, _ in LEFT_OUT), "", dialogue((ASKER, "hi")))
     assert found.rows.height == 1
-    assert found.drops.select("place", "reason").rows() == [
-        ("dialogues.jsonl:1", "not JSON"),
-        ("dialogues.jsonl:2", "not JSON"),
-        ("dialogues.jsonl:3", "wrong type"),
-        ("dialogues.jsonl:4", "unknown sender"),
-        ("dialogues.jsonl:5", "wrong type"),
-        ("dialogues.jsonl:6", "lone surrogate"),
-    ]
+    places = [(f"dialogues.jsonl:{n}", why) for n, (_, why) in enumerate(LEFT_OUT, 1)]
+    assert found.drops.select("place", "reason").rows() == places
     assert found.drops["detail"][2].startswith("messages.0.text: found int")
 
 
 # ---- the published files
-
 
 FILES = ("raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl", "ievalm_valid_data.jsonl")
 
@@ -118,24 +105,10 @@ def test_the_published_files_give_the_same_tables_in_any_order(real_data):
         rows, drops = mine.mine(pl.concat([reads[n].rows for n in order]), tables.CONVERSATIONS.empty, b"key")
         made.append((rows, drops.sort("place")))
     rows, drops = made[0]
+    assert rows["seeker"].str.contains("^[0-9a-f]{16}$").all()  # no number of a worker
     # 1,600 rows, 50 ids in two files: 1,550 conversations
     assert (rows.height, drops["reason"].value_counts().rows()) == (1550, [("same id", 50)])
     # the iEvaLM file joins messages of one sender; its rows are the coarser ones wherever the turns differ
     assert set(drops["place"].str.extract(r"^(.*):")) <= {"ievalm_valid_data.jsonl", *FILES}
     for again in made[1:]:
         assert again[0].equals(rows) and again[1].equals(drops)
-
-
-def test_the_finer_segmentation_is_kept(real_data):
-    every = pl.concat([redial.read(real_data / "redial" / name).rows for name in FILES])
-    rows, _ = mine.mine(every, tables.CONVERSATIONS.empty, b"key")
-    most = every.group_by("conversation").agg(pl.col("turns").list.len().max().alias("most"))
-    joined = rows.join(most, "conversation")
-    assert joined.filter(pl.col("turns").list.len() != pl.col("most")).is_empty()
-
-
-def test_no_worker_id_is_stored(real_data):
-    rows, _ = mine.mine(redial.read(real_data / "redial" / FILES[1]).rows, tables.CONVERSATIONS.empty, b"key")
-    assert rows["seeker"].str.contains("^[0-9a-f]{16}$").all()
-    raw = [json.loads(line) for line in (real_data / "redial" / FILES[1]).read_text().splitlines()]
-    assert rows["seeker"].n_unique() == len({row["initiatorWorkerId"] for row in raw})

@@ -17,9 +17,7 @@ def test_what_is_no_imdb_id(value):
         refs.imdb(value)
 
 
-@pytest.mark.parametrize(
-    "value", ["tmdb:nan", "tmdb:None", "tmdb:0", "tmdb:-1", "movielens:null", "tt0000000", "Alien"]
-)
+@pytest.mark.parametrize("value", "tmdb:nan tmdb:None tmdb:0 tmdb:-1 movielens:null tt0000000 Alien".split())
 def test_a_blank_is_no_id_that_films_could_share(value):
     """Two films "Emma" of 1996 and 1997, both "tmdb:nan", were one item."""
     with pytest.raises(Left, match="^bad"):
@@ -28,12 +26,6 @@ def test_a_blank_is_no_id_that_films_could_share(value):
 
 
 def test_a_ref_is_an_id_or_a_title():
-    assert [
-        refs.ref(v) for v in ("imdb:78748", " redial:5", "Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")
-    ] == [
-        "imdb:tt0078748",
-        "redial:5",
-        "title:Alien (1979)",
-        "title:demo: the film (2001)",
-        "title:Alien: Covenant",
-    ]
+    assert [refs.ref(value) for value in ("imdb:78748", " redial:5")] == ["imdb:tt0078748", "redial:5"]
+    titles = ("Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")
+    assert [refs.ref(value) for value in titles] == [f"title:{' '.join(value.split())}" for value in titles]

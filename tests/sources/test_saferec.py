@@ -43,9 +43,8 @@ def test_a_file_of_samples_is_read_whole(tmp_path, name, indent):
     path.write_text(json.dumps({"samples": rows, "stats": {"total_samples": 4}, "config": {}}, indent=indent))
     found = saferec.read(path)
     assert turns(path) == [SAID]
-    assert found.drops.select("place", "reason").rows() == [
-        *((f"{name}:2", "not JSON"), (f"{name}:3", "wrong type"), (f"{name}:4", "lone surrogate"))
-    ]
+    left_out = enumerate(("not JSON", "wrong type", "lone surrogate"), 2)
+    assert found.drops.select("place", "reason").rows() == [(f"{name}:{n}", why) for n, why in left_out]
     assert found.rows["stated"].to_list() == [["Anti-gore / squeamish"]]
     path.write_text(json.dumps(rows[:1], indent=indent))
     assert turns(path) == [SAID]
@@ -93,28 +92,15 @@ def test_a_file_that_gives_nothing_at_all_ends_with_one_line(cli, workspace, tmp
     assert store.read(workspace, tables.DROPS).height == ran.json["in"]  # they stay recorded
 
 
-def test_a_good_file_is_kept_beside_a_bad_one(cli, workspace, tmp_path):
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    good.write_text(json.dumps({"messages": [{"role": "user", "content": "A calm film?"}]}))
-    bad.write_text('{"messages": 5}\n')
-    ran = cli("mine", "messages", good, bad, "-C", workspace.root, "--json")
-    assert (ran.code, ran.json["added"]) == (1, 1) and "nothing of bad.jsonl was taken" in ran.err
-    assert store.read(workspace, tables.CONVERSATIONS).height == 1
-    assert cli("mine", "messages", good, "-C", workspace.root).code == 0  # there already: nothing was dropped
-
-
 def test_saferec_columns(tmp_path):
     path = tmp_path / "train.jsonl"
     other = OFFICIAL | {"constraints": {"Gore": True}}
     path.write_text("\n".join(map(json.dumps, (OFFICIAL, other, {"prompt": 5}, OFFICIAL | {"completion": "x"}))))
     found = saferec.read(path)
     assert found.drops["reason"].to_list() == ["wrong type"]
-    row = found.rows.row(0, named=True)
-    assert said(found.rows)[0] == [
-        ("seeker", "A calm film, no needles", []),
-        ("recommender", "1. Heat (1995)", ["title:Heat (1995)", "title:Ronin"]),
-    ]
-    assert row["accepted"] == row["recommended"] == ["title:Heat (1995)", "title:Ronin"]
+    row, films = found.rows.row(0, named=True), ["title:Heat (1995)", "title:Ronin"]
+    request, answer = ("seeker", "A calm film, no needles", []), ("recommender", "1. Heat (1995)", films)
+    assert said(found.rows)[0] == [request, answer] and row["accepted"] == row["recommended"] == films
     assert (row["seen"], row["stated"]) == (["title:Up (2009)"], ["Needle phobia"])
     assert found.rows["conversation"].n_unique() == 3  # one request with other constraints is another row
     parquet = tmp_path / "train.parquet"
@@ -155,8 +141,6 @@ def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
 
 
 def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
-    from saferec_builder.core import taxonomy as traits
-
     trait = traits.load().traits[0]
     path = tmp_path / "train.jsonl"
     rows = [OFFICIAL | {"constraints": {trait.safecrs: True, "a trait of no taxonomy": True}}, OFFICIAL]

@@ -21,13 +21,8 @@ def test_a_thread_becomes_one_conversation(cli, workspace, tmp_path, catalog):
     rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)
     told = mined(cli, workspace, rs, rc)
     assert (told["in"], told["added"], balanced(told)) == (6, 1, True)
-    assert told["dropped"] == {
-        "talk among others": 1,
-        "parent missing": 1,
-        "deleted author": 1,
-        "deleted text": 1,
-        "bot": 1,
-    }
+    left_out = ("talk among others", "parent missing", "deleted author", "deleted text", "bot")
+    assert told["dropped"] == dict.fromkeys(left_out, 1)
     assert (told["lines"], told["comments_on_no_request"]) == (12, 1)
     row = current(workspace).row(0, named=True)
     assert [(t["role"], t["text"]) for t in row["turns"]] == [

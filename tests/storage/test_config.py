@@ -24,6 +24,8 @@ from saferec_builder.storage import config, workspace as store
         ('[reddit]\nrequest = "any(?= film)"', r"reddit\.request.*look-around"),
         ("[propose]\nuncertain = [0.7, 0.3]", r"propose\.uncertain.*the smaller one first"),
         ("[propose]\nuncertain = [30, 70]", r"propose\.uncertain.*from 0 to 1"),
+        ("[review]\ndecoys = 0.6", r"review\.decoys: .* 0\.5; found '0\.6'"),
+        ("[review]\naudit = 10", r"review\.audit: .* 1; found '10'"),
         ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),
     ],
 )

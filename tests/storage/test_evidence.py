@@ -249,7 +249,7 @@ def test_an_item_review_with_forged_words_is_not_released(ws, cli):
 def test_whose_words_were_forged_is_asked_again(workspace, cli):
     review_world.fill(workspace)
     review, files = review_world.reviewing(cli, workspace), review_world.Files(workspace)
-    push = ("push", "--reviewer", "ann", "--audit", 0, *files.push_words)
+    push = ("push", "--reviewer", "ann", *files.push_words)
     review(*push)
     said = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
     files.answer("ann", lambda subject, asked: review_world.Verdict(said[subject]))

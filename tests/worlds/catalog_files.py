@@ -1,8 +1,6 @@
 """Files of items and warnings as their publishers write them."""
 
-from saferec_builder.sources import (
-    esrb,
-)
+from saferec_builder.sources import esrb
 
 
 def file(tmp_path, name, text):

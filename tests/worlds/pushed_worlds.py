@@ -22,6 +22,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.settings import review_settings
 
 UNITS = 900
 RECALL = 0.97
@@ -148,7 +149,7 @@ def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> 
     for day in range(pushes):
         another = lambda *given, batch=f"day-{day}": replace(plan(*given), batch=batch)  # noqa: E731
         with mock.patch.object(handing, "_plan", another):
-            run("review", "push", "--tool", "files", *who, "--audit", AUDIT, *SETTINGS[setting], "-C", root)
+            run("review", "push", "--tool", "files", *who, *SETTINGS[setting], "-C", root)
         for name in PEOPLE:
             _fill_in(root / "review" / f"{name}.csv", made, rng)
         run("review", "pull", "--tool", "files", root / "review", "-C", root)
@@ -167,6 +168,7 @@ def run(*words: object) -> dict[str, Any]:
 
 def _filled(made: World, root: Path) -> store.Workspace:
     make(root, demo=False)
+    review_settings(root, audit=AUDIT)
     ws = store.Workspace.open(root)
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)

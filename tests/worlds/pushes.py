@@ -7,7 +7,7 @@ from tests.worlds.review_world import CLAIMS
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 
 
-ALL = (*TWO, "--all", "--decoys", "0.5")
+ALL = (*TWO, "--all")
 
 
 FILES = ("--tool", "files")

@@ -15,6 +15,7 @@ from annotation.tools.label_studio import CONTROLS
 from annotation.tools.label_studio_server import Server
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.settings import review_settings
 
 # an emoji, a family joined by zero-width joiners and a combining accent stand before the words that count
 TRICKY = "😱 👨\u200d👩\u200d👧 cafe\u0301: "
@@ -42,6 +43,7 @@ def fill(ws: store.Workspace) -> None:
     store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
     claims = [claim(*c) for c in CLAIMS]
     store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    review_settings(ws.root, audit=0)
 
 
 def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:

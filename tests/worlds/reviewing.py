@@ -5,6 +5,7 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.settings import review_settings
 
 TEXTS = {
     "c1": "I faint when I see blood. Something funny?",
@@ -16,7 +17,7 @@ TEXTS = {
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """Four conversations; gore is proposed in c1, accidents (with doubt) in c2."""
+    """Four conversations; gore is proposed in c1, accidents (with doubt) in c2. Nothing is drawn for the audit."""
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
@@ -26,7 +27,8 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
     claims = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
     store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim(*c) for c in claims], schema=tables.PROPOSALS.schema))
-    return workspace
+    review_settings(workspace.root, audit=0)
+    return store.Workspace.open(workspace.root)
 
 
 def claim(
