@@ -80,12 +80,12 @@ def _size(manifest: Facts) -> str:
 
 
 def _warning(manifest: Facts) -> str:
-    said = {
+    warnings = {
         (True, True): "Demo: the items are invented and the reviews are simulated.",
         (True, False): "Simulated: reviews in this dataset were given by a program, not by people.",
         (False, True): "Demo: the items are invented.",
     }
-    return said.get((manifest["simulated"], manifest["demo"]), "")
+    return warnings.get((manifest["simulated"], manifest["demo"]), "")
 
 
 def _sources(manifest: Facts) -> str:

@@ -73,11 +73,11 @@ def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.
 
 
 def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:
-    labelled, said = (int(frame["simulated"].sum()) for frame in (labels, reviews))
-    if (labelled or said) and not demo and "simulated" not in allowed:
+    labelled, reviewed = (int(frame["simulated"].sum()) for frame in (labels, reviews))
+    if (labelled or reviewed) and not demo and "simulated" not in allowed:
         raise ReleaseError(
-            f"release: {labelled} labels rest on simulated reviews, and {said} reviews are simulated, which no person"
-            " gave: review for real, or say --allow simulated (such a release never goes to the Hub)"
+            f"release: {labelled} labels rest on simulated reviews, and {reviewed} reviews are simulated, which no"
+            " person gave: review for real, or say --allow simulated (such a release never goes to the Hub)"
         )
 
 
@@ -199,8 +199,8 @@ def check_personal(
     """
     faults: list[tuple[str, str, int, str]] = []
     for part in rows.select("conversation", "source", "place").iter_slices(50_000):
-        said = part.select("conversation", "source", turns=turns(part["place"]))
-        flat = said.with_columns(turn=pl.int_ranges(pl.col("turns").list.len())).explode("turns", "turn")
+        spoken = part.select("conversation", "source", turns=turns(part["place"]))
+        flat = spoken.with_columns(turn=pl.int_ranges(pl.col("turns").list.len())).explode("turns", "turn")
         texts = flat.with_columns(pl.col("turns").struct.field("text")).drop("turns")
         texts = texts.filter(suspect(texts["text"]))
         for conversation, source, number, text in texts.iter_rows():

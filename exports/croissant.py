@@ -113,12 +113,12 @@ def _field(records: str, path: str, column: pa.Field) -> dict[str, JsonValue]:
     while pa.types.is_list(kind):
         kind, shape = kind.value_type, [*shape, "-1"]
     name = f"{records}/{column.name}"
-    said: dict[str, JsonValue] = {"@type": "cr:Field", "@id": name, "name": name}
+    field: dict[str, JsonValue] = {"@type": "cr:Field", "@id": name, "name": name}
     source = {"fileObject": {"@id": path}, "extract": {"column": column.name}}
     listed: dict[str, JsonValue] = {"isArray": True, "arrayShape": ",".join(shape)} if shape else {}
     if not pa.types.is_struct(kind):
-        return said | {"dataType": _type(kind), "source": source} | listed
-    return said | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
+        return field | {"dataType": _type(kind), "source": source} | listed
+    return field | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
 
 
 def _sub(parent: str, source: Mapping[str, JsonValue], part: pa.Field) -> dict[str, JsonValue]:

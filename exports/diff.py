@@ -158,11 +158,11 @@ def _beyond(these: pl.DataFrame, those: pl.DataFrame) -> pl.DataFrame:
 
 
 def _spelled(reviews: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
-    said = reviews.filter(pl.col("trait") != "*")
+    single = reviews.filter(pl.col("trait") != "*")
     stars = reviews.filter((pl.col("trait") == "*") & (pl.col("role") == "reviewer")).drop("trait")
     rest = stars.join(units, on="subject", maintain_order="left_right")
     unit = ["subject", "trait", "role", "reviewer"]
-    return pl.concat([said, rest.join(said, on=unit, how="anti", maintain_order="left").select(reviews.columns)])
+    return pl.concat([single, rest.join(single, on=unit, how="anti", maintain_order="left").select(reviews.columns)])
 
 
 def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:

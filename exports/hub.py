@@ -308,7 +308,7 @@ def explained(repo: str) -> Iterator[None]:
 
 
 def _refusal(repo: str, status: int) -> str:
-    said: dict[int, str] = {
+    messages: dict[int, str] = {
         401: "the Hub does not know the token: run `hf auth login`, or set HF_TOKEN",
         403: f"the token may not write to {repo}: use one with write access",
         404: f"{repo} is not there, or the token may not see it: check --repo and the token",
@@ -316,13 +316,13 @@ def _refusal(repo: str, status: int) -> str:
         412: f"{repo} was changed by someone else meanwhile: nothing was published, run it again",
         429: "the Hub asks to wait (429): run it again in some minutes",
     }
-    return said.get(status, f"the Hub answered {status or 'nothing usable'} for {repo}: run it again later")
+    return messages.get(status, f"the Hub answered {status or 'nothing usable'} for {repo}: run it again later")
 
 
 def _first_line(fault: Exception) -> str:
     from huggingface_hub import get_token
 
-    said = [str(fault) or type(fault).__name__] + ([str(fault.__cause__)] if fault.__cause__ else [])
-    text = " ".join(": ".join(said).split())
+    parts = [str(fault) or type(fault).__name__] + ([str(fault.__cause__)] if fault.__cause__ else [])
+    text = " ".join(": ".join(parts).split())
     token = get_token()
     return (text.replace(token, "***") if token else text)[:200]

@@ -66,5 +66,5 @@ def drawn(name: str, split: str, traits: Sequence[str], known: Banks) -> tuple[s
     number //= len(traits)
     second = [others[(number // SECOND) % len(others)]] if others and number % SECOND == 0 else []
     picked = [first, *second]
-    said = [bank[(number // 7919) % len(bank)] for bank in (known[t][split] for t in picked)]
-    return " ".join(said), picked, ["implicit"] * len(picked)
+    sentences = [bank[(number // 7919) % len(bank)] for bank in (known[t][split] for t in picked)]
+    return " ".join(sentences), picked, ["implicit"] * len(picked)

@@ -164,11 +164,11 @@ def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
     if not path.exists():
         return pl.DataFrame(schema=schema)
     columns = ["conversation", "made_from", "condition"]
-    said = [
+    requests = [
         (name, source, sentence(source, split) if condition == "injected" else None)
         for name, source, condition in pl.read_parquet(path, columns=columns, glob=False).select(columns).iter_rows()
     ]
-    return pl.DataFrame(said, schema=schema, orient="row")
+    return pl.DataFrame(requests, schema=schema, orient="row")
 
 
 def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> pa.Table:
@@ -182,8 +182,8 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
         return table
     column = table.schema.get_field_index("prompt")
     kind = table.schema.field("prompt").type
-    said = texts.gather(full["place"])
-    put = prompts(said, full["cut"], full["quiet"], kind.value_type, full["added"])
+    back = texts.gather(full["place"])
+    put = prompts(back, full["cut"], full["quiet"], kind.value_type, full["added"])
     quiet = full["quiet"].to_arrow()
     mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
     return table.set_column(column, pa.field("prompt", kind), mixed)
@@ -216,6 +216,6 @@ def _quoted(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     return table.set_column(column, pa.field("spans", kind), pa.array(spans, kind))
 
 
-def _cut(said: pl.Series, spans: list[Span]) -> list[Span]:
-    lines = said.struct.field("text").to_list()
+def _cut(text: pl.Series, spans: list[Span]) -> list[Span]:
+    lines = text.struct.field("text").to_list()
     return [{**span, "quote": lines[span["turn"]][span["start"] : span["end"]]} for span in spans]

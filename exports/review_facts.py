@@ -14,8 +14,8 @@ from saferec_builder.storage.workspace import Workspace
 
 def agreement_by_trait(reviews: pl.DataFrame, taxonomy: Taxonomy, small: list[str]) -> dict[str, Agreement]:
     """Of the sensitivity labels; traits of too few people (`small`) are left out."""
-    said = reviews.filter(kind="sensitivity", role="reviewer").with_columns(out=pl.lit(None, pl.String))
-    alphas = agreement.alphas(aggregation.votes(said, taxonomy)).sort("trait")
+    judged = reviews.filter(kind="sensitivity", role="reviewer").with_columns(out=pl.lit(None, pl.String))
+    alphas = agreement.alphas(aggregation.votes(judged, taxonomy)).sort("trait")
     short = alphas.filter(~pl.col("trait").is_in(small)).select("trait", pl.col("alpha").round(4), "units")
     return {trait: {"alpha": alpha, "units": units} for trait, alpha, units in short.iter_rows()}
 

@@ -69,11 +69,11 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
             raise _damaged(before / name, before)
     found = changes((before, manifest), (draft, facts))
     old = tuple(int(part) for part in manifest["version"].split("."))
-    said = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
+    named = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
     needed = found[0].size if found else "none"
     if old[0] == 0 and needed == "major":
         needed = "minor"
-    if SIZES.index(said) < SIZES.index(needed):
+    if SIZES.index(named) < SIZES.index(needed):
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
             f" take {above(manifest['version'], needed)} or higher"

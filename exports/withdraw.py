@@ -111,12 +111,12 @@ def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool) -> 
 
 def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
     """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
-    said = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
+    banner = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
     head, mark, body = card.removeprefix("---\n").partition("\n---\n")
     if bare or not mark:
         head, body = "tags: [withdrawn]", "" if bare else card
     old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
-    return f"---\n{head}\n---\n{said}\n{old.lstrip()}"
+    return f"---\n{head}\n---\n{banner}\n{old.lstrip()}"
 
 
 def _erase(api: "HfApi", repo: str, version: str) -> list[str]:

@@ -35,7 +35,6 @@ FOR = {
     "hub": "publishing to the Hugging Face Hub",
     "croissant": "validating croissant.json",
     "train": "training and evaluating models",
-    "local": "a model file in this process (--proposer local:FILE)",
     "ray": "mining on a cluster",
 }
 
@@ -222,10 +221,7 @@ def _models(ws: Workspace) -> Iterator[Finding]:
         except SafeRecError as fault:
             yield Finding(f"model {word}", MISSING, " ".join(str(fault).split()), "correct [propose] in saferec.toml")
             continue
-        if step.file is not None:
-            lacks = _fault("xllamacpp>=0")
-            yield Finding(word, MISSING, lacks, pip("local")) if lacks else Finding(word, OK, "the file is there")
-        elif step.server is not None:
+        if step.server is not None:
             name = word.partition(":")[2]
             yield from _model(word, step.server, section.models.get(name), section.allow_remote)
 

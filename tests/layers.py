@@ -23,7 +23,6 @@ ELSEWHERE = {
     "saferec_builder/core/progress.py": "tests/mining/test_ingest.py",
     "saferec_builder/demo/flags.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
-    "saferec_builder/llm/local.py": "tests/servers/test_propose.py",  # llama.cpp's own server
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/proposing/batch_ledger.py": "tests/llm/test_batch.py",

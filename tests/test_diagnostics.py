@@ -67,7 +67,7 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
         path = "nowhere.toml"
         [propose]
         prompt = "no.md"
-        jury = ["local:none.gguf", "openai:big"]
+        jury = ["openai:big"]
         [propose.models.big]
         base_url = "http://192.0.2.1:1/v1"
         key_env = "NO_SUCH_KEY"
@@ -82,10 +82,10 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
         health.SECONDS = health_seconds
     assert ran.code == 1
     missing = {what: one for what, one in checks(ran).items() if one["state"] == "missing"}
-    wanted = {"taxonomy", "prompt", "model local:none.gguf", "key NO_SUCH_KEY of openai:big", "database"}
+    wanted = {"taxonomy", "prompt", "key NO_SUCH_KEY of openai:big", "database"}
     assert set(missing) == wanted | {"server of openai:big"}
     assert all(one["remedy"] for one in missing.values())
-    assert ran.json["missing"] == 6
+    assert ran.json["missing"] == 5
 
 
 def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: Patch) -> None:

@@ -57,7 +57,7 @@ def funnel(
             "Reviewed",
             read,
             reviewed,
-            lambda c: "handed out, no answer that stands" if c in sent else "not handed out",
+            lambda c: "assigned, no answer that stands" if c in sent else "not assigned",
             lambda _: "reviewed, but not read by a proposer",
         ),
         _step(

@@ -86,8 +86,8 @@ def evidence(read: Text, place: Place, articled: bool) -> list[str]:
 @lru_cache(maxsize=65536)
 def _told_of(form: str) -> tuple[int, int, str | None]:
     """(rarity of its words together, their number, what else it is), whatever the place."""
-    said = form.split()
-    return min(sum(map(rarity, said)), _MOST), min(len(said), 4), _kind(said, form)
+    words = form.split()
+    return min(sum(map(rarity, words)), _MOST), min(len(words), 4), _kind(words, form)
 
 
 def _kind(said: list[str], form: str) -> str | None:

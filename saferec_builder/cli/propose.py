@@ -14,9 +14,9 @@ from saferec_builder.storage.workspace import Workspace
 def propose(
     *,
     proposer: Annotated[
-        str, typer.Option(help="rules | openai[:MODEL] | batch[:MODEL] | local[:FILE] | a cascade A,B,C | jury.")
+        str, typer.Option(help="rules | openai[:MODEL] | batch[:MODEL] | a cascade A,B,C | jury.")
     ] = "rules",
-    model: Annotated[str | None, typer.Option(help="Model of --proposer openai or batch, file of local.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of --proposer openai or batch.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Of its server; default: saferec.toml, else OpenAI.")] = None,
     items: Annotated[bool, typer.Option("--items", help="Flag items of unknown verdict, from their plots.")] = False,
     allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Text may leave this machine.")] = False,
@@ -26,7 +26,6 @@ def propose(
     budget_usd: Annotated[
         float | None, typer.Option(min=0, help="Stop before models cost more in this workspace, all runs together.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, max=25, help="Ask so often about what is uncertain, and vote.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -41,7 +40,6 @@ def propose(
         allow_remote=allow_remote,
         dry_run=dry_run,
         budget_usd=budget_usd,
-        samples=samples,
         limit=limit,
         progress=None if as_json else bar("propose", "read"),
     )

@@ -30,7 +30,6 @@ class Server:
     timeout: float = 120.0
     retries: int = 3
     sampling: Sampling = field(default_factory=lambda: SAMPLING)
-    identity: str | None = None  # of the weights, where the address is another one each time
     refuses: tuple[str, ...] = ()  # parameters that are left out of what is sent; requests keep their names
 
     @property
@@ -57,7 +56,7 @@ class Server:
 
     def name(self, body: Body) -> str:
         """What a reply is stored under: server, model, sampling, messages and schema."""
-        return digest(self.identity or self.base_url.rstrip("/"), self.model, self.sampling, body)
+        return digest(self.base_url.rstrip("/"), self.model, self.sampling, body)
 
     def payload(self, body: Body) -> bytes:
         whole = {"model": self.model, **dict(self.sampling), **body}

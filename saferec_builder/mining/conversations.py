@@ -110,8 +110,8 @@ def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
 
 
 def _says_something() -> pl.Expr:
-    said = pl.element().struct["role"].eq("seeker") & pl.element().struct["text"].str.contains(r"\S")
-    return pl.col("turns").list.eval(said).list.any()
+    speaks = pl.element().struct["role"].eq("seeker") & pl.element().struct["text"].str.contains(r"\S")
+    return pl.col("turns").list.eval(speaks).list.any()
 
 
 def _words() -> pl.Expr:

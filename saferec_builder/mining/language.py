@@ -71,14 +71,14 @@ _MAYBE = (  # in every text that _CRISIS finds something in
 
 def marks(conversations: pl.DataFrame) -> pl.DataFrame:
     """conversation, digest, language, language_score, crisis: one row per row, in the same order."""
-    said = _said(conversations)
-    told = [language(text) for text in said]
+    texts = _said(conversations)
+    found = [language(text) for text in texts]
     return conversations.select(
         "conversation",
         "digest",
-        language=pl.Series([code for code, _ in told], dtype=pl.String),
-        language_score=pl.Series([score for _, score in told], dtype=pl.Float64),
-        crisis=_crises(said),
+        language=pl.Series([code for code, _ in found], dtype=pl.String),
+        language_score=pl.Series([score for _, score in found], dtype=pl.Float64),
+        crisis=_crises(texts),
     )
 
 

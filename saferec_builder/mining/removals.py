@@ -172,11 +172,11 @@ def removed(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secre
     removals = read_removals(path)
     mined = conversations.select("conversation", "digest", "source", "source_id", "seeker")
     posts = origin.join(mined.select("conversation", "digest", "source"), ["conversation", "digest"])
-    said = pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
-    found = [said.clear()]
-    for source in said["source"].unique().sort():
+    there = pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
+    found = [there.clear()]
+    for source in there["source"].unique().sort():
         people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]
         wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
         wish |= pl.col("seeker").is_in(people)
-        found.append(said.filter((pl.col("source") == source) & wish))
+        found.append(there.filter((pl.col("source") == source) & wish))
     return pl.concat(found).select("conversation", "digest").unique()

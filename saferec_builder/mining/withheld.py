@@ -53,10 +53,10 @@ def unmet(ws: Workspace) -> str | None:
     left = wishes.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
     if not left:
         return None
-    said = "; ".join(_unmet(wish, ids) for wish in left[:MANY]) + ("; ..." if len(left) > MANY else "")
+    named = "; ".join(_unmet(wish, ids) for wish in left[:MANY]) + ("; ..." if len(left) > MANY else "")
     return (
         f"{ws.root / 'removals.csv'}: {len(left)} removals name nobody in the workspace, in these files or in what was"
-        f" left out before: {said}: what was mined is kept, but nobody was removed by these: correct the rows, or mine"
+        f" left out before: {named}: what was mined is kept, but nobody was removed by these: correct the rows, or mine"
         " the files that hold them too"
     )
 

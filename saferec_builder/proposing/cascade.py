@@ -1,10 +1,9 @@
-"""Who is asked next: what one proposer is unsure of, or two see differently; and several answers as one vote.
+"""Who is asked next: what one proposer is unsure of, or two see differently.
 
 reads  proposals and readings of one kind, with the digests of the current texts; labels, for their confidence
-gives  subjects to escalate; proposals made of votes
+gives  subjects to escalate
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 import polars as pl
@@ -12,7 +11,6 @@ import polars as pl
 from saferec_builder.proposing import calibration, ground_truth, prompting
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.proposers import Step
-from saferec_builder.proposing.subjects import Proposal, Span
 from saferec_builder.storage import tables
 
 Who = tuple[str, str]  # proposer, version
@@ -76,12 +74,6 @@ def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
     )
 
 
-def uncertain(corpus: Corpus, step: Step) -> set[str]:
-    """Subjects on which samples of a model vote: those that it is unsure of."""
-    mine = current(corpus).filter(proposer=step.name, version=corpus.version(step))
-    return unsure(mine, corpus.ws.config.propose.uncertain)
-
-
 def current(corpus: Corpus) -> pl.DataFrame:
     """Proposals on the texts, and on the traits in the words, as they are now, with calibrated confidence."""
     return calibrated(corpus, prompting.as_worded(corpus.rows(tables.PROPOSALS), corpus.taxonomy))
@@ -102,30 +94,3 @@ def calibrated(corpus: Corpus, proposals: pl.DataFrame) -> pl.DataFrame:
         ]
         parts.append(mine.with_columns(pl.Series("confidence", confidence, dtype=pl.Float64)))
     return pl.concat(parts) if parts else proposals
-
-
-# ---- votes
-
-
-def tally(samples: Sequence[Sequence[Proposal]]) -> list[Proposal]:
-    """One row per trait that any of several readings of a text claims; a reading that is silent says absent.
-
-    confidence is the share of the votes for the verdict (of `unsure`, for present, a single vote at least); form and
-    spans are those of the first reading with it. Where none says `unsure` itself, its evidence is the first there is.
-    """
-    traits = dict.fromkeys(row["trait"] for rows in samples for row in rows)
-    return [_vote([next((r for r in rows if r["trait"] == t), None) for rows in samples], t) for t in traits]
-
-
-def _vote(votes: Sequence[Proposal | None], trait: str) -> Proposal:
-    counts = Counter("absent" if row is None else row["verdict"] for row in votes)
-    present, absent = counts["present"] / len(votes), counts["absent"] / len(votes)
-    verdict = "present" if present > 0.5 else "absent" if absent > 0.5 else "unsure"
-    named = [row for row in votes if row is not None]
-    first = next((row for row in named if row["verdict"] == verdict), None)
-    like: Proposal = first or {**named[0], "spans": []}
-    evidence: list[Span] = next((row["spans"] for row in named if row["spans"]), [])
-    spans = like["spans"] or (evidence if verdict == "unsure" else [])
-    share = counts[verdict] / len(votes) if verdict != "unsure" else max(present, 1 / len(votes))
-    form = like["form"] if verdict == "present" else None
-    return {**like, "trait": trait, "verdict": verdict, "form": form, "spans": spans, "confidence": share}

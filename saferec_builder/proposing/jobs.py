@@ -28,13 +28,12 @@ class Job:
     corpus: Corpus
     step: Step
     budget: Budget
-    name: str  # of the proposer; samples have one of their own
+    name: str  # of the proposer
     made_by: str  # version of the prompt or of the rules
     todo: list[Todo] = field(default_factory=list)
     unreadable: list[Fault] = field(default_factory=list)  # texts not worth a request
     skipped: int = 0
     left: int = 0
-    samples: int = 0
     added: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
@@ -70,12 +69,10 @@ def unread(
     *,
     only: set[str] | None = None,
     limit: int | None = None,
-    samples: int = 0,
 ) -> Job:
     """What this proposer has not read yet, of all subjects or of `only` these."""
-    name = f"{step.name} x{samples}" if samples else step.name
-    job = Job(corpus, step, budget, name, corpus.version(step), samples=samples)
-    read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=name, version=job.made_by)
+    job = Job(corpus, step, budget, step.name, corpus.version(step))
+    read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
     part_of = pending.left(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None
     for n, subject in enumerate(corpus.subjects):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from saferec_builder.llm import Budget
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import cascade, jobs, runner
+from saferec_builder.proposing import jobs, runner
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -21,16 +21,11 @@ class Plan:
     steps: list[Step]
     is_cascade: bool  # each step reads what those before it left in doubt
     budget_usd: float | None  # for all runs in this workspace together
-    samples: int  # votes of the last step on what it is unsure of; 0: none
     limit: int | None  # texts of each step
 
-    def job(self, step: Step, only: set[str] | None = None, samples: int = 0) -> Job:
+    def job(self, step: Step, only: set[str] | None = None) -> Job:
         paid = budget(self.corpus.ws, step, self.budget_usd)
-        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit, samples=samples)
-
-    def votes(self) -> Job:
-        """Samples of the last step on what it is unsure of now."""
-        return self.job(self.steps[-1], cascade.uncertain(self.corpus, self.steps[-1]), self.samples)
+        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit)
 
 
 def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
@@ -49,12 +44,9 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
 def dry_run(plan: Plan) -> list[Job]:
     """The jobs with their requests, tokens and price; what was paid for already costs nothing.
 
-    Of a cascade each step is planned as if it read all: what is escalated is not known before. Votes are planned on
-    what is uncertain now: of what is still to be read nobody knows.
+    Of a cascade each step is planned as if it read all: what is escalated is not known before.
     """
     planned = [plan.job(step) for step in plan.steps]
-    if plan.samples:
-        planned.append(plan.votes())
     for job in planned:
         _estimate(job)
         job.dropped.update(why.split(":")[0] for _, why, _ in job.unreadable)
@@ -63,11 +55,10 @@ def dry_run(plan: Plan) -> list[Job]:
 
 
 def texts_to_send(plan: Plan) -> int:
-    """Texts that a run would send at most; votes ask again about what was read before."""
+    """Texts that a run would send at most."""
     if len(plan.steps) > 1:
         return len(plan.corpus.subjects)
-    todo = plan.job(plan.steps[0]).todo + (plan.votes().todo if plan.samples else [])
-    return len({subject.subject for _, subject, _ in todo})
+    return len(plan.job(plan.steps[0]).todo)
 
 
 def _estimate(job: Job) -> None:

@@ -1,29 +1,25 @@
-"""Who proposes: `rules`, `openai:NAME`, `batch:NAME`, `local:FILE`, a cascade of them, or the jury of saferec.toml."""
+"""Who proposes: `rules`, `openai:NAME`, `batch:NAME`, a cascade of them, or the jury of saferec.toml."""
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from saferec_builder import llm
 from saferec_builder.core.errors import UsageError
-from saferec_builder.llm import local
 from saferec_builder.storage import config, workspace
 from saferec_builder.storage.workspace import Workspace
 
-WAYS = ("rules", "openai", "batch", "local")
+WAYS = ("rules", "openai", "batch")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One proposer: how it is reached, its server (None: the rules; `local` has one once it runs), and its price."""
+    """One proposer: how it is reached, its server (None: the rules), and its price."""
 
     way: str
     server: llm.Server | None = None
     price: llm.Price | None = None
-    file: Path | None = None
     named: str = ""  # in saferec.toml, [propose.models.NAMED]
     key_env: str = ""  # where its key is looked for
 
@@ -63,16 +59,10 @@ def _step(ws: Workspace, word: str, model: str | None, base_url: str | None) -> 
     name = name or model or ws.config.propose.model or ""
     if not name:
         raise UsageError(f"--proposer {way}: which model? give --model or [propose] model in saferec.toml")
-    if way == "local":
-        return _local(ws, ws.root / name if not Path(name).exists() else Path(name))
-    return _remote(ws, way, name, base_url)
+    return _model(ws, way, name, base_url)
 
 
-def _sampling(ws: Workspace) -> llm.Sampling:
-    return (("temperature", 0.0), ("max_completion_tokens", ws.config.propose.max_tokens))
-
-
-def _remote(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
+def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     """A model by its name in saferec.toml, or by the name that its server has for it."""
     options = ws.config.propose
     named = options.models.get(name) or config.Model()
@@ -84,32 +74,20 @@ def _remote(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     if "@" in host:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
-    server = llm.Server(
-        named.model or name, url, key, options.concurrency, options.timeout, options.retries, _sampling(ws)
-    )
+    sampling = (("temperature", 0.0), ("max_completion_tokens", options.max_tokens))
+    server = llm.Server(named.model or name, url, key, options.concurrency, options.timeout, options.retries, sampling)
     price = None
     if named.input is not None and named.output is not None:
         price = llm.Price(named.input, named.output, named.cached_input)
         price = price.times(options.batch_factor) if way == "batch" else price
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # consent says which variable is missing
-    return Step(way, server, price, None, name, named.key_env)
-
-
-def _local(ws: Workspace, path: Path) -> Step:
-    if not path.is_file():
-        raise UsageError(f"--proposer local: {path}: no such file: expected a model in GGUF form")
-    options, name = ws.config.propose, local.name(path)
-    at_once = min(options.concurrency, local.AT_ONCE)
-    server = llm.Server(
-        name, "http://127.0.0.1", "unused", at_once, options.timeout, options.retries, _sampling(ws), identity=name
-    )
-    return Step("local", server, None, path)
+    return Step(way, server, price, name, named.key_env)
 
 
 def priced(made: list[Step], budget: float | None) -> None:
     """A budget holds only where it is known what a model costs."""
-    unpriced = [step.named for step in made if step.way in ("openai", "batch") and not step.price]
+    unpriced = [step.named for step in made if step.server and not step.price]
     if unpriced and budget is not None:
         raise UsageError(
             f"a budget needs prices: [propose.models.{unpriced[0]}] input and output in saferec.toml "
@@ -121,16 +99,6 @@ def spending(ws: Workspace, made: list[Step], budget: float | None) -> AbstractC
     """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
     paid = budget is not None and any(step.price for step in made)
     return workspace.alone(ws, "propose with a budget") if paid else nullcontext()
-
-
-@contextmanager
-def running(step: Step) -> Iterator[Step]:
-    """The step with a server that answers: a `local` one is started, and ends with the block."""
-    if step.file is None or step.server is None:
-        yield step
-        return
-    with local.serving(step.file) as url:
-        yield replace(step, server=replace(step.server, base_url=url))
 
 
 def consent(made: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:

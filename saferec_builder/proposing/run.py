@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers, runner
@@ -39,26 +38,23 @@ def propose(
     allow_remote: bool = False,
     dry_run: bool = False,
     budget_usd: float | None = None,
-    samples: int = 0,
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> ProposeResult:
     """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
-    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, `local:FILE`, a cascade of them with commas, or `jury`. Appends to
-    the tables proposals, readings, asked, replies, spend and drops; what was read before is not read again.
-    samples: how often the last model is asked about each text that it is unsure of, for a vote. limit: texts of each
-    proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run sends and writes
-    nothing: its figures are requests, tokens and price. progress: called for each proposer with how many are to read.
+    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`. Appends to the tables
+    proposals, readings, asked, replies, spend and drops; what was read before is not read again.
+    limit: texts of each proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run
+    sends and writes nothing: its figures are requests, tokens and price. progress: called for each proposer with how
+    many are to read.
     Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
     would leave this machine; ProposerError where a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer, model, base_url)
-    if samples and not steps[-1].server:
-        raise UsageError("--samples: the rules answer alike each time; expected a model as the last proposer")
     texts = corpus.load(ws, items=items)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
-    plan = Plan(texts, steps, is_cascade, budget, samples, limit)
+    plan = Plan(texts, steps, is_cascade, budget, limit)
     proposers.priced(steps, budget)
     noun: Literal["conversations", "items"] = "items" if items else "conversations"
     if dry_run:
@@ -80,8 +76,6 @@ def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:
     for n, step in enumerate(plan.steps):
         only = cascade.doubts(plan.corpus, plan.steps[:n]) if plan.is_cascade and n else None
         made.append(_read(plan.job(step, only), progress))
-    if plan.samples:
-        made.append(_read(plan.votes(), progress))
     return made
 
 
@@ -90,8 +84,7 @@ def _read(job: Job, progress: Progress | None) -> Job:
     jobs.drop(job, job.unreadable)
     for part in {part.digest: part for _, _, part in job.todo}.values():
         workspace.append(job.ws, tables.ASKED, pending.rows(part))
-    replies = len(job.todo) * (job.samples or 1)
-    with progress(replies) if progress else nullcontext() as bar, proposers.running(job.step) as job.step:
+    with progress(len(job.todo)) if progress else nullcontext() as bar:
         runner.read(job, bar.update if bar else lambda _: None)
     return job
 

@@ -13,10 +13,9 @@ import polars as pl
 from saferec_builder import llm
 from saferec_builder.core.errors import StoreError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import cascade, jobs, prompting
+from saferec_builder.proposing import jobs, prompting
 from saferec_builder.proposing.jobs import Job, Todo
 from saferec_builder.proposing.prompting import Reading
-from saferec_builder.proposing.proposers import running
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.subjects import Subject, orders
 from saferec_builder.storage import tables, workspace
@@ -90,23 +89,18 @@ async def _ask(job: Job, paid: Keyed, settle: Callable[[], None], step: Step) ->
             with suppress(StoreError):  # the last one, at the end, is heard
                 settle()
 
-    times = job.samples or 1
     chunks: dict[int, dict[int, llm.Reply]] = {}
     clock = asyncio.create_task(settling())
     try:
         async with aclosing(_replies(job, paid)) as stream:
             async for n, reply in stream:
-                chunk = chunks.setdefault(n // times // CHUNK, {})
+                first = n // CHUNK * CHUNK
+                chunk = chunks.setdefault(first, {})
                 chunk[n] = reply
                 step(1)
-                first = n // times // CHUNK * CHUNK
-                if len(chunk) == times * min(CHUNK, len(job.todo) - first):
-                    done = chunks.pop(n // times // CHUNK)
-                    of_texts = [
-                        (todo, [done[place * times + k] for k in range(times)])
-                        for place, todo in enumerate(job.todo[first : first + len(done) // times], first)
-                    ]
-                    _save_replies(job, of_texts)
+                if len(chunk) == min(CHUNK, len(job.todo) - first):
+                    done = chunks.pop(first)
+                    _save_replies(job, [(job.todo[place], done[place]) for place in sorted(done)])
     finally:
         clock.cancel()
 
@@ -121,7 +115,7 @@ def answers(job: Job) -> dict[int, Reading]:
                 _, subject, part = job.todo[n]
                 found[n] = _reading(job, subject, part, reply.content)
 
-    with running(job.step) as job.step, workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
         llm.run(ask(paid))
     return found
 
@@ -151,49 +145,36 @@ def _replies(job: Job, paid: Keyed) -> AsyncGenerator[tuple[int, llm.Reply]]:
 
 
 def bodies(job: Job) -> Iterator[llm.Body]:
-    """The requests of a job in its order; of samples, each `samples` times with seeds of their own."""
+    """The requests of a job in its order."""
     for _, subject, part in job.todo:
-        body = prompting.build_request(subject, part, job.corpus.prompt)
-        if not job.samples:
-            yield body
-        for seed in range(job.samples):
-            yield body | {"temperature": 0.7, "seed": seed}
+        yield prompting.build_request(subject, part, job.corpus.prompt)
 
 
-def _save_replies(job: Job, chunk: list[tuple[Todo, list[llm.Reply]]]) -> None:
-    """Of each text all replies: several where samples vote."""
+def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
     readings: list[tuple[Reading, Taxonomy]] = []
     faults: list[jobs.Fault] = []
-    for (_, subject, part), replies in chunk:
+    for (_, subject, part), reply in chunk:
         job.figures["turns_giving_orders"] += len(orders(subject))
-        found: list[Reading] = []
-        for reply in replies:
-            job.figures["already_paid" if reply.cached else "requests"] += reply.sent
-            if not reply.cached:
-                job.figures["tokens_in"] += reply.tokens_in or 0
-                job.figures["tokens_out"] += reply.tokens_out or 0
-            if reply.content is not None:
-                found.append(_reading(job, subject, part, reply.content))
-            else:
-                faults.append((subject.subject, reply.error or "", reply.body))
-        usable = [reading for reading in found if reading.error is None]
-        faults += [(subject.subject, reading.error, reading.raw or "") for reading in found if reading.error]
-        if usable and len(usable) > len(replies) // 2:
-            readings.append((_voted(usable) if job.samples else usable[0], part))
+        job.figures["already_paid" if reply.cached else "requests"] += reply.sent
+        if not reply.cached:
+            job.figures["tokens_in"] += reply.tokens_in or 0
+            job.figures["tokens_out"] += reply.tokens_out or 0
+        if reply.content is None:
+            faults.append((subject.subject, reply.error or "", reply.body))
+            continue
+        reading = _reading(job, subject, part, reply.content)
+        if reading.error is None:
+            readings.append((reading, part))
+        else:
+            faults.append((subject.subject, reading.error, reading.raw or ""))
     for reading, _ in readings:
         job.rejected += reading.rejected
     proposals = prompting.proposal_rows(reading for reading, _ in readings)
     jobs.save(job, proposals, [(reading.subject, part) for reading, part in readings])
-    read = {reading.subject.subject for reading, _ in readings}
-    jobs.drop(job, [fault for fault in faults if fault[0] not in read])
+    jobs.drop(job, faults)
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
     unknown, taxonomy = job.corpus.unknown, job.corpus.taxonomy
     settled = frozenset(taxonomy.slugs) - unknown[subject.subject] if unknown else frozenset()
     return prompting.read_reply(subject, content, taxonomy, job.name, settled, job.made_by, part.slugs)
-
-
-def _voted(readings: list[Reading]) -> Reading:
-    rejected = sum((reading.rejected for reading in readings), Counter[str]())
-    return Reading(readings[0].subject, cascade.tally([r.proposals for r in readings]), rejected)

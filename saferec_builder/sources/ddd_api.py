@@ -109,7 +109,7 @@ def _search(site: Site, asked: Mapping[str, str]) -> list[Row]:
 
 def _get(site: Site, path: str) -> object:
     headers = {"Accept": "application/json", "X-API-KEY": site.key, "User-Agent": "saferec-builder"}
-    said = "nothing"
+    last = "nothing"
     for attempt in range(TRIES):
         site.sleep(site.pause if site.asked else 0)
         site.asked += 1
@@ -118,17 +118,17 @@ def _get(site: Site, path: str) -> object:
             with _OPENER.open(urllib.request.Request(site.base + path, headers=headers), timeout=30) as answer:
                 return strict_json(answer.read(MOST))
         except urllib.error.HTTPError as fault:
-            said = f"HTTP {fault.code}"
+            last = f"HTTP {fault.code}"
             if fault.code in (401, 403):
-                raise UsageError(f"{site.base} refused the key ({said}): see your profile on the site") from None
+                raise UsageError(f"{site.base} refused the key ({last}): see your profile on the site") from None
             if fault.code != 429 and fault.code < 500:
-                raise SourceError(f"{site.base}{path.split('?')[0]}: {said}: has the API changed?") from None
+                raise SourceError(f"{site.base}{path.split('?')[0]}: {last}: has the API changed?") from None
             after = fault.headers.get("Retry-After", "")
             wait = float(min(int(after), 300)) if re.fullmatch("[0-9]{1,9}", after) else wait
         except KeyTwice as fault:  # it would say the same again
             raise SourceError(f"{site.base}{path.split('?')[0]}: {fault}: has the API changed?") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as fault:
-            said = type(fault).__name__
+            last = type(fault).__name__
         if attempt < TRIES - 1:
             site.sleep(wait)
-    raise SourceError(f"{site.base} answers {said} after {TRIES} tries: run it again later; what came is kept")
+    raise SourceError(f"{site.base} answers {last} after {TRIES} tries: run it again later; what came is kept")

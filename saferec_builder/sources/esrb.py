@@ -65,11 +65,11 @@ def _described(place: str, row: dict[str, str]) -> Rows:
     odd = next((f"{name} = {cell!r}" for name, cell in flags.items() if cell not in ("0", "1")), None)
     if odd:
         raise Left("no 0 or 1", f"found {odd}")
-    said = [_spelt(name) for name, cell in flags.items() if cell == "1"]
-    if len(said) > 1 and NOTHING in said:
-        said.remove(NOTHING)  # the published table has both at times: what is named counts
+    named = [_spelt(name) for name, cell in flags.items() if cell == "1"]
+    if len(named) > 1 and NOTHING in named:
+        named.remove(NOTHING)  # the published table has both at times: what is named counts
     own = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
-    return _game(place, row["title"], own, row["esrb_rating"], said)
+    return _game(place, row["title"], own, row["esrb_rating"], named)
 
 
 def _spelt(name: str) -> str:

@@ -97,7 +97,7 @@ def warning(
     """A row of WARNINGS with its `place`; the same statement always has the same id."""
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
-    said = {
+    statement = {
         "ref": ref,
         "domain": domain,
         "kind": kind,
@@ -110,7 +110,7 @@ def warning(
         "url": url,
         "retrieved": retrieved,
     }
-    return {"warning": tables.digest(*said.values()), **said, "place": place}
+    return {"warning": tables.digest(*statement.values()), **statement, "place": place}
 
 
 class Noted(TypedDict):
@@ -135,5 +135,5 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
 
 def both_read(rows: Rows, drops: Rows) -> Both:
     """Rows of both tables as one reader made them."""
-    said = [row for row in rows if "warning" in row]
-    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(said, []))
+    warnings = [row for row in rows if "warning" in row]
+    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(warnings, []))

@@ -59,7 +59,7 @@ def _one(place: str, row: dict[str, str]) -> list[Row | Left]:
     if len(rated) < sum(bool(cell) for _, cell in cells):
         raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
-    said = items.noted(row)
+    noted = items.noted(row)
     made: list[Row | Left] = []
     for category, cell in rated.items():
         severity = SEVERITY.get(cell.casefold())
@@ -67,7 +67,7 @@ def _one(place: str, row: dict[str, str]) -> list[Row | Left]:
             detail = f"found {cell!r}, expected {', '.join(SEVERITY)}"
             made.append(Left("unknown severity", detail, f"{place} {category}"))
         else:
-            made.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **said))
+            made.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
     return made
 
 

@@ -97,10 +97,10 @@ def _items(row: _Row, titles: dict[str, str], turns: list[conversations.Turn]) -
         for ref in turn["items"]:
             first.setdefault(ref, turn["role"])
     forms = {**row.respondentQuestions, **row.initiatorQuestions}
-    said = {f"redial:{i}": answers for i, answers in sorted(forms.items()) if i in titles}
-    refs = [*first, *(ref for ref in said if ref not in first)]
+    answered = {f"redial:{i}": answers for i, answers in sorted(forms.items()) if i in titles}
+    refs = [*first, *(ref for ref in answered if ref not in first)]
     nothing = _Answers()
-    recommended = [r for r in refs if first.get(r) == "recommender" or said.get(r, nothing).suggested == 1]
-    accepted = [r for r in recommended if said.get(r, nothing).liked == 1]
-    seen = [r for r in refs if first.get(r) == "seeker" or said.get(r, nothing).seen == 1]
+    recommended = [r for r in refs if first.get(r) == "recommender" or answered.get(r, nothing).suggested == 1]
+    accepted = [r for r in recommended if answered.get(r, nothing).liked == 1]
+    seen = [r for r in refs if first.get(r) == "seeker" or answered.get(r, nothing).seen == 1]
     return recommended, accepted, seen

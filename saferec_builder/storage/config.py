@@ -89,7 +89,7 @@ class Proposer(_Section):
     prompt: str | None = None  # a file of the user's instead of the embedded prompt
     budget_usd: float | None = Field(None, ge=0)
     jury: list[str] = []
-    uncertain: Band = (0.3, 0.7)  # confidence of a claim that a cascade escalates and samples vote on
+    uncertain: Band = (0.3, 0.7)  # confidence of a claim that a cascade escalates
     skip_silent: bool = False  # a cascade does not ask further where the rules found nothing
     batch_factor: float = Field(0.5, gt=0, le=1)  # price of a request in a batch
     batch_poll: float = Field(30.0, gt=0)  # seconds between two looks at a batch
@@ -239,7 +239,7 @@ name = "{name}"
 # prompt = "my-prompt.md"    # instead of the embedded one: docs/proposing.md
 # budget_usd = 20.0          # models are never paid more than this in this workspace
 # jury = ["openai:small", "openai:large"]  # for --proposer jury: each reads all, every vote is kept
-# uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model, --samples votes
+# uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model
 # skip_silent = false        # true: a cascade asks no model where the rules found nothing
 # batch_factor = 0.5         # what a request in a batch costs of the usual price
 # batch_poll = 30.0          # seconds between two looks at a batch

@@ -156,7 +156,7 @@ SPEND = Table(
         "run": (pl.String, "start of the command and its process"),
         "part": (pl.Int64, "1, 2, ...: written every second"),
         "model": (pl.String, "as asked"),
-        "way": (pl.String, "openai | batch | local"),
+        "way": (pl.String, "openai | batch"),
         "requests": (pl.Int64, "answered, usable or not"),
         "tokens_in": (pl.Int64, "as billed"),
         "tokens_cached": (pl.Int64, "the part of tokens_in that a prefix cache made cheaper"),

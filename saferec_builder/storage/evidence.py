@@ -94,12 +94,12 @@ def texts(
     a row needs them. A plot is named by its digest alone: which catalog row it came from is the merge's to say.
     """
     claims = rows.filter(pl.col("spans").list.len() > 0).select("kind", "subject", "digest").unique()
-    said, shown = claims.filter(kind="sensitivity"), claims.filter(kind="item_flag")
+    spoken, shown = claims.filter(kind="sensitivity"), claims.filter(kind="item_flag")
     keys = ["subject", "digest"]
     parts = [pl.DataFrame(schema=TEXTS)]
-    for part in conversations() if said.height else ():
+    for part in conversations() if spoken.height else ():
         named = part.select("digest", "turns", subject="conversation")
-        parts.append(said.join(named, on=keys).select(list(TEXTS)))
+        parts.append(spoken.join(named, on=keys).select(list(TEXTS)))
     for part in plots() if shown.height else ():
         found = part.filter(pl.col("plot").is_not_null()).select("plot").unique()
         named = found.with_columns(pl.Series("digest", [digest(plot) for plot in found["plot"]], dtype=pl.String))

@@ -125,8 +125,8 @@ def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.Da
 
 def evidenced(ws: Workspace, rows: pl.DataFrame) -> pl.DataFrame:
     """evidence.TEXTS that these rows speak of."""
-    said = partial(parts, ws, tables.CONVERSATIONS, "turns")
-    return evidence.texts(rows, said, partial(parts, ws, tables.CATALOG_ROWS, "plot"))
+    spoken = partial(parts, ws, tables.CONVERSATIONS, "turns")
+    return evidence.texts(rows, spoken, partial(parts, ws, tables.CATALOG_ROWS, "plot"))
 
 
 def keyed(ws: Workspace, table: tables.Table) -> AbstractContextManager[database.Keyed]:

@@ -35,7 +35,7 @@ def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     before = {name: store.read(old, table) for name, table in tables.TABLES.items()}
     at = ["-C", old.root]
     people = ["--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy"]
-    pushed = cli("review", "push", "--tool", "files", *people, "--all", "--audit", 0, *at, "--json").json
+    pushed = cli("review", "push", "--tool", "files", *people, "--all", *at, "--json").json
     assert pushed["added"] == 0
     pulled = cli("review", "pull", "--tool", "files", old.root / "review", *at, "--json").json
     assert (pulled["added"], pulled["dropped"]) == (0, {})

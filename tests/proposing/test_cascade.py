@@ -1,6 +1,5 @@
 """Cascades, juries, votes, money, other prompts and other taxonomies, through the command and a stub server."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,8 @@ from saferec_builder.llm.pricing import Habit
 from saferec_builder.proposing import cascade as votes
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
-from tests.servers.llm_stub import SEA, Handler, Stub, completion, probe, status
-from tests.worlds.model_replies import TEXTS, Cli, answer, claim, fill, options, price, said, speaks
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import TEXTS, Cli, fill, options, price, said
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -38,37 +37,6 @@ def test_a_jury_reads_everything_and_keeps_every_vote(ask: Any, workspace: store
     assert readers.rows() == [("large", 3), ("small", 3)]
 
 
-def test_samples_vote_on_what_is_uncertain_only(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    seen: list[int] = []
-
-    def wavers(handler: Handler) -> None:
-        body = handler.server.bodies[-1]
-        if "seed" not in body:
-            return speaks(handler)
-        seen.append(body["seed"])
-        said = [claim("gore", "blood")] if body["seed"] < 4 else []  # four of five find it present
-        handler.reply(200, completion(answer(*said)))
-
-    stub.usual = wavers
-    ran = ask("--proposer", "openai:small", "--samples", "5").json
-    assert sorted(seen) == [0, 1, 2, 3, 4] and ran["small x5"]["in"] == 1
-    row = store.read(workspace, tables.PROPOSALS).filter(proposer="small x5").row(0, named=True)
-    assert (row["subject"], row["verdict"], row["confidence"], row["form"]) == ("c2", "present", 0.8, "explicit")
-    assert row["spans"][0]["quote"] == "blood"
-    assert ask("--proposer", "openai:small", "--samples", "5").json["added"] == 0
-
-
-def test_a_model_that_refuses_a_temperature_votes_with_its_own(ask: Any, stub: Stub) -> None:
-    def fixed(handler: Handler) -> None:
-        refused = "temperature" in handler.server.bodies[-1]
-        told = status(400, '{"error": {"message": "temperature is not supported"}}')
-        (told if refused else probe if handler.text == SEA else speaks)(handler)
-
-    stub.usual = stub.scripts.setdefault(SEA, [fixed])[0]
-    ran = ask("--proposer", "openai:small", "--samples", "3").json
-    assert (ran["small x3"]["added"], ran["dropped"]) == (1, {})
-
-
 # ---- who is asked next, on tables
 
 
@@ -93,21 +61,6 @@ def test_who_was_not_asked_disputes_nothing() -> None:
     who = [("a", "v"), ("b", "v")]
     how: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
     assert votes.escalated(["sure", "both"], rows, who, read={"both"}, **how) == {"both"}
-
-
-def test_a_tally_counts_silence_as_absent() -> None:
-    def row(verdict: str) -> dict[str, Any]:
-        return {"trait": "gore", "verdict": verdict, "form": "implicit", "spans": [{"turn": 0}], "confidence": 0.5}
-
-    def tallied(*readings: list[dict[str, Any]]) -> tuple[str, float, str | None]:
-        made = votes.tally(readings)[0]
-        return made["verdict"], made["confidence"], made["form"]
-
-    assert tallied([row("present")], [row("present")], []) == ("present", pytest.approx(2 / 3), "implicit")
-    assert tallied([row("present")], [], [], [row("absent")]) == ("absent", 0.75, None)
-    assert tallied([row("present")], [row("present")], [], []) == ("unsure", 0.5, None)  # two of four: no majority
-    # one of two each: nobody's `unsure`, and the first has no evidence
-    assert votes.tally(([row("absent") | {"spans": []}], [row("present")]))[0]["spans"] == [{"turn": 0}]
 
 
 # ---- money
@@ -192,7 +145,6 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
         (("--proposer", "jury2"), "expected rules or openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
-        (("--proposer", "local:none.gguf"), "no such file"),
     ],
 )
 def test_a_mistake_is_one_line(ask: Any, words: Any, said: str) -> None:
@@ -221,10 +173,3 @@ def test_turns_that_give_orders_are_kept_with_the_reading(blank: Any, workspace:
     blank("--proposer", "openai:small")
     rows = store.read(workspace, tables.READINGS).sort("subject").select("subject", "orders").rows()
     assert rows[0] == ("c0", [0]) and all(orders == [] for _, orders in rows[1:])
-
-
-def test_a_file_that_is_no_model_is_one_line(ask: Any, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp", reason="part not run: xllamacpp (pip install 'saferec-builder[local]')")
-    (tmp_path / "x.gguf").write_text("no model")
-    ran = ask("--proposer", f"local:{tmp_path / 'x.gguf'}")
-    assert ran.code == 1 and "is it a GGUF?" in ran.err and ran.err.count("\n") == 1

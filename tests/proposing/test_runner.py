@@ -134,15 +134,6 @@ def test_text_leaves_this_machine_only_with_consent(cli: Cli, workspace: store.W
         assert part in ran.err
 
 
-def test_votes_on_what_was_read_before_want_consent_too(ask: Any, cli: Cli, workspace, stub: Stub) -> None:
-    """Nothing is left to read, and yet two texts would be sent again, five times each."""
-    unsure = claim("gore", "blood") | {"verdict": "unsure", "form": "none"}
-    stub.usual = lambda h: h.reply(200, completion(answer(*[unsure] * ("blood" in h.text))))
-    assert ask("--json").json["added"] == 3
-    ran = cli("propose", "-C", workspace.root, *REMOTE, "--samples", "5")
-    assert ran.code == 1 and "2 conversations" in ran.err and "--allow-remote" in ran.err
-
-
 def test_a_remote_host_without_a_key_is_not_asked(cli: Cli, workspace: store.Workspace, monkeypatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     fill(workspace, *TEXTS)
@@ -221,8 +212,3 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
     (workspace.root / "mine.toml").write_text('version = "1"\n' + own.format("gambling") + own.format("gore"))
     own_taxonomy(workspace)
     assert cli(*at).json["rules_know_no_cues_of"] == ["gambling"]
-
-
-def test_the_rules_do_not_vote(cli: Cli, workspace: store.Workspace) -> None:
-    ran = cli("propose", "--samples", "3", "-C", workspace.root)
-    assert ran.code != 0 and "expected a model as the last proposer" in ran.err

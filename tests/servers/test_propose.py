@@ -13,7 +13,6 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.llm import local
 from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.transport import Wire
 from saferec_builder.proposing import prompting as propose
@@ -31,16 +30,11 @@ WORDS = (
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: no real model server to test on")
     prompt = propose.build_request(propose.Subject("sensitivity", "", "", ()), traits.load())
     model = tmp_path_factory.mktemp("model") / "tiny.gguf"
     tiny_gguf.write_model(model, prompt["messages"][0]["content"])
-    return model
-
-
-@pytest.fixture(scope="module")
-def url(model: Path) -> Iterator[str]:
     with tiny_gguf.serving(model) as base:
         yield base
 
@@ -72,22 +66,6 @@ def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, w
     assert paid.height == said["added"] and paid["tokens_in"].min() > 500
     again = cli("propose", *at).json
     assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (said["added"], many - said["added"])
-
-
-def test_a_file_of_ones_own_is_served_and_known_by_its_weights(
-    model: Path, cli: Cli, workspace: store.Workspace
-) -> None:
-    short_answers(workspace)
-    fill(workspace, *(f"number {n}: no hospital scenes" for n in range(4)))
-    at = ("-C", workspace.root, "--proposer", f"local:{model}", "--json")
-    said = cli("propose", *at).json
-    assert said["in"] == 4 == said["added"] + sum(said["dropped"].values())
-    made = set(store.read(workspace, tables.SPEND)["model"])
-    assert made == {local.name(model)} and local.name(model).startswith("tiny@")
-    check_proposals(workspace)
-    # another port, the same weights: what was paid for is found, what failed is asked again
-    again = cli("propose", *at).json
-    assert again["skipped"] == said["added"]
 
 
 def check_proposals(ws: store.Workspace) -> None:

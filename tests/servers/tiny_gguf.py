@@ -1,25 +1,53 @@
 """A real model server for tests: a llama of random weights, made on the spot, behind llama.cpp's own HTTP server.
 
 It enforces the schema and writes nonsense inside it, so it shows what the line does with a real server's answers
-and never what a model knows. `serving` is the proposer's own way to serve a file.
+and never what a model knows. Run as a program it serves a file until its standard input closes.
 """
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from saferec_builder.llm.local import CONTEXT, serving
-
-__all__ = ["serving", "write_model"]
-
+AT_ONCE = 2  # requests that the server reads side by side
+CONTEXT = 16_384  # tokens of each
 WIDTH, LAYERS, HEADS, INNER = 64, 2, 4, 128
 MERGES = 640
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 )
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[str]:
+    """The base URL of the model's server."""
+    command, pipe = [sys.executable, "-m", "tests.servers.tiny_gguf", str(path)], subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdout=pipe, stderr=subprocess.DEVNULL, stdin=pipe) as run:
+        try:
+            assert run.stdout is not None
+            yield next(line.split()[1] for line in run.stdout if line.startswith("serves "))
+        finally:
+            run.terminate()
+
+
+def serve(path: str) -> None:
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = path
+    params.n_ctx, params.n_parallel = CONTEXT * AT_ONCE, AT_ONCE
+    params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # one core is ours: its threads spin where they wait
+    params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
+    params.hostnames = ["127.0.0.1"]
+    server = xllamacpp.Server(params)
+    print(f"serves {server.listening_address}/v1", flush=True)
+    sys.stdin.read()
 
 
 def write_model(path: Path, sample: str, seed: int = 4) -> None:
@@ -116,3 +144,7 @@ def _byte_letters() -> list[str]:
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [b for b in range(256) if b not in shown]
     return [chr(b) if b in shown else chr(256 + hidden.index(b)) for b in range(256)]
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -37,7 +37,7 @@ def test_every_step_of_the_funnel_balances() -> None:
         ("Found in the source files", 6, {}, 0),
         ("Mined", 4, {"same id": 2}, 0),
         ("Read by a proposer", 2, {"no usable answer": 1, "not read yet": 1}, 0),
-        ("Reviewed", 2, {"handed out, no answer that stands": 1}, 1),
+        ("Reviewed", 2, {"assigned, no answer that stands": 1}, 1),
         ("With a verdict", 2, {}, 0),
         ("In the release", 2, {"straddles split": 1}, 1),
         ("Rows to train and test with", 1, {"no linked item": 1}, 0),

@@ -33,7 +33,7 @@ def test_what_is_named_or_implied_and_what_only_looks_like_one(mark: str, senten
     form = "implicit" if mark.startswith("~ ") else "explicit"
     hits = [hit for hit in rules.read(sentence) if hit.trait == mark.removeprefix("~ ")]
     assert ("present", form) in {(hit.verdict, hit.form) for hit in hits}
-    assert all(0 < hit.confidence < 1 for hit in hits)
+    assert all(0 < hit.sure < 1 for hit in hits)
 
 
 def test_somebody_else_counts_only_on_the_sofa() -> None:
