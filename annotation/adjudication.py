@@ -1,18 +1,15 @@
 """adjudicate: reviews become labels, and item labels become warnings."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation, agreement
+from annotation import aggregation, agreement, certificate
 from annotation.desk import gather, label_bounds
-from annotation.recall_bounds import LabelBounds, certificate
+from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -46,7 +43,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
         added = workspace.append(ws, tables.LABELS, new)
         warned = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([desk.labels, new])))
         bounds = label_bounds(desk)
-        _keep(ws.root / CERTIFICATES, certificate(bounds))
+        _keep(ws.root / CERTIFICATES, bounds)
     methods = dict(desk.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": warned, "reviews_left_out": desk.left_out}
@@ -55,6 +52,6 @@ def adjudicate(ws: Workspace) -> Adjudication:
     return Adjudication(counts, desk.judged, alphas, bounds)
 
 
-def _keep(path: Path, certificate: Mapping[str, JsonValue]) -> None:
+def _keep(path: Path, bounds: LabelBounds) -> None:
     with workspace.replacing(path) as tmp:
-        tmp.write_text(json.dumps(certificate, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        tmp.write_text(certificate.of(bounds).model_dump_json(indent=1) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ right is another question: `rate` bounds it on gold units.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, lgamma, log
 
@@ -46,24 +46,31 @@ class Audit:
     gone: int = 0  # how many of the positives found in the zone have left the data since: found, and no longer there
     left: int | None = None  # units of the zone that are there and have no label; None: not counted
 
+    @property
+    def audited(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def misses(self) -> int:
+        """Positives among the audited, and the holes."""
+        return sum(self.outcomes)
+
+    @property
+    def labels(self) -> int:
+        """The positives that are found, and still in the data."""
+        return self.found + self.misses - self.holes + self.elsewhere - self.gone
+
 
 @dataclass(frozen=True)
-class Bound:
-    """`share` is the missed share that is not exceeded; None where the data cannot tell (`why` says it). The other
-    counts are those of its Audit."""
+class Bound(Audit):
+    """An audit and what follows from it. `share` is the missed share that is not exceeded; None where the data cannot
+    tell (`why` says it)."""
 
-    share: float | None
-    audited: int
-    misses: int  # positives among the audited, and the holes
-    zone: int
-    found: int
-    log_e: float  # evidence against a missed share above ALPHA
-    more: int | None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
+    share: float | None = None
+    most: int = 0  # positives that are missed at most
+    log_e: float = 0.0  # evidence against a missed share above ALPHA
+    more: int | None = None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
-    open: int = 0
-    holes: int = 0
-    elsewhere: int = 0
-    gone: int = 0
 
     @property
     def certified(self) -> bool:
@@ -71,14 +78,36 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class FalseShare:
-    """`share` of the labels `present` that are wrong, and that is not exceeded; None before the first recheck."""
+class Rechecks:
+    """What is known of the labels `present`. `outcomes` are the rechecked ones in the order of the draw: 1 where the
+    adjudicator would not say `present`, or has not spoken yet."""
 
-    share: float | None
-    labels: int  # labels `present` as they stand, the rechecked ones among them
-    rechecked: int
-    overturned: int
-    more: int | None  # rechecks still needed for ALPHA if they go on as so far; None: not even all of them
+    zone: int  # labels that rest on no ruling, those that were rechecked among them
+    outcomes: tuple[int, ...]
+    right: int = 0  # further labels `present`, given by the adjudicator
+    waiting: int = 0  # how many of the outcomes wait for the adjudicator: they stand, and count as wrong
+
+    @property
+    def labels(self) -> int:
+        """The labels `present` as they stand: what was overturned is none any more."""
+        return self.zone - sum(self.outcomes) + self.waiting + self.right
+
+    @property
+    def rechecked(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def overturned(self) -> int:
+        return sum(self.outcomes) - self.waiting
+
+
+@dataclass(frozen=True)
+class FalseShare(Rechecks):
+    """Rechecks and what follows from them. `share` of the labels `present` that are wrong, and that is not exceeded;
+    None before the first recheck."""
+
+    share: float | None = None
+    more: int | None = None  # rechecks still needed for ALPHA if they go on as so far; None: not even all of them
 
     @property
     def certified(self) -> bool:
@@ -98,32 +127,25 @@ def cut(outcomes: Sequence[int | None], zone: int) -> int:
 
 def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     """The bound after all of these outcomes; it does not remember a better one, as what it speaks of may change."""
-    n, x = len(audit.outcomes), sum(audit.outcomes)
+    n, x = audit.audited, audit.misses
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
-    share = _share(upper(audit, n, x, alpha, delta), x, audit)
-    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
-    more = 0 if share <= alpha else needed(audit, alpha, delta)
-    facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST), more)
-    told = Bound(share, *facts, "", audit.open, audit.holes, audit.elsewhere, audit.gone)
+    missed = max(upper(audit, n, x, alpha, delta) - _known(audit, x), 0)
+    missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
+    log_e = min(float(_evidence(audit, np.array([n]), np.array([x]), alpha)[0]), MOST)
+    share = missed / max(missed + audit.labels, 1)
+    why = ""
     if audit.found + audit.zone + audit.open == 0:
-        return replace(told, share=None, more=None, why="nothing was found")
-    if audit.found + x + audit.elsewhere < ENOUGH and n < audit.zone and audit.left != 0:
-        return replace(told, share=None, more=needed(audit, alpha, delta), why=f"under {ENOUGH} positives were found")
-    return told
+        why = "nothing was found"
+    elif audit.found + x + audit.elsewhere < ENOUGH and n < audit.zone and audit.left != 0:
+        why = f"under {ENOUGH} positives were found"
+    more = 0 if share <= alpha and not why else needed(audit, alpha, delta) if audit.zone else None
+    return Bound(**vars(audit), share=None if why else share, most=missed, log_e=log_e, more=more, why=why)
 
 
 def _known(audit: Audit, x: int) -> int:
     """The positives of the zone that are found, where x of the outcomes are a 1."""
     return x - audit.holes + audit.elsewhere
-
-
-def _share(top: int, x: int, audit: Audit) -> float:
-    """FN / (FN + TP) where `top` positives lie in the zone: missed is what is not found there, and all that is open."""
-    known = _known(audit, x)
-    missed = max(top - known, 0)
-    missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
-    return missed / max(missed + audit.found + known - audit.gone, 1)
 
 
 def allowed(audit: Audit, x: int, alpha: float) -> int:
@@ -242,18 +264,13 @@ def _enough(audit: Audit, more: int, rate: float, alpha: float, delta: float) ->
 def false_share(
     zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0, alpha: float = ALPHA
 ) -> FalseShare:
-    """The share of the labels `present` that are wrong, from rechecks drawn uniformly from `zone` of them.
-
-    `outcomes` in the order of the draw: 1 where the adjudicator would not say `present`, or has not spoken yet
-    (`waiting` of them: they stand, and count as wrong). What was overturned is no such label any more. `right` are
-    further labels `present`, given by the adjudicator.
-    """
-    n, x = len(outcomes), sum(outcomes)
-    facts = (zone - x + waiting + right, n, x - waiting)
-    if zone + right == 0 or (zone and not n):
-        return FalseShare(None, *facts, _rechecks(zone, outcomes, right, alpha))
-    share = (most_wrong(zone, outcomes) + waiting) / max(facts[0], 1)
-    return FalseShare(share, *facts, 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha))
+    """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone; see Rechecks."""
+    known = Rechecks(zone, outcomes, right, waiting)
+    if zone + right == 0 or (zone and not outcomes):
+        return FalseShare(**vars(known), more=_rechecks(zone, outcomes, right, alpha))
+    share = (most_wrong(zone, outcomes) + waiting) / max(known.labels, 1)
+    more = 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha)
+    return FalseShare(**vars(known), share=share, more=more)
 
 
 def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:

@@ -8,14 +8,13 @@ it counts as if something had been missed in it: unknown is not safe, and nobody
 ones open. The same holds for what has no place in the design yet.
 """
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from annotation import confidence_bounds as certificates, design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
-from saferec_builder.core.json_value import JsonValue
 
 POOLED = "any sensitivity"
 
@@ -35,35 +34,10 @@ class LabelBounds:
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # of the conversations that are open, those that nobody was given
+    claimed: int = 0  # each of them is read
     undrawn: int = 0  # conversations without a place in the sampling design: what is not known of them is open
-
-
-def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
-    """All of it as plain values, for a file, a card or a page; shares are null where they are not known."""
-    return {
-        "alpha": certificates.ALPHA,
-        "confidence": 1 - certificates.DELTA,
-        "missed": {slug: _plain(bound) for slug, bound in bounds.traits.items()},
-        "missed_of_all": _plain(bounds.pooled),
-        "certified_together": bounds.together,
-        "false": {slug: _plain(share) for slug, share in bounds.false.items()},
-        "false_of_all": _plain(bounds.false_pooled) if bounds.false_pooled else None,
-        "on_gold": bounds.gold,
-    }
-
-
-def figures(bounds: LabelBounds) -> dict[str, JsonValue]:
-    """The bounds as the commands print them with --json."""
-    return {
-        "missed": {slug: vars(bound) for slug, bound in bounds.traits.items()},
-        "missed_of_all": vars(bounds.pooled),
-        "false": {slug: vars(share) for slug, share in bounds.false.items()},
-    }
-
-
-def _plain(bound: Bound | FalseShare) -> dict[str, JsonValue]:
-    facts = {name: value for name, value in asdict(bound).items() if name != "log_e"}
-    return facts | {"certified": bound.certified}
+    zone: int = 0  # what an audit speaks for, with those that have left the data since
+    gone: int = 0
 
 
 def bounds(
@@ -94,12 +68,25 @@ def bounds(
     }
     of_any = drawing.states_of_any(verdicts, slugs)
     pooled = certificates.bound(drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto}))
-    holds = certificates.holm([found[slug].log_e for slug in slugs])
-    together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
     open_ = {subject for subject in strata.read if of_any.get(subject) is None}
     given = set(assignments.filter(kind=kind, role="reviewer")["subject"])
-    on_gold = _on_gold(verdicts, gold, slugs)
-    return LabelBounds(found, pooled, together, on_gold, unassigned=len(open_ - given), undrawn=strata.undrawn)
+    return LabelBounds(
+        found,
+        pooled,
+        together(found),
+        _on_gold(verdicts, gold, slugs),
+        unassigned=len(open_ - given),
+        claimed=len(strata.read) - strata.undrawn,
+        undrawn=strata.undrawn,
+        zone=len(strata.zone),
+        gone=len(strata.gone),
+    )
+
+
+def together(traits: Mapping[str, Bound]) -> list[str]:
+    """The traits whose certificates hold at once, by Holm over these."""
+    holds = certificates.holm([bound.log_e for bound in traits.values()])
+    return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.certified]
 
 
 def _on_gold(verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
@@ -129,6 +116,9 @@ def words(bound: Bound) -> str:
         need = f"{waiting:,} proposed, assigned or drawn are not labelled yet, or unsure"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
+    if bound.zone and not (bound.labels or bound.misses):
+        # `under 4 positives` says less: that there are so few is the finding
+        return f"none found; at most {bound.most:,} have it" + (f" ({need})" if waiting else "")
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     most = certificates.at_most(bound.share)

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from annotation import review_history
+from annotation.certificate import Certificate
 from exports import (
     build_rows,
     checks,
@@ -57,6 +58,7 @@ class Assembled:
     parent: Path | None  # the release before this one
     provenance: Provenance
     taxonomy: bytes
+    certificate: Certificate | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
     agreement = review_facts.agreement_by_trait(base.reviews, taxonomy, small)
-    missed = review_facts.missed(snapshot, base.known, base.reviews, base.out, taxonomy, small)
+    stated = review_facts.certified(snapshot, base.known, base.reviews, base.out, taxonomy, small)
+    missed = review_facts.missed(stated)
     content = formats.Content(
         name=config.dataset.name,
         k=config.dataset.k,
@@ -133,11 +136,12 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "injected_traits": chosen,
         "agreement": agreement,
         "missed": missed,
+        "certificate": None if stated is None else review_facts.statement(stated),
         "withheld": small,
         "no_safety": not _safety(filled, injected, base.oracle, options),
     }
     text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
-    return Assembled(content, drops, facts, parent, base.provenance, text)
+    return Assembled(content, drops, facts, parent, base.provenance, text, stated)
 
 
 # ---- what the workspace holds

@@ -13,6 +13,7 @@ import jinja2
 from exports.facts import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+OLDER: Facts = {"withdrawn": {}, "missed": {}, "certificate": None, "put_back": [], "plot": None, "no_safety": False}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 
 
@@ -32,7 +33,15 @@ def render(manifest: Facts) -> str:
     room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
     template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
     return template.render(
-        m={"withdrawn": {}, "missed": {}, "put_back": [], "plot": None, "no_safety": False, **manifest},
+        m={
+            "withdrawn": {},
+            "missed": {},
+            "certificate": None,
+            "put_back": [],
+            "plot": None,
+            "no_safety": False,
+            **manifest,
+        },
         size=_Safe(_size(manifest)),
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),

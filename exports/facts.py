@@ -14,6 +14,19 @@ class RecallBound(TypedDict):
     words: str
 
 
+class Statement(TypedDict):
+    """What certificate.json states of the conversations as a whole."""
+
+    subjects: int  # conversations in the workspace that nobody withholds
+    claimed: int  # each of them is read
+    zone: int  # what the audit speaks for
+    audited: int
+    open: int  # proposed or drawn, and without a sure label: they count as missed
+    confidence: float
+    any: str  # what is missed of any sensitivity, in words
+    together: list[str]  # traits whose bounds hold at once
+
+
 class FileEntry(TypedDict):
     sha256: str
     bytes: int
@@ -66,6 +79,7 @@ class Facts(TypedDict, total=False):
     injected_traits: list[str]
     agreement: dict[str, Agreement]
     missed: dict[str, RecallBound]
+    certificate: Statement | None  # None: nobody has reviewed
     withheld: list[str]
     no_safety: bool
     counts: Counts

@@ -19,6 +19,7 @@ from exports import (
 from exports.assemble import Assembled, Options, assemble
 from exports.facts import Facts, Stamp
 from exports.report import charts
+from exports.verify import CERTIFICATE
 from saferec_builder.storage import config, tables
 from saferec_builder.storage.workspace import Workspace, alone, append
 
@@ -136,6 +137,8 @@ def _freeze(ws: Workspace, made: Assembled) -> tuple[bool, Facts]:
             "provenance.json": provenance.render(facts, made.provenance, stamp),
             "traits.toml": made.taxonomy,
         }
+        if made.certificate:
+            texts[CERTIFICATE] = made.certificate.model_dump_json(indent=1).encode()
         return facts, texts
 
     new = files.build(ws.releases, facts["version"], _parts(made.content), formats.CONFIGS, finish)

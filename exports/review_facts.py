@@ -1,11 +1,13 @@
 """What reviewers said, as a release tells it: their agreement, what the labels may miss, and nobody's name."""
 
+from dataclasses import replace
+
 import polars as pl
 
-from annotation import aggregation, agreement, design, recall_bounds
-from annotation.confidence_bounds import Bound
+from annotation import aggregation, agreement, certificate, design, precision_bounds, recall_bounds
+from annotation.certificate import Certificate
 from exports import checks
-from exports.facts import Agreement, RecallBound
+from exports.facts import Agreement, RecallBound, Statement
 from exports.snapshot import Snapshot
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables
@@ -20,33 +22,56 @@ def agreement_by_trait(reviews: pl.DataFrame, taxonomy: Taxonomy, small: list[st
     return {trait: {"alpha": alpha, "units": units} for trait, alpha, units in short.iter_rows()}
 
 
-def missed(
+def certified(
     snapshot: Snapshot,
     known: pl.DataFrame,
     reviews: pl.DataFrame,
     out: dict[str, str],
     taxonomy: Taxonomy,
     small: list[str],
-) -> dict[str, RecallBound]:
-    """trait -> what its labels still miss at most, by blind audits; stops where a label claims more than they carry.
+) -> Certificate | None:
+    """What is stated of the labels, without the traits in `small`; None where nobody has reviewed. Stops where a label
+    claims more than its bounds carry.
 
     By the labels that are released (`known`): of what was pulled since there are none yet. `out`: withheld
     conversations and why.
     """
-    bounds: dict[str, Bound] = {}
-    if not reviews.is_empty():
-        judged = known.with_columns(kind=pl.lit("sensitivity"))
-        auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
-        current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
-        said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
-        bounds = recall_bounds.bounds(
-            snapshot.design, current, snapshot.assignments, said, snapshot.gold, taxonomy.slugs, auto=auto
-        ).traits
-    checks.check_certificates(known, [slug for slug, bound in bounds.items() if bound.certified])
+    if reviews.is_empty():
+        checks.check_certificates(known, [])
+        return None
+    judged = known.with_columns(kind=pl.lit("sensitivity"))
+    auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
+    current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
+    said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
+    votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
+    found = recall_bounds.bounds(
+        snapshot.design, current, snapshot.assignments, said, snapshot.gold, taxonomy.slugs, auto=auto
+    )
+    false, pooled = precision_bounds.false_shares(votes, snapshot.assignments, auto, taxonomy.slugs)
+    checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.certified])
+    return certificate.of(replace(found, false=false, false_pooled=pooled), small)
+
+
+def missed(stated: Certificate | None) -> dict[str, RecallBound]:
+    """trait -> what its labels still miss at most, as the manifest says it."""
+    of = stated.missed if stated else {}
     return {
-        slug: {"share": bound.share, "certified": bound.certified, "words": recall_bounds.words(bound)}
-        for slug, bound in bounds.items()
-        if slug not in small
+        slug: {"share": bound.share, "certified": bound.certified, "words": bound.words} for slug, bound in of.items()
+    }
+
+
+def statement(stated: Certificate) -> Statement:
+    """What the card says of the whole."""
+    people = stated.population
+    return {
+        "subjects": people.subjects,
+        "claimed": people.claimed + people.unplaced,
+        "zone": people.zone,
+        "audited": stated.missed_of_all.audited,
+        "open": stated.missed_of_all.open + stated.missed_of_all.holes,
+        "confidence": stated.confidence,
+        "any": stated.missed_of_all.words,
+        "together": stated.together,
     }
 
 

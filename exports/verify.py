@@ -12,11 +12,14 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exports import hub
+from annotation import certificate
+from exports import hub, review_facts
 from exports.digests import RowDigest
-from exports.folder import MANIFEST, SUMS, Manifest, data_file, read_manifest, sha256, sync, sync_folder
+from exports.folder import MANIFEST, SUMS, Manifest, data_file, facts_of, read_manifest, sha256, sync, sync_folder
 from exports.formats import schemas
 from saferec_builder.core.errors import ReleaseError
+
+CERTIFICATE = "certificate.json"  # in a release
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
     there = [path.as_posix() for path in found if path.parts[0] not in beside]
     for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
         _check_file(folder, path, sums, manifest)
+    _check_certificate(folder)
     known = schemas(manifest.official)
     for config, splits in manifest.counts.items():
         for split, rows in splits.items():
@@ -63,6 +67,16 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
             digest = manifest.row_digests.get(config, {}).get(split)
             _check_table(folder, data_file(config, split), rows, known.get(config), digest)
     return manifest, len(sums) + 1
+
+
+def _check_certificate(folder: Path) -> None:
+    """Every bound follows from its counts, and the manifest (so the card) says what they say."""
+    facts = facts_of(folder)
+    if facts.get("certificate") is None:  # nobody has reviewed, or an older program made it
+        return
+    stated = certificate.check(folder / CERTIFICATE)
+    if (review_facts.statement(stated), review_facts.missed(stated)) != (facts["certificate"], facts["missed"]):
+        raise ReleaseError(f"{folder / CERTIFICATE}: it states other bounds than {MANIFEST}: build or fetch it again")
 
 
 def _sums(folder: Path) -> dict[str, str]:

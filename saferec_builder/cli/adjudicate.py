@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from annotation import adjudication, precision_bounds as precision, recall_bounds as recall
+from annotation import adjudication, certificate, precision_bounds as precision, recall_bounds as recall
 from annotation.adjudication import Adjudication
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.json_value import JsonValue
@@ -31,7 +31,7 @@ def _figures(done: Adjudication) -> dict[str, JsonValue]:
     alphas: dict[str, dict[str, JsonValue]] = {"sensitivity": {}, "item_flag": {}}
     for row in done.agreement.to_dicts():
         alphas[row.pop("kind")][row.pop("trait")] = row
-    found = recall.figures(done.bounds) | {"certified_together": done.bounds.together}
+    found = certificate.of(done.bounds).model_dump(include=certificate.BOUNDS)
     return found | {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
 
 

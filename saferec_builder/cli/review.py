@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from annotation import opt_outs, precision_bounds, pull as pulling, push as pushing, recall_bounds, servers
+from annotation import certificate, opt_outs, precision_bounds, pull as pulling, push as pushing, recall_bounds, servers
 from annotation.places import Argilla, Files, LabelStudio, Place
 from annotation.progress import ReviewStatus, review_status
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
@@ -124,8 +124,8 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     figures: dict[str, JsonValue] = {"reviewers": found.reviewers, "left_out": found.left_out}
     bounds = found.bounds
     if as_json:
-        figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}, "together": bounds.together}
-        figures |= recall_bounds.figures(bounds) | {"false_of_all": vars(bounds.false_pooled)}
+        figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}}
+        figures |= certificate.of(bounds).model_dump(include=certificate.BOUNDS)
     else:
         _table(found)
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}

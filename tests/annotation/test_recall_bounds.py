@@ -169,7 +169,8 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     assert gore.certified and found.pooled.certified and found.together == ["gore"]
     assert (gore.found, gore.zone, gore.audited) == (200, 1_500, 700)
     assert found.traits["needles"].share is None  # nobody has needles: no share of nothing
-    assert "positives" in bounds.words(found.traits["needles"])
+    # 700 of 1,500 audited: six would all be among the other 800 with a chance of .53^6 = .02
+    assert bounds.words(found.traits["needles"]) == "none found; at most 5 have it"
     for c in [c for c in said if c.startswith("z")][:60]:
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = told(rows, said, current=ids)

@@ -1,14 +1,24 @@
 """What a release says of its reviews and of what they missed."""
 
-import polars as pl
+import copy
+import itertools
+import json
+import shutil
+from pathlib import Path
 
-from exports import folder as write
+import polars as pl
+import pytest
+
+from exports import folder as write, verify as proof
+from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit
 from tests.worlds.release_rows import manifest, reviews
 from tests.worlds.release_world import film
 from tests.worlds.reviewing import yes
+
+COUNTS = ("found", "zone", "audited", "holes", "open", "elsewhere", "gone", "left", "done", "labels", "most")
 
 
 def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
@@ -37,6 +47,30 @@ def test_without_a_review_no_certificate_holds(workspace, cli):
     reviewed = world.fill(workspace, rows, [said[0] | {"method": "auto", "verdict": "present"}, *said[1:]])
     ran = cli("release", "1.0.0", "-C", reviewed.root)
     assert ran.code == 1 and "1 labels are `auto` without a certificate" in ran.err
+
+
+def test_the_certificate_follows_from_its_counts(home, tmp_path):
+    """Each count changed by one, with checksums made to fit: computed again, it does not hold."""
+    folder = Path(shutil.copytree(home, tmp_path / "copy"))
+    path = folder / "certificate.json"
+    stated = json.loads(path.read_text())
+    assert proof.verify(folder) and not set(stated["missed"]) & set(write.facts_of(folder)["withheld"])
+    assert list(stated["missed"]) == ["gore"]  # the others are withheld: too few people have them
+    for name, by in itertools.product(COUNTS, (1, -1, 7)):
+        changed = copy.deepcopy(stated)
+        changed["missed"]["gore"][name] += by
+        path.write_text(json.dumps(changed))
+        world.seal(folder, "certificate.json")
+        with pytest.raises(ReleaseError, match="does not follow from the counts beside it"):
+            proof.verify(folder)
+    for other in ("<= 0.1 % (certified)", ""):  # a whole certificate of other labels
+        facts = json.loads((folder / "manifest.json").read_text())
+        facts["missed"]["gore"]["words"] = other
+        (folder / "manifest.json").write_text(json.dumps(facts))
+        path.write_text(json.dumps(stated))
+        world.seal(folder, "certificate.json")
+        with pytest.raises(ReleaseError, match="it states other bounds than manifest.json"):
+            proof.verify(folder)
 
 
 def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):

@@ -141,6 +141,11 @@ def reviews(*rows: dict) -> pl.DataFrame:
 def reseal(folder, path, change):
     """Changes a table and makes every checksum fit again, as a careless editor with good tools would."""
     pq.write_table(change(pq.read_table(folder / path)), folder / path)
+    seal(folder, path)
+
+
+def seal(folder, path):
+    """Makes the checksums fit a file that was changed."""
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][path]["sha256"] = write.sha256(folder / path)
     (folder / "manifest.json").write_text(json.dumps(manifest))

@@ -1,0 +1,250 @@
+"""What is stated of the labels, with the counts from which anybody can compute it again; no id stands in it.
+
+reads  LabelBounds
+gives  a document (certificates.json of a workspace, certificate.json of a release), or the first fault of one
+
+A positive and a hole are named by their number in the draw, which without the workspace's secret leads to nobody.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from annotation import confidence_bounds as bounds, recall_bounds
+from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
+from annotation.recall_bounds import LabelBounds
+from saferec_builder.core.errors import ReleaseError
+
+CLAIM = (
+    "Of the subjects that have a trait, at most `share` are without its label, relative to the label that two readers"
+    " and the adjudicator would give."
+)
+MODE = "anytime-valid: each bound holds at whatever look it is read, with `confidence`; `together` hold all at once"
+ASSUMPTIONS = (
+    "The labels are the measure: what every reader overlooks is in no bound.",
+    "Places in the draw are a keyed hash of the id, fixed before anybody was asked.",
+    "A subject that is claimed, drawn or without a place, and has no sure label, counts as missed.",
+    "Bounds of single traits are pointwise; those in `together` hold at once (Holm).",
+)
+
+
+BOUNDS = {"missed", "missed_of_all", "together", "false", "false_of_all"}  # fields of Certificate
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Population(_Strict):
+    """subjects = claimed + unplaced + zone - gone."""
+
+    subjects: int
+    claimed: int  # each of them is read
+    unplaced: int  # mined since the last draw: what is not known of them counts as missed
+    zone: int  # what an audit speaks for, with those that have left the data since
+    gone: int
+
+
+class Missed(_Strict):
+    """A recall bound: the counts of confidence_bounds.Audit, and what follows from them."""
+
+    found: int
+    zone: int
+    audited: int
+    positive: list[int]  # which of the audited have it, or no sure label (`holes` of them); the first audit is 1
+    holes: int
+    open: int
+    elsewhere: int
+    gone: int
+    left: int | None
+    done: int | None  # zone - left
+    labels: int  # positives that are found and in the data
+    share: float | None
+    most: int
+    log_e: float
+    more: int | None
+    why: str
+    certified: bool
+    words: str
+
+
+class Wrong(_Strict):
+    """A precision bound: the counts of confidence_bounds.Rechecks, and what follows from them."""
+
+    zone: int
+    rechecked: int
+    left: int  # zone - rechecked
+    wrong: list[int]  # which of the rechecked are no `present`, or wait for the adjudicator (`waiting` of them)
+    waiting: int
+    overturned: int
+    right: int
+    labels: int
+    share: float | None
+    more: int | None
+    certified: bool
+
+
+class OnGold(_Strict):
+    """How often labels miss or invent what gold holds."""
+
+    units_present: int
+    missed: int
+    missed_at_most: float | None
+    units_absent: int
+    invented: int
+    invented_at_most: float | None
+
+
+class Certificate(_Strict):
+    """The whole statement."""
+
+    format: Literal[1] = 1
+    claim: str = CLAIM
+    unit: Literal["conversation", "item"] = "conversation"
+    population: Population
+    alpha: float = ALPHA
+    confidence: float = 1 - DELTA
+    mode: str = MODE
+    missed: dict[str, Missed]
+    missed_of_all: Missed
+    together: list[str]
+    false: dict[str, Wrong]
+    false_of_all: Wrong | None
+    on_gold: OnGold
+    assumptions: list[str] = list(ASSUMPTIONS)
+
+
+def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
+    """The document of these bounds; traits in `without` are not named, and in no bound but the one of all."""
+    kept = {slug: bound for slug, bound in found.traits.items() if slug not in without}
+    return Certificate(
+        population=Population(
+            subjects=found.claimed + found.undrawn + found.zone - found.gone,
+            claimed=found.claimed,
+            unplaced=found.undrawn,
+            zone=found.zone,
+            gone=found.gone,
+        ),
+        missed={slug: _missed(bound) for slug, bound in kept.items()},
+        missed_of_all=_missed(found.pooled),
+        together=recall_bounds.together(kept),
+        false={slug: _wrong(share) for slug, share in found.false.items() if slug not in without},
+        false_of_all=None if found.false_pooled is None else _wrong(found.false_pooled),
+        on_gold=OnGold.model_validate(found.gold),
+    )
+
+
+def _missed(bound: Bound) -> Missed:
+    return Missed(
+        **{name: getattr(bound, name) for name in Missed.model_fields if name not in ("positive", "done", "words")},
+        positive=_numbers(bound.outcomes),
+        done=None if bound.left is None else bound.zone - bound.left,
+        words=recall_bounds.words(bound),
+    )
+
+
+def _wrong(share: FalseShare) -> Wrong:
+    facts = {name: getattr(share, name) for name in Wrong.model_fields if name not in ("left", "wrong")}
+    return Wrong(**facts, left=share.zone - share.rechecked, wrong=_numbers(share.outcomes))
+
+
+def _numbers(outcomes: tuple[int, ...]) -> list[int]:
+    return [number for number, outcome in enumerate(outcomes, 1) if outcome]
+
+
+def _outcomes(number: int, ones: list[int]) -> tuple[int, ...]:
+    if number < 0 or ones != sorted(set(ones) & set(range(1, number + 1))):
+        raise ValueError(f"{ones} are no numbers of {number} in their order")
+    here = set(ones)
+    return tuple(int(n in here) for n in range(1, number + 1))
+
+
+# ---- checked again
+
+
+def check(path: Path) -> Certificate:
+    """The document at `path`, every bound of which was computed anew from its counts; ReleaseError names the fault."""
+    try:
+        stated = Certificate.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as fault:
+        raise ReleaseError(f"{path}: no certificate that this program can read: {_first(fault)}") from None
+    if (place := _fault(stated)) is not None:
+        raise ReleaseError(f"{path}: {place} does not follow from the counts beside it: build or fetch it again")
+    return stated
+
+
+def _first(fault: OSError | ValidationError) -> str:
+    if isinstance(fault, OSError):
+        return str(fault.strerror)
+    error = fault.errors()[0]
+    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
+
+
+def _fault(stated: Certificate) -> str | None:
+    """Where it is not what its counts give; None: nowhere."""
+    people = stated.population
+    if people.subjects != people.claimed + people.unplaced + people.zone - people.gone:
+        return "population.subjects"
+    if (stated.alpha, stated.confidence) != (ALPHA, 1 - DELTA):
+        return "alpha or confidence"
+    again: dict[str, Bound] = {}
+    for slug, missed in {**stated.missed, "": stated.missed_of_all}.items():
+        where = f"missed.{slug}" if slug else "missed_of_all"
+        try:
+            again[slug] = bounds.bound(_audit(missed))
+        except ValueError:
+            return where
+        if (name := _unlike(missed, _missed(again[slug]))) or missed.zone != people.zone:
+            return f"{where}.{name or 'zone'}"
+    del again[""]
+    if stated.together != recall_bounds.together(again):
+        return "together"
+    for slug, wrong in {**stated.false, **({"": stated.false_of_all} if stated.false_of_all else {})}.items():
+        where = f"false.{slug}" if slug else "false_of_all"
+        try:
+            name = _unlike(wrong, _wrong(_false_share(wrong)))
+        except ValueError:
+            return where
+        if name:
+            return f"{where}.{name}"
+    gold = stated.on_gold
+    rates = {
+        "missed_at_most": bounds.rate(gold.missed, gold.units_present),
+        "invented_at_most": bounds.rate(gold.invented, gold.units_absent),
+    }
+    name = _unlike(gold, gold.model_copy(update=rates))
+    return f"on_gold.{name}" if name else None
+
+
+def _audit(missed: Missed) -> Audit:
+    counts = {name: getattr(missed, name) for name in ("found", "zone", "holes", "open", "elsewhere", "gone", "left")}
+    _check_counts(counts)
+    return Audit(outcomes=_outcomes(missed.audited, missed.positive), **counts)
+
+
+def _false_share(wrong: Wrong) -> FalseShare:
+    counts = {name: getattr(wrong, name) for name in ("zone", "right", "waiting")}
+    _check_counts(counts)
+    return bounds.false_share(outcomes=_outcomes(wrong.rechecked, wrong.wrong), **counts)
+
+
+def _check_counts(counts: Mapping[str, int | None]) -> None:
+    if any(count is not None and count < 0 for count in counts.values()):
+        raise ValueError(f"a count below 0: {counts}")
+
+
+def _unlike(stated: BaseModel, again: BaseModel) -> str | None:
+    """The first field in which they differ; floats may differ in what another processor rounds."""
+    for name in type(stated).model_fields:
+        one, other = getattr(stated, name), getattr(again, name)
+        alike = (
+            math.isclose(one, other, rel_tol=1e-9)
+            if isinstance(one, float) and isinstance(other, float)
+            else one == other
+        )
+        if not alike:
+            return name
+    return None

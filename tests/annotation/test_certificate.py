@@ -1,0 +1,120 @@
+"""The statement of a release: what it carries, and that no count in it can be changed unseen."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotation import certificate, confidence_bounds as c
+from annotation.recall_bounds import LabelBounds
+from saferec_builder.core.errors import ReleaseError
+
+CLEAN = (0,) * 400
+TRAITS = {
+    "gore": c.bound(c.Audit(200, 1_000, (*CLEAN, 1, 0, 1), open=2, holes=1, elsewhere=3, gone=1, left=590)),
+    "needles": c.bound(c.Audit(60, 1_000, CLEAN, left=600)),
+    "torture": c.bound(c.Audit(0, 1_000, CLEAN, left=600)),
+}
+BOUNDS = LabelBounds(
+    traits=TRAITS,
+    pooled=c.bound(c.Audit(240, 1_000, (*CLEAN, 1, 1, 1), open=5, holes=2, left=590)),
+    together=[],
+    gold={
+        "units_present": 30,
+        "missed": 2,
+        "missed_at_most": c.rate(2, 30),
+        "units_absent": 50,
+        "invented": 1,
+        "invented_at_most": c.rate(1, 50),
+    },
+    false={"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)},
+    false_pooled=c.false_share(240, (0,) * 90),
+    claimed=500,
+    undrawn=7,
+    zone=1_000,
+    gone=4,
+)
+
+
+def checked(document: dict[str, Any], folder: Path) -> certificate.Certificate:
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(document))
+    return certificate.check(path)
+
+
+@pytest.fixture
+def stated() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(certificate.of(BOUNDS).model_dump_json())
+    return made
+
+
+def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
+    assert stated["population"] == {"subjects": 1_503, "claimed": 500, "unplaced": 7, "zone": 1_000, "gone": 4}
+    assert (stated["confidence"], stated["alpha"]) == (0.95, 0.05)
+    gore = stated["missed"]["gore"]
+    assert (gore["audited"], gore["positive"], gore["holes"], gore["done"]) == (403, [401, 403], 1, 410)
+    assert gore["labels"] == 200 + (2 - 1) + 3 - 1  # found, of the audit without its hole, elsewhere, gone
+    assert stated["missed"]["torture"]["words"].startswith("none found; at most ")
+    assert stated["false"]["gore"]["wrong"] == [2, 81] and stated["false"]["gore"]["overturned"] == 1
+    assert checked(stated, tmp_path) == certificate.of(BOUNDS)
+
+
+def test_a_withheld_trait_is_not_in_it_and_the_rest_can_be_computed(tmp_path):
+    made = certificate.of(BOUNDS, without=["gore"])
+    text = made.model_dump_json()
+    assert "gore" not in text and "needles" in text
+    assert checked(json.loads(text), tmp_path) == made
+
+
+def counts(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every number in it."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from counts(value, (*path, name))
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        yield path
+
+
+def test_no_number_can_be_changed_unseen(stated, tmp_path):
+    places = list(counts(stated))
+    assert len(places) > 60
+    for path in places:
+        for step in (1, -1):
+            changed = copy.deepcopy(stated)
+            node = changed
+            for name in path[:-1]:
+                node = node[name]
+            node[path[-1]] += step
+            with pytest.raises(ReleaseError):
+                pytest.fail(f"{path} {step:+}: {checked(changed, tmp_path).format}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["missed"]["gore"]["positive"].pop(),
+        lambda d: d["missed"]["gore"].update(positive=[403, 401]),
+        lambda d: d["missed"]["gore"].update(positive=[401, 404]),  # of 403
+        lambda d: d["missed"]["needles"].update(certified=not d["missed"]["needles"]["certified"]),
+        lambda d: d["missed"]["torture"].update(words="<= 0.1 % (certified)"),
+        lambda d: d["together"].append("gore"),
+        lambda d: d["missed"].pop("gore") and d["together"].append("gore"),
+        lambda d: d["false"]["gore"]["wrong"].clear(),
+        lambda d: d.update(claim_of_ours="all of it is safe"),
+        lambda d: d.pop("missed_of_all"),
+    ],
+)
+def test_what_was_edited_otherwise_is_refused(stated, tmp_path, change):
+    change(stated)
+    with pytest.raises(ReleaseError, match=r"certificate\.json"):
+        checked(stated, tmp_path)
+
+
+def test_what_is_no_certificate_is_one_line(tmp_path):
+    for text in ("", "[]", "{}", "\x00", '{"format": 2}'):
+        (tmp_path / "certificate.json").write_text(text)
+        with pytest.raises(ReleaseError, match="no certificate that this program can read"):
+            certificate.check(tmp_path / "certificate.json")
