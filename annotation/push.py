@@ -8,7 +8,17 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation, dealing, opt_outs, outbox, push_checks as checks, quality_checks, routing, servers
+from annotation import (
+    aggregation,
+    controls,
+    dealing,
+    opt_outs,
+    outbox,
+    push_checks as checks,
+    quality_checks,
+    routing,
+    servers,
+)
 from annotation.desk import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.places import Argilla, Files, LabelStudio, Place
 from annotation.push_checks import People
@@ -83,6 +93,8 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
     new = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
+    found = controls.supply(desk.judged, desk.proposals, desk.decoys)
+    new = controls.plant(new, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
     mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
     # and it would count as refused
@@ -147,6 +159,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         severe_in_a_row=settings.severe_in_a_row,
         budget=min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0),
         auto=desk.auto,
+        held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
 

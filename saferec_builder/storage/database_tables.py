@@ -26,7 +26,7 @@ ASSIGNMENTS = Table(
         "reviewer": (pl.String, "name inside the workspace; never leaves it"),
         "role": (pl.String, "reviewer | adjudicator"),
         "digest": (pl.String, "of the text shown"),
-        "why": (pl.String, "gold | proposed | orders | band | audit | disagreement | recheck"),
+        "why": (pl.String, "gold | proposed | held_back | orders | band | audit | control | disagreement | recheck"),
         "batch": (pl.String, "name of the push that first carried it"),
     },
     "Which task goes to whom, and why.",
