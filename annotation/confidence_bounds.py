@@ -11,7 +11,7 @@ right is another question: `rate` bounds it on gold units.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, lgamma, log
 
@@ -22,6 +22,7 @@ ALPHA = 0.05  # the missed share that a certificate promises
 DELTA = 0.05  # chance that a certificate is wrong
 GUESS = 0.25  # the bet: misses are about this share of what a certificate allows
 OVERHEAD = 1.2  # log E that the prior costs beside a bet that knew M
+PRICE = log(1 / DELTA) + OVERHEAD
 ENOUGH = 4  # fewer positives than this in all, and no share of them can be known
 MOST = 1e6  # log E where no M is left that is too large: a number, since JSON has no infinity
 Floats = NDArray[np.float64]
@@ -36,16 +37,20 @@ class Audit:
     the `holes` too: it may be a positive, and is not found.
     """
 
-    found: int  # positives among the units read outside the audit
-    zone: int  # units that nobody reads but for the audit, the audited ones among them
+    found: int  # positives among the units that are read for another reason than the draw
+    zone: int  # units that an audit speaks for, the audited ones among them, and those that have left since
     outcomes: tuple[int, ...]
-    open: int = 0  # units assigned to be read whose label is not there yet, or unsure: they count as missed
+    open: int = 0  # units outside the zone whose label is not there yet, or unsure: they count as missed
     holes: int = 0  # how many of the outcomes are a 1 without a label: they count as missed
+    elsewhere: int = 0  # positives of the zone that are found and not among the outcomes: a later proposal, a score
+    gone: int = 0  # how many of the positives found in the zone have left the data since: found, and no longer there
+    left: int | None = None  # units of the zone that are there and have no label; None: not counted
 
 
 @dataclass(frozen=True)
 class Bound:
-    """`share` is the missed share that is not exceeded; None where the data cannot tell (`why` says it)."""
+    """`share` is the missed share that is not exceeded; None where the data cannot tell (`why` says it). The other
+    counts are those of its Audit."""
 
     share: float | None
     audited: int
@@ -56,7 +61,9 @@ class Bound:
     more: int | None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
     open: int = 0
-    holes: int = 0  # of the audited: they have no sure label, and count as missed
+    holes: int = 0
+    elsewhere: int = 0
+    gone: int = 0
 
     @property
     def certified(self) -> bool:
@@ -78,57 +85,57 @@ class FalseShare:
         return self.share is not None and self.share <= ALPHA
 
 
+def cut(outcomes: Sequence[int | None], zone: int) -> int:
+    """How many of the draw to count, of outcomes where None is a hole: all, or up to before the hole where the bound is
+    best. Every beginning of a draw is a draw, and the bounds of all of them hold at once.
+    """
+    hole = np.array([*(outcome is None for outcome in outcomes), True])
+    n = np.flatnonzero(hole).astype(np.float64)
+    x = np.cumsum([0, *(outcome != 0 for outcome in outcomes)])[hole].astype(np.float64)
+    most = x + PRICE + np.sqrt(2 * PRICE * x)  # what may be there beside x of n, roughly
+    return int(n[np.argmin(np.where(n > 0, x + (zone - n) * most / np.maximum(n, 1), np.inf))])
+
+
 def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
-    """The best bound on the way: the ratio is a confidence sequence, so that every prefix's bound holds at once."""
+    """The bound after all of these outcomes; it does not remember a better one, as what it speaks of may change."""
     n, x = len(audit.outcomes), sum(audit.outcomes)
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
-    curve = shares(audit, alpha, delta, every=max(1, n // 100))
-    share = float(curve.min()) if len(curve) else 1.0
-    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0] if n else 0.0
-    if not audit.zone:  # all was assigned: nothing is left to be guessed, but for what is open
-        share = audit.open / max(audit.found + audit.open, 1)
-        log_e = MOST if share <= alpha else 0.0
-    facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST))
-    if audit.found + audit.zone == 0:
-        return Bound(None, *facts, None, "nothing was found", audit.open, audit.holes)
-    if audit.found + x < ENOUGH and n < audit.zone:
-        more = needed(audit, alpha, delta)
-        return Bound(None, *facts, more, f"under {ENOUGH} positives were found", audit.open, audit.holes)
+    share = _share(upper(audit, n, x, alpha, delta), x, audit)
+    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
     more = 0 if share <= alpha else needed(audit, alpha, delta)
-    return Bound(share, *facts, more, open=audit.open, holes=audit.holes)
+    facts = (n, x, audit.zone, audit.found, min(float(log_e), MOST), more)
+    told = Bound(share, *facts, "", audit.open, audit.holes, audit.elsewhere, audit.gone)
+    if audit.found + audit.zone + audit.open == 0:
+        return replace(told, share=None, more=None, why="nothing was found")
+    if audit.found + x + audit.elsewhere < ENOUGH and n < audit.zone and audit.left != 0:
+        return replace(told, share=None, more=needed(audit, alpha, delta), why=f"under {ENOUGH} positives were found")
+    return told
 
 
-def shares(audit: Audit, alpha: float = ALPHA, delta: float = DELTA, every: int = 1) -> Floats:
-    """The bound after each `every` audits and at the end: the curve of effort. Each is the best until then."""
-    n, x = _steps(audit, every)
-    tops = np.array([upper(audit, int(a), int(b), alpha, delta) for a, b in zip(n, x, strict=True)], dtype=np.int64)
-    each = _share(tops, x, audit)
-    return np.asarray(np.minimum.accumulate(each) if len(each) else each)
+def _known(audit: Audit, x: int) -> int:
+    """The positives of the zone that are found, where x of the outcomes are a 1."""
+    return x - audit.holes + audit.elsewhere
 
 
-def _steps(audit: Audit, every: int) -> tuple[Ints, Ints]:
-    total = len(audit.outcomes)
-    n = np.unique(np.append(np.arange(every, total + 1, every), total))
-    n = n[n > 0].astype(np.int64)
-    seen = np.cumsum(np.array(audit.outcomes, dtype=np.int64))
-    return n, seen[n - 1] if total else n
-
-
-def _share(top: Ints, x: Ints, audit: Audit) -> Floats:
-    """FN / (FN + TP) where M positives lie in the zone, x of them were found there but for the holes, and all that is
-    open is missed."""
-    missed = top - x + audit.holes + audit.open
-    return np.asarray(missed / np.maximum(top + audit.found + audit.open, 1), dtype=np.float64)
+def _share(top: int, x: int, audit: Audit) -> float:
+    """FN / (FN + TP) where `top` positives lie in the zone: missed is what is not found there, and all that is open."""
+    known = _known(audit, x)
+    missed = max(top - known, 0)
+    missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
+    return missed / max(missed + audit.found + known - audit.gone, 1)
 
 
 def allowed(audit: Audit, x: int, alpha: float) -> int:
     """The largest M in the zone with which the missed share is within alpha; -1 where none is.
 
-    (M - x + holes + open) <= alpha (M + found + open)
+    (M - known + open) <= alpha (M - known + open + found + known - gone)
     """
-    most = (alpha * (audit.found + audit.open) + x - audit.holes - audit.open) / (1 - alpha)
-    return max(-1, int(np.floor(most + 1e-9)))
+    known = _known(audit, x)
+    missed = int(np.floor(alpha * (audit.found + known - audit.gone) / (1 - alpha) + 1e-9))
+    if audit.left is not None and audit.left + audit.open <= missed:
+        return audit.zone
+    return max(-1, missed - audit.open + known)
 
 
 def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
@@ -251,8 +258,10 @@ def false_share(
 
 def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
     """How many of the `zone` labels that were not rechecked are wrong, at most; of what was drawn all is known."""
-    audit = Audit(zone, zone, outcomes)
-    n, x = _steps(audit, max(1, len(outcomes) // 20))
+    audit, total = Audit(zone, zone, outcomes), len(outcomes)
+    every = max(1, total // 20)
+    n = np.unique([*range(every, total + 1, every), total]) if total else np.zeros(0, np.int64)
+    x = np.cumsum(outcomes, dtype=np.int64)[n - 1] if total else n
     tops = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)]
     return min(tops, default=zone) - sum(outcomes)
 

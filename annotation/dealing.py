@@ -5,8 +5,8 @@ gives  assignments, in the order in which their readers see them
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -21,15 +21,10 @@ UNIT = ("kind", "subject", "trait")
 Due = tuple[str, str, str, str]  # kind, subject, digest, why
 
 
-def by_draw(subject: str) -> str:
-    """The place in the audit's draw: a uniform order that has nothing to do with the order of mining."""
-    return digest("audit", subject)
-
-
 def by_turn(subject: str) -> str:
     """The place among what is assigned for any other reason.
 
-    By the draw's own order a push with a budget would assign what the draw comes to first, chosen or not: what the
+    In the order of the draw a push with a budget would assign what the draw comes to first, chosen or not: what the
     draw has passed would tell nothing of what is still to come.
     """
     return digest("order", subject)
@@ -43,6 +38,8 @@ class Plan:
     everything: bool = False  # every conversation goes out: an audit share of 1
     batch: str = "push-1"
     band: int = 0  # subjects without a proposal that are read by their score, highest first
+    zone: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (kind, subject) -> place in the audits' draw
+    census: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) that no audit speaks for: all of them are read
     gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
     orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
     avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them

@@ -9,7 +9,7 @@ import polars as pl
 from annotation import (
     aggregation,
     controls,
-    dealing,
+    design as drawing,
     precision_bounds as precision,
     quality_checks,
     recall_bounds as recall,
@@ -35,6 +35,7 @@ class Desk:
     whole: Callable[[], pl.DataFrame]
     proposals: pl.DataFrame
     assignments: pl.DataFrame
+    design: pl.DataFrame
     reviews: pl.DataFrame
     labels: pl.DataFrame
     standing: pl.DataFrame  # each person's last word per unit, column `out` says why one does not count
@@ -62,9 +63,8 @@ class Desk:
 def gather(ws: Workspace) -> Desk:
     """Reads it. A caller who goes on to append holds its lock since before."""
     taxonomy = ws.taxonomy
-    proposals, assignments, reviews, labels = (
-        workspace.read(ws, t) for t in (tables.PROPOSALS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
-    )
+    small = (tables.ASSIGNMENTS, tables.DESIGN, tables.REVIEWS, tables.LABELS)
+    proposals, assignments, design, reviews, labels = (workspace.read(ws, t) for t in (tables.PROPOSALS, *small))
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     readings = workspace.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])
@@ -80,10 +80,10 @@ def gather(ws: Workspace) -> Desk:
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
         sure = withheld.without(precision.sure(proposals, least), held)
-        auto = precision.carried(sure, votes, judged, assignments)
+        auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known))
-    rows = (proposals, assignments, reviews, labels, standing, left_out, votes, judged)
+    rows = (proposals, assignments, design, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
     probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
     return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings), on_controls)
@@ -144,10 +144,10 @@ def blind_readings(desk: Desk) -> pl.DataFrame:
 
 def label_bounds(desk: Desk) -> LabelBounds:
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
-    slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known, desk.withheld)
-    plan = dealing.Plan(gold=known_gold(desk), orders=desk.orders, auto=desk.auto)
-    claimed = frozenset(subject for kind, subject in routing.called_for(desk.proposals, plan) if kind == "sensitivity")
-    found = recall.bounds(pool, desk.assignments, desk.judged, desk.gold, slugs, claimed=claimed, auto=desk.auto)
+    slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known.filter("current"), desk.withheld)
+    current = pool.filter(kind="sensitivity")["subject"].to_list()
+    said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
+    found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(found, false=false, false_pooled=pooled)
 

@@ -1,6 +1,6 @@
 """How many labels that say `present` are wrong, at most; and proposals so often right that nobody has to read the rest.
 
-reads  votes, assignments, proposals, labels as they would be
+reads  votes, assignments, the sampling design, sure proposals, labels as they would be
 gives  which labels the adjudicator rechecks, trait -> false share, and labels `auto` under a certificate
 
 Both bounds rest on a draw by hash: the labels that were rechecked, or the sure proposals that were read. What was drawn
@@ -12,12 +12,13 @@ import polars as pl
 
 from annotation import confidence_bounds as certificates
 from annotation.confidence_bounds import ALPHA, FalseShare
-from annotation.dealing import AUDIT, by_draw, by_turn
+from annotation.dealing import AUDIT, by_turn
 from saferec_builder.storage.evidence import first_fault
 from saferec_builder.storage.tables import LABELS, SPAN, digest, last
 
 UNIT = ("kind", "subject", "trait")
 POOLED = "any sensitivity"
+LAST = "g"  # after every place in the draw: of what has none, nothing was drawn
 Unit = tuple[str, str]  # conversation, trait
 Units = frozenset[Unit]
 
@@ -93,17 +94,20 @@ def sure(proposals: pl.DataFrame, confidence: float) -> pl.DataFrame:
     return now.filter((pl.col("verdict") == "present") & (pl.col("confidence") >= confidence))
 
 
-def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assignments: pl.DataFrame) -> Units:
+def carried(
+    sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assignments: pl.DataFrame, design: pl.DataFrame
+) -> Units:
     """The sure proposals that nobody has read, of traits where at most ALPHA of these are wrong, by those that were."""
     given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
     audited = set(given.filter(why=AUDIT)["subject"])
+    draw = dict(design.filter(kind="sensitivity").select("subject", "draw").iter_rows())
     read = set(votes.filter(kind="sensitivity").select("subject", "trait").iter_rows())
     verdicts = {(s, t): v for s, t, v in judged.select("subject", "trait", "verdict").iter_rows()}
     found: set[Unit] = set()
     for (trait,), part in sure.group_by("trait"):
         units = [(subject, str(trait)) for subject in part["subject"]]
         known = {unit: verdicts.get(unit) or "none" for unit in units if unit in read}
-        drawn = _drawn(units, known, audited)
+        drawn = _drawn(units, known, audited, draw)
         wrong = certificates.most_wrong(len(units), tuple(int(verdict != "present") for verdict in drawn))
         unread = [unit for unit in units if unit not in read]
         if unread and wrong + drawn.count(None) <= ALPHA * len(unread):  # those would become labels too
@@ -111,7 +115,7 @@ def carried(sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assig
     return frozenset(found)
 
 
-def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str]) -> list[str | None]:
+def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str], draw: dict[str, str]) -> list[str | None]:
     """The verdicts on the units in the order in which they were drawn; None where there is none yet.
 
     While they are proposals they are assigned in the order of proposals. What comes after the last of these is left
@@ -119,7 +123,7 @@ def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str]) -> list
     """
     order = sorted(units, key=lambda unit: by_turn(unit[0]))
     last_one = max((n for n, unit in enumerate(order) if unit in known and unit[0] not in audited), default=-1)
-    rest = sorted(order[last_one + 1 :], key=lambda unit: by_draw(unit[0]))
+    rest = sorted(order[last_one + 1 :], key=lambda unit: draw.get(unit[0], LAST))
     return [known.get(unit) for unit in order[: last_one + 1]] + _begun([known.get(unit) for unit in rest])
 
 

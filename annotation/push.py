@@ -12,8 +12,10 @@ from annotation import (
     aggregation,
     controls,
     dealing,
+    design,
     opt_outs,
     outbox,
+    precision_bounds as precision,
     push_checks as checks,
     quality_checks,
     routing,
@@ -91,6 +93,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
     plan = _plan(desk, who, options, due)
     plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
+    plan = _drawn(desk, plan)
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
     new = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     found = controls.supply(desk.judged, desk.proposals, desk.decoys)
@@ -162,6 +165,18 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
+
+
+def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
+    """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
+    claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
+    least, sure = desk.ws.config.review.auto, set[routing.Key]()
+    if least:
+        sure = routing.all_sure(desk.proposals, precision.sure(desk.proposals, least), plan)
+    new = design.arrivals(desk.given, desk.design, claimed=claimed, sure=sure, secret=desk.ws.secret, batch=plan.batch)
+    workspace.append(desk.ws, tables.DESIGN, new)
+    rows = pl.concat([desk.design, new])
+    return replace(plan, zone=design.zone(rows), census=design.census(rows))
 
 
 def _units(desk: Desk, minutes: float) -> int:

@@ -1,24 +1,23 @@
-"""What the labels still miss, at most: certificates over the blind audit, per trait and for conversations as a whole.
+"""What the labels still miss, at most: certificates over the blind audit, per trait and for subjects as a whole.
 
-reads  texts, assignments, labels as they stand, gold
-gives  trait -> bound; the conversations nobody read but for the audit are the zone
+reads  the sampling design, labels as they stand, what was said of subjects that have left the data, gold
+gives  trait -> bound
 
-A conversation that was read counts by its label, whatever it was assigned for. Without a label yet, or with an unsure
-one, it counts as if something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving
-hard ones open. A sure proposal that is a label `auto` is not missed, read or not.
+A subject that was read counts by its label, whatever it was assigned for. Without a label yet, or with an unsure one,
+it counts as if something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard
+ones open. The same holds for what has no place in the design yet.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates
-from annotation.confidence_bounds import Audit, Bound, FalseShare
-from annotation.dealing import AUDIT, by_draw
+from annotation import confidence_bounds as certificates, design as drawing
+from annotation.confidence_bounds import Bound, FalseShare
 from saferec_builder.core.json_value import JsonValue
 
 POOLED = "any sensitivity"
-Verdicts = dict[str, dict[str, str | None]]  # conversation -> trait -> verdict
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class LabelBounds:
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # of the conversations that are open, those that nobody was given
+    undrawn: int = 0  # conversations without a place in the sampling design: what is not known of them is open
 
 
 def certificate(bounds: LabelBounds) -> dict[str, JsonValue]:
@@ -67,83 +67,42 @@ def _plain(bound: Bound | FalseShare) -> dict[str, JsonValue]:
 
 
 def bounds(
-    texts: pl.DataFrame,
+    design: pl.DataFrame,
+    current: Collection[str],
     assignments: pl.DataFrame,
     judged: pl.DataFrame,
     gold: pl.DataFrame,
     slugs: tuple[str, ...],
     *,
-    claimed: frozenset[str],
     auto: frozenset[tuple[str, str]] = frozenset(),
+    kind: str = "sensitivity",
 ) -> LabelBounds:
-    """Every trait's bound on FN / (FN + TP) of the labels, and the one of conversations with any sensitivity.
+    """Every trait's bound on FN / (FN + TP) of the labels, and the one of subjects with any trait.
 
-    `claimed`: the conversations that are to be read for another reason than the draw, assigned or not; no default,
-    since the bound holds only where all of them are named. `auto`: (conversation, trait) of the sure proposals that
-    are labels though nobody read them.
+    `current` are the subjects that are in the data, `judged` what people say of these, and have said of others
+    (design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them.
     """
-    verdicts: Verdicts = {}
-    for subject, trait, verdict in judged.filter(kind="sensitivity").select("subject", "trait", "verdict").iter_rows():
+    verdicts: dict[str, dict[str, str | None]] = {}
+    for subject, trait, verdict in judged.filter(kind=kind).select("subject", "trait", "verdict").iter_rows():
         verdicts.setdefault(subject, {})[trait] = verdict
-    zone, chosen, drawn = _zone(texts, assignments, claimed)
-    outside = [verdicts.get(subject, {}) for subject in chosen]
-    open_ = {
-        s for s in chosen if not (_clean(verdict_of := verdicts.get(s, {}), slugs) or "present" in verdict_of.values())
+    strata = drawing.strata(design, current, assignments, kind)
+    found = {
+        slug: certificates.bound(
+            drawing.audit(strata, drawing.states(verdicts, slug), verdicts, {s for s, trait in auto if trait == slug})
+        )
+        for slug in slugs
     }
-    order = _prefix(drawn, verdicts)
-    found = {}
-    for slug in slugs:
-        here = sum(verdict_of.get(slug) == "present" for verdict_of in outside)
-        unread = sum(verdict_of.get(slug) not in ("absent", "present") for verdict_of in outside)
-        drawn_verdicts = ["absent" if (s, slug) in auto else verdicts.get(s, {}).get(slug) for s in order]
-        outcomes = tuple(int(verdict != "absent") for verdict in drawn_verdicts)
-        holes = sum(verdict not in ("absent", "present") for verdict in drawn_verdicts)
-        found[slug] = certificates.bound(Audit(here, len(zone), outcomes, unread, holes))
-    any_of = sum("present" in verdict_of.values() for verdict_of in outside)
-    labelled = {subject for subject, _ in auto}
-    doubtful = [not _clean(verdicts.get(subject, {}), slugs) and subject not in labelled for subject in order]
-    holes = sum(
-        "present" not in verdicts.get(s, {}).values() for s, doubt in zip(order, doubtful, strict=True) if doubt
-    )
-    pooled = certificates.bound(Audit(any_of, len(zone), tuple(map(int, doubtful)), len(open_), holes))
+    of_any = drawing.states_of_any(verdicts, slugs)
+    pooled = certificates.bound(drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto}))
     holds = certificates.holm([found[slug].log_e for slug in slugs])
     together = [slug for slug, ok in zip(slugs, holds, strict=True) if ok and found[slug].certified]
-    unassigned = len(open_ - set(assignments.filter(kind="sensitivity", role="reviewer")["subject"]))
-    return LabelBounds(found, pooled, together, _on_gold(verdicts, gold, slugs), unassigned=unassigned)
+    open_ = {subject for subject in strata.read if of_any.get(subject) is None}
+    given = set(assignments.filter(kind=kind, role="reviewer")["subject"])
+    on_gold = _on_gold(verdicts, gold, slugs)
+    return LabelBounds(found, pooled, together, on_gold, unassigned=len(open_ - given), undrawn=strata.undrawn)
 
 
-def _zone(
-    texts: pl.DataFrame, assignments: pl.DataFrame, claimed: frozenset[str]
-) -> tuple[set[str], list[str], list[str]]:
-    """(conversations that nobody reads but for the audit, those chosen for another reason, the zone's draw so far).
-
-    The draw goes by hash up to the last one that was audited. One on the way that was not, because a budget ended or
-    it was mined later, is in it all the same: else the sample would not be uniform. The first reason for which one was
-    assigned counts: else what an audit found would leave the sample where somebody makes gold of it. What is claimed
-    is chosen from the start, whatever keeps it from its readers (a budget, a cap, a wish): the audit never comes to it,
-    so in the zone it would be unread and taken for as clean as what the audit saw.
-    """
-    now = texts.filter("current", kind="sensitivity")["subject"].to_list()
-    given = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
-    audited = set(given.filter(why=AUDIT)["subject"])
-    chosen = (set(given["subject"]) | claimed) - audited
-    zone = {subject for subject in now if subject not in chosen}
-    order = sorted(zone, key=by_draw)
-    last = max((n for n, subject in enumerate(order) if subject in audited), default=-1)
-    return zone, [subject for subject in now if subject in chosen], order[: last + 1]
-
-
-def _prefix(drawn: list[str], verdicts: Verdicts) -> list[str]:
-    """The draw up to the last conversation with a label: what comes after it was not begun."""
-    labelled = [n for n, subject in enumerate(drawn) if subject in verdicts]
-    return drawn[: labelled[-1] + 1] if labelled else []
-
-
-def _clean(verdict_of: dict[str, str | None], slugs: tuple[str, ...]) -> bool:
-    return all(verdict_of.get(slug) == "absent" for slug in slugs)
-
-
-def _on_gold(verdicts: Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
+def _on_gold(verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
     """How often labels miss or invent what gold holds, and the rates that are not exceeded."""
     missed = invented = yes = no = 0
     for subject, traits in gold.select("subject", "traits").iter_rows():
@@ -180,6 +139,9 @@ def words(bound: Bound) -> str:
 
 def lowers_most(bounds: LabelBounds) -> str | None:
     """The one thing to do next: labels for what was chosen or drawn, then audits for the closest trait."""
+    if bounds.undrawn:
+        why = "were mined since the last push, or before there was a draw"
+        return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: `review push`"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
         why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
         return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why

@@ -6,9 +6,12 @@ gives  assignments (tasks: one conversation or item for one reviewer) and what e
 Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
 """
 
+from collections.abc import Collection
+from dataclasses import replace
+
 import polars as pl
 
-from annotation.dealing import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_draw, by_turn, claims, deal
+from annotation.dealing import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_turn, claims, deal
 from saferec_builder.storage.evidence import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
@@ -59,10 +62,10 @@ def route(
 ) -> pl.DataFrame:
     """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
 
-    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score) or `audit` (the hash falls
-    under the share: a uniform draw of all the rest, those with nothing but `auto` claims among them). Each goes to
-    whoever has least so far and may see it; what is assigned stays as it is, unless it is `revoked` (kind, subject,
-    reviewer): then somebody else takes it over.
+    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of these in an
+    earlier push: no audit speaks for it) or `audit` (its place in the draw falls under the share: a uniform draw of all
+    the rest, those with nothing but `auto` claims among them). Each goes to whoever has least so far and may see it;
+    what is assigned stays as it is, unless it is `revoked` (kind, subject, reviewer): then somebody else takes it over.
     """
     dealer = Dealer(plan, proposals, assignments, revoked)
     rows = [
@@ -97,26 +100,32 @@ def called_for(proposals: pl.DataFrame, plan: Plan) -> set[Key]:
     return {key for keys in _reasons(proposals, plan).values() for key in keys}
 
 
-def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, set[Key] | frozenset[Key]]:
+def all_sure(proposals: pl.DataFrame, sure: pl.DataFrame, plan: Plan) -> set[Key]:
+    """What is called for by `sure` claims, which may become `auto` labels, and by nothing else."""
+    doubted = claims(proposals).join(sure, on=UNIT, how="anti")
+    return set(sure.select("kind", "subject").iter_rows()) - called_for(doubted, replace(plan, auto=frozenset()))
+
+
+def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
     claimed = claims(proposals).select(UNIT).unique().iter_rows()
     proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
-    return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders}
+    band = _band(proposals, proposed, plan.band)
+    return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
 
 
 def _due(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Due]:
     """(kind, subject, digest, why): audits in the order of the draw, so that it has no holes, the rest in its own."""
-    reasons = _reasons(proposals, plan)
-    reasons["band"] = set(_band(proposals, reasons["proposed"], plan.band))
+    reasons = {why: set(of) for why, of in _reasons(proposals, plan).items()} | {"census": plan.census}
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
         why = next((why for why, of in reasons.items() if (kind, subject) in of), None)
-        if why is None and drawn(subject, share):
+        if why is None and drawn(plan.zone.get((kind, subject)), share):
             why = AUDIT
         if why:
             found.append((kind, subject, text, why))
-    return sorted(found, key=lambda row: by_draw(row[1]) if row[3] == AUDIT else by_turn(row[1]))
+    return sorted(found, key=lambda row: plan.zone[row[:2]] if row[3] == AUDIT else by_turn(row[1]))
 
 
 def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: int) -> list[Key]:
@@ -131,9 +140,9 @@ def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: in
     return sorted(scores, key=lambda key: (-scores[key], digest("band", key[1])))[:size]
 
 
-def drawn(subject: str, share: float) -> bool:
-    """Whether a uniform draw with this probability takes the subject; a larger share takes all of a smaller one."""
-    return int(by_draw(subject), 16) < share * 2**64
+def drawn(place: str | None, share: float) -> bool:
+    """Whether a uniform draw with this probability comes to that place; a larger share takes all of a smaller one."""
+    return place is not None and int(place, 16) < share * 2**64
 
 
 def revoked(

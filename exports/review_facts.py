@@ -1,16 +1,14 @@
 """What reviewers said, as a release tells it: their agreement, what the labels may miss, and nobody's name."""
 
-import hashlib
-
 import polars as pl
 
-from annotation import aggregation, agreement, dealing, recall_bounds, routing
+from annotation import aggregation, agreement, design, recall_bounds
 from annotation.confidence_bounds import Bound
 from exports import checks
 from exports.facts import Agreement, RecallBound
 from exports.snapshot import Snapshot
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.mining import withheld
+from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -39,21 +37,10 @@ def missed(
     if not reviews.is_empty():
         judged = known.with_columns(kind=pl.lit("sensitivity"))
         auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
-        newest = snapshot.conversations.unique("conversation", keep="last", maintain_order=True)
-        texts = newest.select(kind=pl.lit("sensitivity"), subject="conversation", current=pl.lit(True))
-        gold = frozenset(snapshot.gold.select("kind", "subject").iter_rows())
-        ordering = snapshot.readings.filter(pl.col("orders").list.len() > 0)
-        orders = frozenset(ordering.select("kind", "subject").iter_rows())
-        asked = snapshot.proposals.filter(pl.col("trait").is_in(taxonomy.slugs))
-        called = routing.called_for(asked, dealing.Plan(gold=gold, orders=orders, auto=auto))
+        current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
+        said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
         bounds = recall_bounds.bounds(
-            withheld.without(texts, out),
-            snapshot.assignments,
-            judged,
-            snapshot.gold,
-            taxonomy.slugs,
-            claimed=frozenset(subject for kind, subject in called if kind == "sensitivity"),
-            auto=auto,
+            snapshot.design, current, snapshot.assignments, said, snapshot.gold, taxonomy.slugs, auto=auto
         ).traits
     checks.check_certificates(known, [slug for slug, bound in bounds.items() if bound.certified])
     return {
@@ -71,7 +58,7 @@ def labels(
     secret: bytes,
 ) -> pl.DataFrame:
     """Labels as released: `basis` names the set of reviews behind one, and tells nothing else about them."""
-    who = dict(reviews.select("review", "reviewer").iter_rows())
+    who, key = dict(reviews.select("review", "reviewer").iter_rows()), tables.keyed_digest
     lists = released["reviews"].to_list()
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
     certified = {trait: facts["words"] for trait, facts in missed.items() if facts["certified"]}
@@ -79,7 +66,7 @@ def labels(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
         certificate=pl.col("trait").replace_strict(certified, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
-        basis=pl.Series([_keyed(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
+        basis=pl.Series([key(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
     )
 
 
@@ -90,14 +77,9 @@ def reviews(
     agreed = pl.col("reviewer").is_in(ws.config.release.consent) | pl.col("simulated")
     placed = standing.filter(agreed & ~pl.col("trait").is_in(small)).join(places, on="subject", how="left")
     shown = placed.filter(pl.col("place").is_not_null() | (pl.col("kind") == "item_flag"))
-    names = {who: _keyed(ws.secret, "reviewer", version, who) for who in shown["reviewer"].unique()}
+    names = {who: tables.keyed_digest(ws.secret, "reviewer", version, who) for who in shown["reviewer"].unique()}
     return shown.select(
         "place",
         *("kind", "subject", "trait", "verdict", "form", "spans", "role", "guideline", "simulated"),
         reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),
     ).sort("place", "trait", "reviewer", "role")
-
-
-def _keyed(secret: bytes, *parts: str) -> str:
-    """A name that nobody without the workspace's secret can lead back."""
-    return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()

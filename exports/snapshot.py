@@ -19,12 +19,13 @@ class Snapshot:
     texts: spool.Spool  # what was said, by `row`
     reviews: pl.DataFrame
     labels: pl.DataFrame  # the last per kind, subject and trait
+    verdicts: pl.DataFrame  # every label that there ever was, without evidence
     clusters: pl.DataFrame
     catalog_rows: pl.DataFrame
     warnings: pl.DataFrame
     proposals: pl.DataFrame  # without evidence
-    readings: pl.DataFrame
     assignments: pl.DataFrame
+    design: pl.DataFrame
     gold: pl.DataFrame
 
     def turns(self, revisions: pl.DataFrame) -> pl.DataFrame:
@@ -66,16 +67,18 @@ def take(ws: Workspace) -> Snapshot:
         rows += part.height
     claims = [tables.PROPOSALS.empty.select(_CLAIM)]
     claims += [part.select(_CLAIM) for part in parts(ws, tables.PROPOSALS, *_CLAIM)]
+    labels = read(ws, tables.LABELS)
     return Snapshot(
         conversations=pl.concat(revisions).with_row_index("row"),
         texts=texts,
         reviews=read(ws, tables.REVIEWS),
-        labels=tables.last(read(ws, tables.LABELS), "kind", "subject", "trait"),
+        labels=tables.last(labels, "kind", "subject", "trait"),
+        verdicts=labels.select("kind", "subject", "trait", "verdict", "method"),
         clusters=tables.last(read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster"),
         catalog_rows=read(ws, tables.CATALOG_ROWS),
         warnings=read(ws, tables.WARNINGS),
         proposals=pl.concat(claims),
-        readings=read(ws, tables.READINGS),
         assignments=read(ws, tables.ASSIGNMENTS),
+        design=read(ws, tables.DESIGN),
         gold=read(ws, tables.GOLD),
     )

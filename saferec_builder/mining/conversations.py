@@ -4,7 +4,6 @@ reads  conversations as the sources give them (with `place`, and people under th
 gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable
 
@@ -56,7 +55,7 @@ def speakers(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
 
 
 def pseudonym(source: str, who: str, secret: bytes) -> str:
-    return hashlib.blake2b(f"{source}\n{who}".encode(), key=secret[:64], digest_size=8).hexdigest()
+    return tables.keyed_digest(secret, source, who)
 
 
 # ---- personal data

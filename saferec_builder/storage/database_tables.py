@@ -4,6 +4,8 @@ import polars as pl
 
 from saferec_builder.storage.schema import SPAN, Table
 
+WHY = "gold | proposed | held_back | orders | band | census | audit | control | disagreement | recheck"
+
 ASKED = Table(
     "asked",
     "db",
@@ -26,10 +28,24 @@ ASSIGNMENTS = Table(
         "reviewer": (pl.String, "name inside the workspace; never leaves it"),
         "role": (pl.String, "reviewer | adjudicator"),
         "digest": (pl.String, "of the text shown"),
-        "why": (pl.String, "gold | proposed | held_back | orders | band | audit | control | disagreement | recheck"),
+        "why": (pl.String, WHY),
         "batch": (pl.String, "name of the push that first carried it"),
     },
     "Which task goes to whom, and why.",
+)
+
+DESIGN = Table(
+    "design",
+    "db",
+    ("kind", "subject"),
+    {
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "draw": (pl.String, "place in the draw of audits: hash of the id, keyed with the workspace's secret"),
+        "stratum": (pl.String, "claimed: all are read | zone: an audit speaks for them | sure: proposals for `auto`"),
+        "batch": (pl.String, "name of the push that drew it"),
+    },
+    "The sampling design: who is drawn, and how, written before a push sends anything. A stratum never changes.",
 )
 
 GOLD = Table(

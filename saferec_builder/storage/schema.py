@@ -89,3 +89,8 @@ def digest(*parts: Any) -> str:
     """16 hex digits that name these parts; lists and structs count by their JSON."""
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def keyed_digest(secret: bytes, *parts: str) -> str:
+    """16 hex digits that name these parts, and that nobody without the secret can lead back to them."""
+    return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()

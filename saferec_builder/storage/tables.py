@@ -11,6 +11,7 @@ from saferec_builder.storage.database_tables import (
     ASSIGNMENTS,
     BATCHES,
     DECOYS,
+    DESIGN,
     GOLD,
     HANDED_BACK,
     LABELS,
@@ -19,7 +20,7 @@ from saferec_builder.storage.database_tables import (
     SENT,
     SPEND,
 )
-from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, last, texts
+from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last, texts
 
 __all__ = [
     "ASKED",
@@ -29,6 +30,7 @@ __all__ = [
     "CLUSTERS",
     "CONVERSATIONS",
     "DECOYS",
+    "DESIGN",
     "DROPS",
     "GOLD",
     "HANDED_BACK",
@@ -50,6 +52,7 @@ __all__ = [
     "Table",
     "check",
     "digest",
+    "keyed_digest",
     "last",
     "texts",
 ]
@@ -240,6 +243,6 @@ TABLES: dict[str, Table] = {
     for t in (
         *(CONVERSATIONS, ORIGINS, HONOURED, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
-        *(ASSIGNMENTS, GOLD, DECOYS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
+        *(ASSIGNMENTS, DESIGN, GOLD, DECOYS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
     )
 }

@@ -1,6 +1,7 @@
 """Bounds on what was missed: against exact arithmetic, worlds whose truth is known, and too little data."""
 
 import json
+from dataclasses import replace
 from math import comb, log
 
 import numpy as np
@@ -102,14 +103,6 @@ def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
     assert json.loads(json.dumps(vars(told), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
 
 
-def test_the_bound_falls_with_every_clean_audit_and_rises_with_none():
-    audit = c.Audit(400, 8_000, (0,) * 300 + (1,) + (0,) * 900)
-    shares = c.shares(audit)
-    assert (np.diff(shares) <= 0).all()
-    assert shares[0] > 0.5 > shares[-1]
-    assert c.bound(audit).share == pytest.approx(shares[-1])
-
-
 @pytest.mark.parametrize("found", [200, 500, 1_000])
 def test_needed_is_what_it_takes(found):
     start = c.Audit(found, 10_000, ())
@@ -150,26 +143,44 @@ def test_needed_at_the_ends():
 
 
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
-def test_the_bound_is_the_best_of_a_hundred_looks(alpha, delta):
+def test_the_bound_is_that_of_the_last_look(alpha, delta):
     audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
-    told = c.bound(audit, alpha, delta)
-    assert told.share == c.shares(audit, alpha, delta, every=12)[-1] == c.shares(audit, alpha, delta, every=12).min()
+    told, top = c.bound(audit, alpha, delta), c.upper(audit, 1_200, 3, alpha, delta)
+    assert told.share == (top - 3) / (top + 400)
     assert told.log_e == c._evidence(audit, np.array([1_200]), np.array([3]), alpha)[0] != 0
     assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
     assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
-    # what was reached stays reached: misses that come later ask for no further audits
+    # misses that come later count: what was bounded then is not what is there now
     late = c.Audit(400, 8_000, (0,) * 1_200 + (1,) * 20)
-    assert c.bound(late).more == 0 != c.needed(late)
-    # up to 200 audits every one is looked at: here the best look is at the 99th, an odd one
-    few = c.Audit(400, 8_000, (0,) * 99 + (1,) * 30)
-    assert c.bound(few, alpha, delta).share == c.shares(few, alpha, delta)[98] < c.shares(few, alpha, delta)[97]
+    assert c.bound(late).share > 0.3 and c.bound(late).more == c.needed(late) > 6_000
+
+
+def test_what_is_found_elsewhere_or_has_left_is_not_missed():
+    audit = c.Audit(400, 8_000, (0,) * 1_190 + (1,) * 10, holes=2)
+    top = c.upper(audit, 1_200, 10)
+    assert c.bound(audit).share == (top - 8) / (top + 400)  # 8 were found in the audit
+    assert c.bound(replace(audit, elsewhere=20)).share == (top - 28) / (top + 400)  # 28 found in the zone
+    # of 428 that were found 30 have left: what is missed is a larger share of what is there
+    assert c.bound(replace(audit, elsewhere=20, gone=30)).share == (top - 28) / (top - 28 + 398)
+    assert c.bound(replace(audit, elsewhere=top + 50)).share == 0  # never less than nothing
+    # only 3 of the zone are unread, and 1 outside it: 4 of 412 at most, whatever the draw allows
+    few = c.bound(replace(audit, left=3, open=1))
+    assert few.share == 4 / 412 and few.certified and few.log_e == c.MOST
+
+
+def test_the_draw_is_counted_up_to_before_the_hole_where_the_bound_is_best():
+    """Of 1,000: 300 clean ones after a hole are worth it, 10 are not; nor is a single label beyond 300 holes."""
+    clean, hole = [0] * 50, [None]
+    assert c.cut(clean + hole + [0] * 300 + hole * 300 + [1], 1_000) == 351
+    assert c.cut(clean + hole + [0] * 10, 1_000) == 50
+    assert c.cut(clean, 1_000) == 50 and c.cut([], 1_000) == 0
+    assert c.cut(hole * 5 + [0] * 3, 1_000) == 8  # where it begins with holes, they are in it
 
 
 def test_bounds_before_the_first_audit_and_with_few_positives():
-    told = c.bound(c.Audit(500, 5_000, ()))
-    assert (told.share, told.log_e, told.more) == (1.0, 0.0, c.needed(c.Audit(500, 5_000, ())))
-    assert c.bound(c.Audit(5, 5, ())).share == 1.0
-    assert c.bound(c.Audit(1_000, 5, ())).log_e == 0.0  # no evidence before the first audit, however small the zone
+    told = c.bound(c.Audit(500, 5_000, ()))  # all of the zone may be missed
+    assert (told.share, told.log_e, told.more) == (5_000 / 5_500, 0.0, c.needed(c.Audit(500, 5_000, ())))
+    assert c.bound(c.Audit(1_000, 5, ())).certified  # 5 of 1,005, whatever they are
     assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
     few = c.Audit(2, 1_000, (1,) + (0,) * 49)
     assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from annotation.dealing import by_draw, by_turn
+from annotation.dealing import by_turn
 from annotation.routing import texts
 from saferec_builder.storage import tables
-from tests.worlds.routing import MANY, conversations, proposals, send
+from tests.worlds.routing import MANY, by_draw, conversations, proposals, send
 
 PEOPLE = ("ann", "bo", "di", "el")
 TEXT = texts(conversations(*MANY))

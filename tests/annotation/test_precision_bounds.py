@@ -8,19 +8,20 @@ import pytest
 
 from annotation import precision_bounds as precision, recall_bounds as bounds
 from annotation.aggregation import adjudicate as judge
-from annotation.dealing import Plan, by_draw, by_turn
+from annotation.dealing import Plan, by_turn
 from annotation.routing import texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, judged, labels, yes
-from tests.worlds.routing import MANY, conversations, proposals, send
+from tests.worlds.routing import MANY, by_draw, conversations, designed, proposals, send
 from tests.worlds.settings import review_settings
 
 TAXONOMY = traits.load()
 SLUGS = TAXONOMY.slugs
 NOBODY = frozenset[tuple[str, str]]()
 UNGIVEN = tables.ASSIGNMENTS.empty
+DRAW = designed(texts(conversations(*MANY)), proposals(), Plan())
 
 
 def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
@@ -103,15 +104,15 @@ def test_sure_proposals_that_were_passed_over_in_the_draw_are_no_labels():
     props, said, known = sure_world(right=300, wrong=0)
     open_ = sorted(MANY, key=by_turn)[10:13]
     said, known = (frame.filter(~pl.col("subject").is_in(open_)) for frame in (said, known))
-    assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
 
 
 def test_sure_proposals_become_labels_only_under_a_certificate():
     props, said, known = sure_world(right=120, wrong=0)
     sure = precision.sure(props, 0.95)
-    units = precision.carried(sure, said, known, UNGIVEN)
+    units = precision.carried(sure, said, known, UNGIVEN, DRAW)
     assert len(units) == 180
-    assert not precision.carried(precision.sure(props, 0.98), said, known, UNGIVEN)
+    assert not precision.carried(precision.sure(props, 0.98), said, known, UNGIVEN, DRAW)
     rows = precision.labels(sure, units, texts(conversations(*MANY)))
     assert set(rows.select("method", "verdict", "form").iter_rows()) == {("auto", "present", "implicit")}
     made = judge(said, tables.LABELS.empty, rows)
@@ -120,7 +121,7 @@ def test_sure_proposals_become_labels_only_under_a_certificate():
     assert set(judge(said, gone).filter(pl.col("method") == "unresolved")["verdict"]) == {None}  # asked for no more
     for right, wrong in ((30, 0), (114, 6)):  # too few; 5 % wrong
         props, said, known = sure_world(right, wrong)
-        assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+        assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
 
 
 def test_sure_proposals_stay_labels_while_the_audit_reads_on():
@@ -130,20 +131,22 @@ def test_sure_proposals_stay_labels_while_the_audit_reads_on():
     among the 180, with 80 holes between them, and tell nothing more.
     """
     props, said, known = sure_world(right=120, wrong=0)
-    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
     drawn = sorted((c for c, _ in units), key=by_draw)[:100]
     rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in drawn for who in ("ann", "bo")]
     given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
     said = pl.concat([said, votes(*agreed(*drawn))])
     known = judge(said, tables.LABELS.empty)
-    left = precision.carried(precision.sure(props, 0.95), said, known, given)
+    left = precision.carried(precision.sure(props, 0.95), said, known, given, DRAW)
     assert left == units - {(c, "gore") for c in drawn} and len(left) == 80
-    assert not precision.carried(precision.sure(props, 0.95), said, known, given.with_columns(why=pl.lit("proposed")))
+    assert not precision.carried(
+        precision.sure(props, 0.95), said, known, given.with_columns(why=pl.lit("proposed")), DRAW
+    )
 
 
 def test_a_quote_that_left_the_text_is_no_label():
     props, said, known = sure_world(right=120, wrong=0)
-    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN)
+    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
     moved = conversations(*MANY).with_columns(
         turns=pl.lit([{"role": "seeker", "text": "something else", "items": []}], tables.CONVERSATIONS.schema["turns"])
     )
@@ -162,15 +165,13 @@ def test_what_needs_no_reader_goes_to_the_audit_like_the_rest():
 
 
 def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
-    text = texts(conversations(*MANY))
-    order = sorted(MANY, key=by_draw)
-    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in order[:100]]
-    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
     clean = dict.fromkeys(SLUGS, "absent")
-    said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in order[:100]})
-    told = bounds.bounds(
-        text, given, said, tables.GOLD.empty, SLUGS, claimed=frozenset(), auto=frozenset((c, "gore") for c in MANY)
-    )
+    read = sorted(MANY, key=by_draw)[:100]
+    said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in read})
+    auto = frozenset((c, "gore") for c in MANY)
+    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in read]
+    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    told = bounds.bounds(DRAW, MANY, given, said, tables.GOLD.empty, SLUGS, auto=auto)
     assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
 
 

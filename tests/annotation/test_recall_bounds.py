@@ -7,19 +7,20 @@ import polars as pl
 import pytest
 
 from annotation import recall_bounds as bounds
-from annotation.dealing import by_draw
-from annotation.routing import Plan, called_for, revoked, route, texts
+from annotation.confidence_bounds import Audit
+from annotation.routing import Plan, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, judged, no, yes
-from tests.worlds.routing import NO_DISPUTES, conversations, proposals
+from tests.worlds.routing import NO_DISPUTES, by_draw, conversations, designed, planned, proposals
 
 IDS = [f"c{n}" for n in range(400)]
 CLAIMED = IDS[:80]
 TEXT = texts(conversations(*IDS))
 PROPS = proposals(*((c, "torture", "present") for c in CLAIMED))
+CLEAN = dict.fromkeys(TAXONOMY.slugs, "absent")
 HELD_BACK = {  # 80 proposals, 10 of them for two people each; in all settings the draw is read to its end
     "budget": {"budget": 20},
     "caps": {"severe": SEVERE, "severe_a_day": 10},
@@ -28,39 +29,45 @@ HELD_BACK = {  # 80 proposals, 10 of them for two people each; in all settings t
 }
 
 
-def sent(plan: Plan, had: pl.DataFrame = tables.ASSIGNMENTS.empty, back: pl.DataFrame | None = None) -> pl.DataFrame:
-    return pl.concat([had, route(TEXT, PROPS, had, NO_DISPUTES, plan, back)])
+def audits(*ids: str, why: str = "audit") -> pl.DataFrame:
+    rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
+    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
 
 
-def told(given: pl.DataFrame, plan: Plan, read: pl.DataFrame | None = None) -> bounds.LabelBounds:
-    """Where two people have read what they were given: every claim is right, and nothing else is there."""
-    clean = dict.fromkeys(TAXONOMY.slugs, "absent")
-    both = [c for c, n in Counter((given if read is None else read)["subject"]).items() if n > 1]
-    said = {c: clean | ({"torture": "present"} if c in CLAIMED else {}) for c in both}
-    claimed = frozenset(subject for _, subject in called_for(PROPS, plan))
-    return bounds.bounds(
-        TEXT, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=claimed, auto=plan.auto
-    )
+def told(rows: pl.DataFrame, said: dict[str, dict], given: pl.DataFrame | None = None, **more) -> bounds.LabelBounds:
+    """The bounds where all that is known, and nothing else, was given to somebody as an audit."""
+    given, ids = audits(*said) if given is None else given, more.pop("current", IDS)
+    return bounds.bounds(rows, ids, given, judged(**said), more.pop("gold", tables.GOLD.empty), TAXONOMY.slugs, **more)
+
+
+def sent(plan: Plan, had: pl.DataFrame = tables.ASSIGNMENTS.empty) -> pl.DataFrame:
+    return pl.concat([had, route(TEXT, PROPS, had, NO_DISPUTES, planned(plan, designed(TEXT, PROPS, plan)))])
+
+
+def read(given: pl.DataFrame) -> dict[str, dict]:
+    """What two people say who have read what they were given: every claim is right, and nothing else is there."""
+    both = [c for c, n in Counter(given["subject"]).items() if n > 1]
+    return {c: CLEAN | ({"torture": "present"} if c in CLAIMED else {}) for c in both}
 
 
 @pytest.mark.parametrize("reason", HELD_BACK)
 def test_what_is_proposed_and_held_back_counts_as_missed(reason: str):
-    """No audit can come to it: it was taken for as clean as the rest, of which 32 were read."""
+    """No audit can come to it: it was taken for as clean as the rest, of which 32 or so were read."""
     audits = sent(Plan(("ann", "bo"), audit=0.1)).filter(why="audit")
     plan = Plan(("ann", "bo"), audit=0.1, **HELD_BACK[reason])
     given = sent(plan, audits)
-    read = {c for c, n in Counter(given["subject"]).items() if n > 1} & {*CLAIMED}
-    assert len(read) == (10 if reason in ("budget", "caps") else 0)
-    found = told(given, plan)
+    found = told(designed(TEXT, PROPS, plan), read(given), given)
+    done = len({*read(given)} & {*CLAIMED})
+    assert done == (10 if reason in ("budget", "caps") else 0)
     torture = found.traits["torture"]
-    assert (torture.zone, torture.found, torture.open) == (320, len(read), 80 - len(read))
-    assert found.pooled.open == 80 - len(read)
+    assert (torture.zone, torture.found, torture.open) == (320, done, 80 - done)
+    assert torture.audited == audits["subject"].n_unique() > 20 and found.pooled.open == 80 - done
     assert torture.share is None or torture.share >= torture.open / 80
     unassigned = 80 - given.filter(pl.col("subject").is_in(CLAIMED))["subject"].n_unique()
     assert found.unassigned == unassigned == {"opt-outs": 0, "nobody": 80}.get(reason, 70)
     waits = f"{unassigned} of them wait to be assigned: `review push`"
     assert (waits in (bounds.lowers_most(found) or "")) == (unassigned > 0)
-    assert "proposed, assigned or drawn are not labelled yet" in bounds.words(torture)
+    assert WAITS in bounds.words(torture)
 
 
 def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it():
@@ -74,34 +81,21 @@ def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it()
     back = revoked(given, PROPS, NO_DISPUTES, reviews, frozenset())
     assert back.height == 30
     kept = given.join(back, on=["kind", "subject", "reviewer"], how="anti")
-    found = told(given, plan, kept).traits["torture"]
+    found = told(designed(TEXT, PROPS, plan), read(kept), given).traits["torture"]
     assert (found.zone, found.found, found.open) == (320, 50, 30)
 
 
 def test_gold_and_orders_that_nobody_was_given_are_open_too():
     plan = Plan(gold=frozenset({("sensitivity", "c100")}), orders=frozenset({("sensitivity", "c101")}))
-    assert called_for(PROPS, plan) == {("sensitivity", c) for c in [*CLAIMED, "c100", "c101"]}
-    found = told(tables.ASSIGNMENTS.empty, plan)
+    found = told(designed(TEXT, PROPS, plan), {})
     assert (found.pooled.zone, found.pooled.open, found.unassigned) == (318, 82, 82)
 
 
-def test_what_was_drawn_before_it_was_proposed_stays_in_the_sample():
-    """Read blindly as one of the draw: else each that turns out a positive would leave it."""
-    plan = Plan(("ann", "bo"), audit=0.1)
-    audits = sorted(IDS, key=by_draw)[:40]
-    rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in audits for who in ("ann", "bo")]
-    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
-    later = {*audits} & {*CLAIMED}
-    assert later
-    found = told(given, plan)
-    assert (found.pooled.audited, found.pooled.zone) == (40, 320 + len(later))
-    assert (found.pooled.misses, found.pooled.open) == (len(later), 80 - len(later))
-
-
-def test_a_label_without_a_reader_is_not_open():
-    plan = Plan(auto=frozenset((c, "torture") for c in CLAIMED[1:]))
-    assert called_for(PROPS, plan) == {("sensitivity", "c0")}
-    assert told(tables.ASSIGNMENTS.empty, plan).pooled.open == 1
+def test_what_has_no_place_in_the_design_is_open_and_it_is_said():
+    """A workspace of an earlier program, or what was mined since: of 400 two are known, and one of these is found."""
+    found = told(tables.DESIGN.empty, {"c0": CLEAN | {"torture": "present"}, "c1": CLEAN})
+    assert (found.undrawn, found.pooled.open, found.pooled.found, found.pooled.share) == (400, 398, 1, 398 / 399)
+    assert "400 conversations were mined since the last push" in (bounds.lowers_most(found) or "")
 
 
 def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
@@ -157,114 +151,64 @@ def test_the_traits_of_the_worlds_are_those_of_the_default_list():
 WAITS = "proposed, assigned or drawn are not labelled yet"
 
 
-def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, dict[str, str | None]]]:
+def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, list[str], dict[str, dict[str, str | None]]]:
     """Some proposed conversations, all with gore, and a zone of which some were audited and found clean."""
-    ids = [f"p{n}" for n in range(present)] + [f"z{n}" for n in range(zone)]
-    clean = dict.fromkeys(TAXONOMY.slugs, "absent")
-    text = texts(conversations(*ids))
-    order = sorted((f"z{n}" for n in range(zone)), key=lambda c: tables.digest("audit", c))[:audited]
-    rows = [("sensitivity", c, "ann", "reviewer", "d", "proposed", "b") for c in ids[:present]]
-    rows += [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in order]
-    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
-    said = {c: clean | {"gore": "present"} for c in ids[:present]} | {c: dict(clean) for c in order}
-    return text, given, said
+    ids, props = [f"p{n}" for n in range(present)], proposals(*((f"p{n}", "gore", "present") for n in range(present)))
+    zone_ = [f"z{n}" for n in range(zone)]
+    rows = designed(texts(conversations(*ids, *zone_)), props, Plan())
+    said = {c: CLEAN | {"gore": "present"} for c in ids} | {
+        c: dict(CLEAN) for c in sorted(zone_, key=by_draw)[:audited]
+    }
+    return rows, ids + zone_, said
 
 
 def test_a_clean_audit_certifies_and_an_open_one_does_not():
-    text, given, said = world(200, 700, 1_500)
-    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
-    assert told.traits["gore"].certified
-    assert told.together == ["gore"]
-    assert (told.traits["gore"].found, told.traits["gore"].zone, told.traits["gore"].audited) == (200, 1_500, 700)
-    assert told.pooled.certified
-    assert told.traits["needles"].share is None  # nobody has needles: no share of nothing
-    assert "positives" in bounds.words(told.traits["needles"])
-    order = [c for c in said if c.startswith("z")]
-    for c in order[:60]:
+    rows, ids, said = world(200, 700, 1_500)
+    found = told(rows, said, current=ids)
+    gore = found.traits["gore"]
+    assert gore.certified and found.pooled.certified and found.together == ["gore"]
+    assert (gore.found, gore.zone, gore.audited) == (200, 1_500, 700)
+    assert found.traits["needles"].share is None  # nobody has needles: no share of nothing
+    assert "positives" in bounds.words(found.traits["needles"])
+    for c in [c for c in said if c.startswith("z")][:60]:
         said[c]["gore"] = None  # read, and nobody agreed
-    open_ = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    open_ = told(rows, said, current=ids)
     assert not open_.traits["gore"].certified
     assert f"60 {WAITS}" in bounds.words(open_.traits["gore"])  # no more reading helps
     assert "60 conversations" in (bounds.lowers_most(open_) or "")
 
 
-def test_only_audits_enter_a_bound():
-    text, given, said = world(200, 700, 1_500)
-    chosen = given.with_columns(why=pl.lit("band"))
-    told = bounds.bounds(text, chosen, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
-    assert (told.traits["gore"].audited, told.traits["gore"].certified) == (0, False)
-    assert told.traits["gore"].zone == 800  # what was read by choice is no part of what is bounded
-
-
-def test_a_draw_with_holes_and_what_is_handed_out_and_unread_count_as_missed():
-    text, given, said = world(200, 700, 1_500)
-    holes = given.filter(~pl.col("subject").is_in(given.filter(why="audit")["subject"][:60]))
-    kept = {c: verdicts for c, verdicts in said.items() if c in set(holes["subject"])}
-    told = bounds.bounds(text, holes, judged(**kept), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
-    assert (told.traits["gore"].audited, told.traits["gore"].misses, told.traits["gore"].certified) == (700, 60, False)
+def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     # all 100 drawn, 10 of them open: the ten may all be missed, beside 40 found
-    text_, given_, said_ = world(40, 100, 100)
-    for c in [c for c in said_ if c.startswith("z")][:10]:
-        said_[c]["gore"] = None
-    all_drawn = bounds.bounds(text_, given_, judged(**said_), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
+    rows, ids, said = world(40, 100, 100)
+    for c in [c for c in said if c.startswith("z")][:10]:
+        said[c]["gore"] = None
+    all_drawn = told(rows, said, current=ids)
     assert all_drawn.traits["gore"].share == all_drawn.pooled.share == 10 / 50
-    assert not all_drawn.traits["gore"].certified
-    unread = {c: verdicts for c, verdicts in said.items() if c not in [f"p{n}" for n in range(20)]}
-    open_ = bounds.bounds(text, given, judged(**unread), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
-    assert open_.traits["gore"].open == open_.pooled.open == 20
-    assert open_.traits["gore"].share > 20 / 200
-    assert f"20 {WAITS}" in bounds.words(open_.traits["gore"])
-    assert "20 conversations" in (bounds.lowers_most(open_) or "")
-
-
-def test_what_an_audit_found_stays_in_the_sample_though_gold_is_made_of_it():
-    """20 of 300 audited have gore: of the other 1,200 about 80 too, beside 220 that are found. 80 of 300 are 27 %."""
-    text, given, said = world(200, 300, 1_500)
-    found = [c for c in said if c.startswith("z")][::15]
-    for c in found:
-        said[c]["gore"] = "present"
-    before = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
-        "gore"
-    ]
-    assert before.misses == 20 and before.share > 0.27
-    rows = [("sensitivity", c, "di", "reviewer", "d", "gold", "b") for c in found]
-    known = pl.concat([given, pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")])
-    assert (
-        bounds.bounds(text, known, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()).traits[
-            "gore"
-        ]
-        == before
-    )
-
-
-def test_an_unsure_label_counts_as_missed_whatever_it_was_handed_out_for():
-    # 100 found and 20 on which two people agreed that they are unsure: 20 of 120 may be missed, audited or not
-    text, given, said = world(120, 500, 500)
+    # 100 found and 20 on which two people agreed that they are unsure: 20 of 120 may be missed
+    rows, ids, said = world(120, 500, 500)
     for n in range(20):
         said[f"p{n}"]["gore"] = "unsure"
-    told = bounds.bounds(text, given, judged(**said), tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset())
-    assert told.traits["gore"].open == told.pooled.open == 20
-    assert told.traits["gore"].share == told.pooled.share == 20 / 120
-    assert bounds.words(told.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
+    found = told(rows, said, current=ids)
+    assert found.traits["gore"].open == found.pooled.open == 20
+    assert found.traits["gore"].share == found.pooled.share == 20 / 120
+    assert bounds.words(found.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
 
 
 def test_gold_is_told_apart_from_the_audit():
-    text, given, said = world(20, 50, 100)
-    gold = pl.DataFrame(
-        [("sensitivity", "p0", ["gore"]), ("sensitivity", "p1", ["gore", "needles"])],
-        schema=tables.GOLD.schema,
-        orient="row",
-    )
-    told = bounds.bounds(text, given, judged(**said), gold, TAXONOMY.slugs, claimed=frozenset())
+    rows, ids, said = world(20, 50, 100)
+    known = [("sensitivity", "p0", ["gore"]), ("sensitivity", "p1", ["gore", "needles"])]
+    gold = pl.DataFrame(known, schema=tables.GOLD.schema, orient="row")
+    found = told(rows, said, current=ids, gold=gold)
     # gore in p0 and p1 found, needles in p1 missed; of 2 * 20 - 3 absent ones none invented
-    assert (told.gold["units_present"], told.gold["missed"], told.gold["units_absent"]) == (3, 1, 37)
-    assert told.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))
+    assert (found.gold["units_present"], found.gold["missed"], found.gold["units_absent"]) == (3, 1, 37)
+    assert found.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))
 
 
 def test_a_band_is_advised_where_scores_tell_something():
     ids = [f"c{n}" for n in range(2_000)]
     sure = pl.Series([0.6 if n < 40 else 0.9999 for n in range(2_000)])
     props = proposals(*((c, "gore", "absent") for c in ids)).with_columns(confidence=sure)
-    start = bounds.certificates.bound(bounds.Audit(150, 2_000, ()))
+    start = bounds.certificates.bound(Audit(150, 2_000, ()))
     assert 20 <= bounds.band(props, start) <= 60
     assert bounds.band(props.head(0), start) == 0

@@ -8,7 +8,7 @@ import pytest
 from annotation.routing import Plan, drawn, route, short, texts, units
 from saferec_builder.storage import tables
 from tests.worlds.reviewing import SEVERE
-from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, conversations, proposals, send
+from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, by_draw, conversations, proposals, send
 
 
 def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
@@ -60,7 +60,7 @@ def test_who_joins_later_takes_what_is_new():
 
 
 def test_the_audit_is_a_uniform_share_that_only_grows():
-    few, more = ({c for c in MANY if drawn(c, share)} for share in (0.1, 0.3))
+    few, more = ({c for c in MANY if drawn(by_draw(c), share)} for share in (0.1, 0.3))
     assert few < more
     # 300 draws at .1 and .3: 30 and 90 expected, four standard deviations are 20.8 and 31.7
     assert 10 <= len(few) <= 50
@@ -149,7 +149,7 @@ def test_the_adjudicator_is_asked_about_disputes_only():
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_no_audit_and_all_of_it(share):
-    assert {drawn(c, share) for c in MANY} == {share == 1.0}
+    assert {drawn(by_draw(c), share) for c in MANY} == {share == 1.0}
 
 
 def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():

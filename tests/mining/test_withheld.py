@@ -106,7 +106,9 @@ def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, 
 
 
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
-    """Nine conversations of ten are unread, one more is withheld: eight."""
-    assert label_bounds(gather(crisis)).pooled.zone == 9
+    """Nine conversations of ten are unread, one more is withheld: eight; the zone keeps its size."""
+    assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
+    assert (label_bounds(gather(crisis)).pooled.zone, gather(crisis).design.height) == (9, 9)
     remove(crisis, "c007")
-    assert label_bounds(gather(crisis)).pooled.zone == 8
+    after = label_bounds(gather(crisis))
+    assert (after.pooled.zone, after.undrawn, after.pooled.open) == (9, 0, 0)

@@ -115,11 +115,15 @@ def curve(
     order = order[np.argsort(-trait.score[order])]
     size = _band(trait, order, int(trait.truth[done].sum())) if band else 0
     done, order = np.concatenate([done, order[:size]]), order[size:]
-    audit = certificates.Audit(
-        int(trait.truth[done].sum()), len(order), tuple(trait.truth[rng.permutation(order)].astype(int).tolist())
-    )
-    bounds = certificates.shares(audit, every=every)
-    return [(len(done) + min(every * (n + 1), len(order)), float(b)) for n, b in enumerate(bounds)]
+    audit = certificates.Audit(int(trait.truth[done].sum()), len(order), ())
+    seen = np.cumsum(trait.truth[rng.permutation(order)].astype(np.int64))
+    line, least = [], 1.0
+    for n in [*range(every, len(order), every), len(order)]:
+        x = int(seen[n - 1])
+        top = certificates.upper(audit, n, x)
+        least = min(least, (top - x) / max(top + audit.found, 1))  # each is the best until then
+        line.append((len(done) + n, least))
+    return line
 
 
 def _band(trait: Trait, order: NDArray[np.int64], found: int) -> int:

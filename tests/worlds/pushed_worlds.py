@@ -22,6 +22,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.worlds.csv_rows import rows_of, save
+from tests.worlds.routing import designed, planned
 from tests.worlds.settings import review_settings
 
 UNITS = 900
@@ -95,21 +96,18 @@ def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look
     """The look after each day, through `route` and `bounds`: a push, and what people read of all that lies there."""
     rng = np.random.default_rng([seed, 21])
     text, props, given = texts(made), proposals(made), tables.ASSIGNMENTS.empty
+    rows = designed(text, props, Plan())
     readers: dict[str, set[str]] = {}
     for day in range(pushes):
         said = Plan(PEOPLE, audit=AUDIT, batch=f"day-{day}", budget=PLANS[setting], **CAPS)
-        given = pl.concat([given, route.route(text, props, given, NOTHING, said)])
+        given = pl.concat([given, route.route(text, props, given, NOTHING, planned(said, rows))])
         for name, person in given.select("subject", "reviewer").iter_rows():
             if rng.random() < READ:
                 readers.setdefault(name, set()).add(person)
         read = {name for name, people in readers.items() if len(people) == len(PEOPLE)}
-        told = bounds.bounds(text, given, _labels(made, read), tables.GOLD.empty, SLUGS, claimed=_claimed(props))
+        told = bounds.bounds(rows, list(made.truth), given, _labels(made, read), tables.GOLD.empty, SLUGS)
         found = {(name, slug) for name in read for slug in made.truth[name]}
         yield look(made, found, {slug: b.share for slug, b in told.traits.items()}, told.pooled.share)
-
-
-def _claimed(props: pl.DataFrame) -> frozenset[str]:
-    return frozenset(subject for _, subject in route.called_for(props, Plan()))
 
 
 def _labels(made: World, read: set[str]) -> pl.DataFrame:

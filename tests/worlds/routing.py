@@ -1,8 +1,11 @@
 """Conversations and proposals as bare ids, for tests of who looks at what."""
 
+from dataclasses import replace
+
 import polars as pl
 
-from annotation.routing import Plan, route
+from annotation import design
+from annotation.routing import Plan, called_for, route
 from saferec_builder.storage import tables
 
 NO_DISPUTES = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
@@ -27,9 +30,30 @@ def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.Data
     return pl.DataFrame(made, schema=tables.PROPOSALS.schema)
 
 
+SECRET = bytes(32)
+
+
+def by_draw(subject: str) -> str:
+    """The place in the audits' draw."""
+    return tables.keyed_digest(SECRET, "draw", "sensitivity", subject)
+
+
+def designed(text: pl.DataFrame, props: pl.DataFrame, plan: Plan, had: pl.DataFrame | None = None) -> pl.DataFrame:
+    """DESIGN as a push with this plan leaves it, where `had` is there already."""
+    known = tables.DESIGN.empty if had is None else had
+    claimed = called_for(props, plan)
+    new = design.arrivals(text, known, claimed=claimed, sure=set(), secret=SECRET, batch=plan.batch)
+    return pl.concat([known, new])
+
+
+def planned(plan: Plan, rows: pl.DataFrame) -> Plan:
+    return replace(plan, zone=design.zone(rows), census=design.census(rows))
+
+
 def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASSIGNMENTS.empty, **plan) -> pl.DataFrame:
-    plan = {"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan
-    return tables.check(route(text, props, had, NO_DISPUTES, Plan(**plan)), tables.ASSIGNMENTS)
+    said = Plan(**({"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan))
+    said = planned(said, designed(text, props, said))
+    return tables.check(route(text, props, had, NO_DISPUTES, said), tables.ASSIGNMENTS)
 
 
 MANY = [f"c{n}" for n in range(300)]

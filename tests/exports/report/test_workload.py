@@ -60,13 +60,13 @@ def test_effort_grows_in_the_order_of_the_reviews() -> None:
 def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     # four conversations sent and labelled, three of them with gore; one is unsent and was not audited
     rows = [conversation(name, f"I am {name}.") for name in "abcde"]
-    texts = pl.DataFrame(
-        [{"kind": "sensitivity", "subject": r["conversation"], "digest": r["digest"], "current": True} for r in rows]
-    )
+    ids = [r["conversation"] for r in rows]
+    drawn = [("sensitivity", c, f"{n}", "zone" if n == 4 else "claimed", "b") for n, c in enumerate(ids)]
+    design = pl.DataFrame(drawn, schema=tables.DESIGN.schema, orient="row")
     sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
     made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
     told = workload.missed(
-        bounds.bounds(texts, sent, made, tables.GOLD.empty, TAXONOMY.slugs, claimed=frozenset()),
+        bounds.bounds(design, ids, sent, made, tables.GOLD.empty, TAXONOMY.slugs),
         TAXONOMY,
         bounds.words,
         precision.words,
