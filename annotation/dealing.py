@@ -15,6 +15,8 @@ from saferec_builder.storage.tables import digest
 PER_TASK = 2  # reviewers who read a task apart from each other
 BETWEEN = 3  # other tasks between two audits of a person, while there are any
 AUDIT = "audit"
+CONTROL, HELD_BACK = "control", "held_back"  # controls.py
+BLIND = (AUDIT, CONTROL, HELD_BACK, "gold")  # shown without a suggestion
 UNIT = ("kind", "subject", "trait")
 Due = tuple[str, str, str, str]  # kind, subject, digest, why
 
@@ -47,6 +49,7 @@ class Plan:
     severe_in_a_row: int = 0
     budget: int = 0  # units to assign now; 0: all
     auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
+    held_back: float = 0.0  # share of the proposed conversations that one of the two readers reads unsuggested
     recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
 
@@ -100,7 +103,7 @@ class Dealer:
             if name in self.run:
                 self._count(name, why, self._severe(kind, subject), now=batch == plan.batch)
         self.had = _holders(readers)  # who was ever given it cannot be given it again
-        self.have = _holders(held.filter(pl.col("role") == "reviewer"))
+        self.have = _holders(held.filter(pl.col("role") == "reviewer", pl.col("why") != CONTROL))
 
     def line_up(self, others: Iterable[Due]) -> None:
         """What comes between the audits."""
@@ -133,7 +136,8 @@ class Dealer:
             self.spent += cost
             self.load[name] += 1
             self._count(name, why, severe)
-            self.rows.append((kind, subject, name, "reviewer", text, why, plan.batch))
+            shown = HELD_BACK if why == "proposed" and self._held_back(key) else why
+            self.rows.append((kind, subject, name, "reviewer", text, shown, plan.batch))
             self.had.setdefault(key, set()).add(name)
             self.have.setdefault(key, set()).add(name)
             missing -= 1
@@ -146,6 +150,12 @@ class Dealer:
         ready = [name for name in free if not (severe and self._full(name))]
         why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
         return why if missing > 0 else None
+
+    def _held_back(self, key: tuple[str, str]) -> bool:
+        """Whether the suggestion is kept from the conversation's next reader: the first or the second, by hash."""
+        kind, subject = key
+        drawn = kind == "sensitivity" and int(digest("held back", subject), 16) < self.plan.held_back * 2**64
+        return drawn and int(digest("held back from", subject), 16) % PER_TASK == len(self.have.get(key, set()))
 
     def _takers(self, due: Due) -> list[str]:
         missing, free = self._lacks(due[:2], due[3])

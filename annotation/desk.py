@@ -8,6 +8,7 @@ import polars as pl
 
 from annotation import (
     aggregation,
+    controls,
     design as drawing,
     precision_bounds as precision,
     quality_checks,
@@ -39,13 +40,14 @@ class Desk:
     labels: pl.DataFrame
     standing: pl.DataFrame  # each person's last word per unit, column `out` says why one does not count
     left_out: dict[str, int]
-    votes: pl.DataFrame
+    votes: pl.DataFrame  # those that make labels
     judged: pl.DataFrame  # labels as they would be now
     gold: pl.DataFrame
     decoys: pl.DataFrame
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
     withheld: dict[str, str]  # conversations that nobody is given, and why
     orders: frozenset[tuple[str, str]]  # (kind, subject) whose text gives orders to a model
+    control_votes: pl.DataFrame  # on blind controls: they make no labels
 
     @property
     def texts(self) -> pl.DataFrame:
@@ -73,7 +75,7 @@ def gather(ws: Workspace) -> Desk:
     known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
     standing, left_out = review_history.standing(reviews, known, taxonomy)
     held = withheld.reasons(ws, mined)
-    votes = withheld.without(aggregation.votes(standing, taxonomy), held)
+    votes, on_controls = controls.apart(withheld.without(aggregation.votes(standing, taxonomy), held), assignments)
     judged = aggregation.adjudicate(votes, labels)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
@@ -84,7 +86,7 @@ def gather(ws: Workspace) -> Desk:
     rows = (proposals, assignments, design, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
     probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
-    return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings))
+    return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings), on_controls)
 
 
 def _orders(readings: pl.DataFrame) -> frozenset[tuple[str, str]]:
@@ -132,6 +134,12 @@ def still_open(
     shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
     units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
     return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
+
+
+def blind_readings(desk: Desk) -> pl.DataFrame:
+    """How everybody read what is known and was not suggested (controls.readings)."""
+    votes = pl.concat([desk.votes, desk.control_votes])
+    return controls.readings(desk.assignments, votes, desk.judged, desk.gold, desk.proposals, desk.decoys)
 
 
 def label_bounds(desk: Desk) -> LabelBounds:

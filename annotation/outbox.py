@@ -157,6 +157,7 @@ def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: i
     """Of a budget of units, what a push to these people that broke off has not assigned: run again it assigns the rest,
     and no more. Below nothing where all was assigned, as 0 stands for no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
+    rows = rows.filter(pl.col("why") != dealing.CONTROL)  # these come on top
     if not budget or rows.is_empty():
         return budget
     given = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")

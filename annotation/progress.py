@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation import aggregation, agreement, dealing, opt_outs, quality_checks, recall_bounds as recall, reliability
-from annotation.desk import Desk, gather, label_bounds, queue, still_open
+from annotation.desk import Desk, blind_readings, gather, label_bounds, queue, still_open
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
@@ -14,7 +14,7 @@ from saferec_builder.storage.workspace import Workspace
 @dataclass(frozen=True)
 class ReviewStatus:
     """`traits`: trait, proposed, assigned, once, twice, disputed, in units; `agreement`: kind, trait, units, alpha,
-    low, high of sensitivities; `reviewers`: everybody's tasks, those still open, seconds, gold and decoys."""
+    low, high of sensitivities; `reviewers`: everybody's tasks, those still open, seconds, gold, decoys and controls."""
 
     traits: pl.DataFrame
     agreement: pl.DataFrame
@@ -64,7 +64,7 @@ def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
-    probed = quality_checks.results(desk.votes, desk.gold, desk.decoys)
+    probed = quality_checks.results(desk.votes, desk.gold, desk.decoys, blind_readings(desk))
     ranked = reliability.rank(aggregation.by_reviewers(desk.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {

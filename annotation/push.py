@@ -10,6 +10,7 @@ import polars as pl
 
 from annotation import (
     aggregation,
+    controls,
     dealing,
     design,
     opt_outs,
@@ -95,6 +96,8 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     plan = _drawn(desk, plan)
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
     new = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
+    found = controls.supply(desk.judged, desk.proposals, desk.decoys)
+    new = controls.plant(new, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
     mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
     # and it would count as refused
@@ -159,6 +162,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         severe_in_a_row=settings.severe_in_a_row,
         budget=min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0),
         auto=desk.auto,
+        held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import polars as pl
 
 from annotation import attention
-from annotation.review_history import UNIT
 from annotation.tools.answers import Span, Turn
 from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -39,7 +38,7 @@ def decoys(
     """
     busy = _claimed(claims, gold)
     turns = dict(texts.filter("current", kind="sensitivity").select("subject", "turns").iter_rows())
-    tasks = assignments.filter(pl.col("why").is_in(["proposed", "gold"]), role="reviewer", kind="sensitivity")
+    tasks = assignments.filter(why="proposed", role="reviewer", kind="sensitivity")
     rows = []
     for subject, readers in tasks.group_by("subject", maintain_order=True).agg("reviewer").iter_rows():
         if subject not in turns or int(digest("decoy", subject), 16) >= share * 2**64:
@@ -87,39 +86,31 @@ def shown(planted: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def results(votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame) -> dict[str, dict[str, JsonValue]]:
-    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, and `flagged`: what speaks against
-    them (attention.flags)."""
+def results(
+    votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame, read: pl.DataFrame
+) -> dict[str, dict[str, JsonValue]]:
+    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, conversations read `blind` whose
+    answer is known (controls.readings) and those of them missed, and `flagged`: what speaks against them."""
     answers = votes.filter(role="reviewer", kind="sensitivity")
     known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
     yes, truth = pl.col("verdict") == "present", pl.col("truth")
     on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
     unit = ["kind", "subject", "reviewer", "trait"]
-    met = answers.join(planted.select(unit), on=unit).group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum())
-    read = answers.join(_one_each(gold), on=UNIT)
-    missed = read.group_by("reviewer").agg(there=pl.len(), missed=(pl.col("verdict") == "absent").sum())
-    shown: dict[str, dict[str, int]] = {}
-    for rows in (known.group_by("reviewer").agg(**on_gold), met):
+    met = answers.join(planted.select(unit), on=unit)
+    found: dict[str, dict[str, int]] = {}
+    for rows in (
+        known.group_by("reviewer").agg(**on_gold),
+        met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
+        read.group_by("reviewer").agg(blind=pl.len(), blind_missed=pl.col("missed").sum()),
+    ):
         for row in rows.iter_rows(named=True):
-            shown.setdefault(row.pop("reviewer"), {}).update(row)
-    there = {name: facts for name, *facts in missed.select("reviewer", "missed", "there").iter_rows()}
-    return {name: facts | {"flagged": _flags(facts, *there.get(name, (0, 0)))} for name, facts in shown.items()}
+            found.setdefault(row.pop("reviewer"), {}).update(row)
+    return {name: facts | {"flagged": _flags(facts)} for name, facts in found.items()}
 
 
-def _flags(facts: dict[str, int], missed: int, there: int) -> list[str]:
-    accepted, decoys = facts.get("accepted", 0), facts.get("decoys", 0)
+def _flags(facts: dict[str, int]) -> list[str]:
+    accepted, decoys, missed, there = (facts.get(name, 0) for name in ("accepted", "decoys", "blind_missed", "blind"))
     return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=there)
-
-
-def _one_each(gold: pl.DataFrame) -> pl.DataFrame:
-    """UNIT: of each gold conversation one sensitivity, by hash. Misses in one text come together: all of them would
-    count one hard text several times, and the test takes each for a new chance."""
-    rows = [
-        (kind, subject, min(traits, key=lambda trait: digest("gold", subject, trait)))
-        for kind, subject, traits in gold.select("kind", "subject", "traits").iter_rows()
-        if traits
-    ]
-    return pl.DataFrame(rows, schema=dict.fromkeys(UNIT, pl.String), orient="row")
 
 
 def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.dealing import AUDIT, UNIT, Dealer, Due, Plan, by_turn, claims, deal
+from annotation.dealing import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_turn, claims, deal
 from saferec_builder.storage.evidence import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
@@ -230,9 +230,9 @@ def units(
 ) -> pl.DataFrame:
     """One row per unit to show (UNITS), tasks in the order in which they were assigned, `*` last in each.
 
-    verdict, form, spans are the proposal's (null where there is none, and in every audit task); own_* is what this
-    reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until it was
-    read to its end, and again once words that were marked are gone; the adjudicator gets the disputed units only.
+    verdict, form, spans are the proposal's (null where there is none, and in tasks that are read blind); own_* is what
+    this reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until it
+    was read to its end, and again once words that were marked are gone; the adjudicator gets the disputed units only.
     `reviews` are the last per unit and person, with a column `out`: null where the review still stands. `decoys` (kind,
     subject, reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing tells them apart.
     """
@@ -243,9 +243,9 @@ def units(
     shown = _suggestions(proposals, texts)
     planted = shown.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
     rows = pl.concat([_asked(reading, reviews, shown, planted), ruling], how="diagonal_relaxed")
-    suggested = rows.filter(pl.col("why") != "audit").join(shown, on=UNIT, how="left")
+    suggested = rows.filter(~pl.col("why").is_in(BLIND)).join(shown, on=UNIT, how="left")
     suggested = suggested.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
-    rows = pl.concat([suggested, rows.filter(pl.col("why") == "audit")], how="diagonal_relaxed")
+    rows = pl.concat([suggested, rows.filter(pl.col("why").is_in(BLIND))], how="diagonal_relaxed")
     return (
         _with_own(rows, reviews)
         .sort("task", pl.col("trait") == "*", "trait")
@@ -256,7 +256,7 @@ def units(
 def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
     """The tasks of reviewers, one row per trait: proposed ones unless blind, what they answered before, and `*`."""
     who = ["kind", "subject", "reviewer", "role"]
-    proposed = reading.filter(pl.col("why") != "audit").join(shown.select(UNIT), on=["kind", "subject"])
+    proposed = reading.filter(~pl.col("why").is_in(BLIND)).join(shown.select(UNIT), on=["kind", "subject"])
     before = reading.join(reviews.filter(pl.col("trait") != "*").select(*who, "trait"), on=who)
     wrong = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
     rest = reading.with_columns(trait=pl.lit("*"))

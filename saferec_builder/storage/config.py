@@ -143,6 +143,8 @@ class Review(_Section):
     recheck: float = Field(0.0, ge=0, le=1)  # share of undisputed labels that the adjudicator checks
     gold: str | None = None  # JSONL of known answers, which everybody reads
     decoys: float = Field(0.0, ge=0, le=0.5)  # share of the proposed tasks with a wrong suggestion planted
+    controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks that others found something in
+    held_back: float = Field(0.1, ge=0, le=1)  # share of the proposed conversations that one of two reads unsuggested
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
     severe_in_a_row: int = Field(3, ge=0)  # before something else comes, where anything else waits
     auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
@@ -264,6 +266,8 @@ name = "{name}"
 # recheck = 0.0              # share of the labels two people agreed on that the adjudicator checks
 # gold = "gold.jsonl"        # known answers, which everybody reads
 # decoys = 0.0               # share of the proposed conversations with a wrong suggestion planted, 0.5 at most
+# controls = 0.1             # share of a reviewer's tasks in which others found something unsuggested, 0.5 at most
+# held_back = 0.1            # share of the proposed conversations whose suggestion one of the two readers is not shown
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
 # severe_in_a_row = 3        # before something else comes, where anything else waits
 # auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never

@@ -4,6 +4,8 @@ import polars as pl
 
 from saferec_builder.storage.schema import SPAN, Table
 
+WHY = "gold | proposed | held_back | orders | band | census | audit | control | disagreement | recheck"
+
 ASKED = Table(
     "asked",
     "db",
@@ -26,7 +28,7 @@ ASSIGNMENTS = Table(
         "reviewer": (pl.String, "name inside the workspace; never leaves it"),
         "role": (pl.String, "reviewer | adjudicator"),
         "digest": (pl.String, "of the text shown"),
-        "why": (pl.String, "gold | proposed | orders | band | census | audit | disagreement | recheck"),
+        "why": (pl.String, WHY),
         "batch": (pl.String, "name of the push that first carried it"),
     },
     "Which task goes to whom, and why.",

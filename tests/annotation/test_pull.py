@@ -18,7 +18,7 @@ from tests.worlds import review_world
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
     review_world.fill(workspace)
-    return workspace
+    return store.Workspace.open(workspace.root)  # with the settings that it wrote
 
 
 def absent(subject: str, asked: list[str]) -> review_world.Verdict:

@@ -3,6 +3,7 @@
 import polars as pl
 
 from annotation.attention import PAST
+from annotation.controls import readings
 from annotation.quality_checks import decoys, results
 from annotation.routing import UNIT, Plan, revoked, route, texts
 from saferec_builder.storage import tables, workspace as store
@@ -41,7 +42,9 @@ def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
         gold = pl.DataFrame([("sensitivity", c, t) for c, t in conversations], schema=tables.GOLD.schema, orient="row")
         votes = gold.explode("traits").rename({"traits": "trait"})
         votes = votes.with_columns(reviewer=pl.lit("ann"), role=pl.lit("reviewer"), verdict=pl.lit("absent"))
-        return results(votes, gold, tables.DECOYS.empty)["ann"]["flagged"]
+        tasks = gold.select("kind", "subject", reviewer=pl.lit("ann"), role=pl.lit("reviewer"), why=pl.lit("gold"))
+        nothing = tables.LABELS.empty, gold, tables.PROPOSALS.empty, tables.DECOYS.empty
+        return results(votes, gold, tables.DECOYS.empty, readings(tasks, votes, *nothing))["ann"]["flagged"]
 
     both = ["gore", "needles"]
     assert missed(*((f"c{n}", both) for n in range(4))) == []

@@ -12,6 +12,7 @@ import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests import DATA
+from tests.worlds.settings import review_settings
 
 ROWS = {"conversations": 271, "marks": 271, "catalog_rows": 397, "warnings": 18502, "proposals": 368, "readings": 668}
 ROWS |= {"asked": 20, "drops": 13, "assignments": 937, "reviews": 2328, "labels": 5955}
@@ -35,6 +36,7 @@ def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     before = {name: store.read(old, table) for name, table in tables.TABLES.items()}
     at = ["-C", old.root]
     people = ["--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy"]
+    review_settings(old.root, audit=0)
     pushed = cli("review", "push", "--tool", "files", *people, "--all", *at, "--json").json
     assert pushed["added"] == 0
     pulled = cli("review", "pull", "--tool", "files", old.root / "review", *at, "--json").json

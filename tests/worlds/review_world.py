@@ -43,7 +43,7 @@ def fill(ws: store.Workspace) -> None:
     store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
     claims = [claim(*c) for c in CLAIMS]
     store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
-    review_settings(ws.root, audit=0)
+    review_settings(ws.root, audit=0, held_back=0)
 
 
 def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:

@@ -27,7 +27,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
     claims = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
     store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim(*c) for c in claims], schema=tables.PROPOSALS.schema))
-    review_settings(workspace.root, audit=0)
+    review_settings(workspace.root, audit=0, held_back=0)
     return store.Workspace.open(workspace.root)
 
 

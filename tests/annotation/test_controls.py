@@ -1,0 +1,193 @@
+"""Blind controls: what comes back to whom, how it was read, and what that says of the truth."""
+
+import polars as pl
+import pytest
+
+from annotation.controls import (
+    Blind,
+    apart,
+    blind_misses,
+    breaks_at,
+    of_the_truth,
+    plant,
+    readings,
+    supply,
+    words,
+)
+from annotation.routing import Plan, texts, units
+from saferec_builder.storage import tables
+from tests.worlds import blind_worlds as worlds
+from tests.worlds.routing import NO_DISPUTES, conversations, proposals, send
+
+MANY = [f"c{n}" for n in range(40)]
+FOUND = MANY[:10]  # ann and bo found needles there, and nothing had said so
+NONE = tables.DECOYS.empty
+
+
+def frame(columns: str, *rows: tuple[object, ...]) -> pl.DataFrame:
+    made = pl.DataFrame([("sensitivity", *row) for row in rows], schema=["kind", *columns.split()], orient="row")
+    return made.with_columns(pl.col(pl.Null).cast(pl.String))
+
+
+def labels(*rows: tuple[str, str, str, str | None]) -> pl.DataFrame:
+    return frame("subject trait method verdict", *rows)
+
+
+def given(why: str, *who: tuple[str, str]) -> pl.DataFrame:
+    rows = [("sensitivity", subject, name, "reviewer", f"d-{subject}", why, "mon") for subject, name in who]
+    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+
+
+BEFORE = given("audit", *((c, name) for c in FOUND for name in ("ann", "bo")))
+NEEDLES = frame("subject trait", *((c, "needles") for c in FOUND))
+
+
+def planted(share: float = 0.2, found: pl.DataFrame = NEEDLES, new: pl.DataFrame | None = None, **plan) -> pl.DataFrame:
+    """A push of 30 conversations to ann, bo and di, with controls."""
+    text = texts(conversations(*MANY))
+    new = given("proposed", *((c, name) for c in MANY[10:] for name in ("ann", "bo", "di"))) if new is None else new
+    return plant(new, BEFORE, found, text, Plan(("ann", "bo", "di"), **plan), share)
+
+
+def test_only_what_people_found_by_themselves_comes_back():
+    judged = labels(
+        *[("c1", "needles", "agreed", "present"), ("c2", "needles", "adjudicated", "present")],
+        *[("c3", "needles", "agreed", "present"), ("c4", "needles", "agreed", "present")],  # a claim, a decoy
+        *[
+            ("c5", "needles", "auto", "present"),
+            ("c6", "needles", "agreed", "absent"),
+            ("c7", "gore", "unresolved", None),
+        ],
+    )
+    claimed = proposals(("c3", "needles", "unsure"), ("c1", "gore", "present"))
+    decoys = frame("subject reviewer trait", ("c4", "ann", "needles")).with_columns(spans=None).cast(NONE.schema)
+    assert supply(judged, claimed, decoys)["subject"].to_list() == ["c1", "c2"]
+
+
+def test_controls_are_a_share_of_what_a_reviewer_has_and_lie_among_it():
+    new = planted()
+    # di has 30 tasks, so 7 of 37 are at most a fifth, and 8 of 38 are more; ann and bo found all of them
+    controls = new.filter(why="control")
+    assert controls["reviewer"].to_list() == ["di"] * 7
+    places = new.filter(reviewer="di").with_row_index().filter(why="control")["index"].to_list()
+    assert places[0] < 20 and places[-1] < 37 and places != list(range(30, 37))
+    # ten conversations are all there is, and a push with five other tasks has five
+    assert planted(0.5).filter(why="control").height == 10
+    few = given("proposed", *((c, "di") for c in MANY[10:15]))
+    assert planted(0.5, new=few).filter(why="control").height == 5
+    assert planted(0.5, new=few.clear()).is_empty()  # alone they would stand out
+
+
+def test_nobody_gets_a_control_that_they_know_or_may_not_see():
+    def subjects(**plan) -> set[str]:
+        return set(planted(0.5, **plan).filter(why="control")["subject"])
+
+    known = frozenset(("sensitivity", c, "needles") for c in FOUND)
+    assert subjects(known=known) == {*FOUND}
+    assert subjects(known=known, avoid=frozenset({("di", "needles")})) == set()
+    assert subjects(known=known | {("sensitivity", "c0", "gore")}, severe=frozenset({"gore"})) == {*FOUND[1:]}
+    assert subjects(known=known, gold=frozenset({("sensitivity", "c0")})) == {*FOUND[1:]}
+
+
+def test_a_control_looks_like_an_audit():
+    text, claims = (
+        texts(conversations("c1", "c2", "c3")),
+        proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3"))),
+    )
+    tasks = [given("audit", ("c1", "di")), given("control", ("c2", "di")), given("held_back", ("c3", "di"))]
+    nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
+    shown = units(
+        pl.concat(tasks), text, claims, nobody, NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
+    )
+    assert shown["trait"].to_list() == ["*"] * 3
+    assert shown.drop("subject", "digest", "why").unique().height == 1
+
+
+def test_the_suggestion_is_kept_from_one_of_two_readers_in_a_tenth_of_the_claims():
+    ids = [f"c{n}" for n in range(2_000)]
+    claims = proposals(*((c, "gore", "present") for c in ids))
+    sent = send(texts(conversations(*ids)), claims, held_back=0.1)
+    held = sent.filter(why="held_back")
+    # binomial: 200 of 2,000, with a standard deviation of 13
+    assert 160 < held.height == held["subject"].n_unique() < 240 and sent.height == 4_000
+    assert min(held["reviewer"].value_counts()["count"]) > 30
+    first = sent.with_columns(nth=pl.int_range(pl.len()).over("subject")).filter(why="held_back")["nth"]
+    assert 0.3 < first.mean() < 0.7
+
+
+def test_a_control_is_no_vote():
+    votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
+    kept, controls = apart(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
+    assert kept.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
+    assert controls.select("subject", "reviewer").rows() == [("c1", "di")]
+
+
+def test_each_conversation_is_read_once_by_one_sensitivity():
+    """Gold that is claimed tells who clicks through, and nothing of those who paste what claimed it."""
+    tasks = [given("gold", ("c1", "ann"), ("c2", "ann")), given("held_back", ("c3", "ann"), ("c4", "ann"))]
+    tasks += [given("control", ("c5", "ann")), given("proposed", ("c6", "ann"))]
+    gold = pl.DataFrame(
+        [("sensitivity", "c1", ["gore", "needles"]), ("sensitivity", "c2", ["gore"]), ("sensitivity", "c6", ["gore"])],
+        schema=tables.GOLD.schema,
+        orient="row",
+    )
+    claims = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3", "c4")))
+    judged = labels(("c3", "gore", "adjudicated", "present"), ("c5", "needles", "agreed", "present"))
+    judged = pl.concat([judged, labels(("c4", "gore", "agreed", "absent"))])
+    said = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2", "c3", "c4", "c6") for t in ("gore", "needles")]
+    votes = frame("subject reviewer role trait verdict", *said, ("c5", "ann", "reviewer", "needles", "unsure"))
+    read = readings(pl.concat(tasks), votes, judged, gold, claims, NONE)
+    # c1 by what nothing claims, c2 by the claim, c3's label says so, c4's does not, c5 is unsure, c6 was suggested
+    assert read.select("subject", "trait", "missed", "by_people").rows() == [
+        ("c1", "needles", True, True),
+        ("c2", "gore", True, False),
+        ("c3", "gore", True, False),
+        ("c5", "needles", False, True),
+    ]
+
+
+def read_by(*rows: tuple[str, str, bool]) -> pl.DataFrame:
+    columns = ["subject", "reviewer", "missed"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(trait=pl.lit("gore"), by_people=True)
+
+
+def test_what_two_readers_miss_is_counted_by_conversation():
+    both = read_by(
+        ("c1", "ann", True), ("c1", "bo", True), ("c2", "ann", True), ("c2", "bo", False), ("c3", "di", True)
+    )
+    assert blind_misses(both) == Blind(3, 2, None)  # c1 by both, c3 by its only reader; 3 are too few to tell
+    third = pl.concat([both, read_by(("c1", "di", False), ("c4", "ann", False), ("c4", "di", False))])
+    assert blind_misses(third) == Blind(4, 2, None)  # two make a label: what a third would have found is missed
+    enough = blind_misses(read_by(*((f"c{n}", name, n == 0) for n in range(20) for name in ("ann", "bo"))))
+    # 1 of 20 with a chance of 2.5 % to be wrong at any look: 35.7 %
+    assert (enough.read, enough.missed, enough.rate) == (20, 1, pytest.approx(0.357, abs=0.001))
+
+
+def test_the_share_of_the_truth():
+    # of 100 that are there two readers would find 90 at least, and the labels hold 96 % of those: 86.4
+    blind = Blind(60, 2, 0.1)
+    assert of_the_truth(0.04, blind) == pytest.approx(1 - 0.96 * 0.9)
+    assert of_the_truth(0.04, blind, harder=2) == pytest.approx(1 - 0.96 * 0.8)
+    assert of_the_truth(0.04, blind, harder=20) == 1
+    times = breaks_at(0.04, blind)
+    assert times == pytest.approx((1 - 0.8 / 0.96) / 0.1)  # 1.67: then 1 - 0.96 * 0.8333 = 0.2 are missed
+    assert words(0.04, blind) == (
+        "<= 13.6 % of the truth, as far as missed ones are no harder than the controls (20 % up to 1.7 times as hard)"
+    )
+    assert words(0.04, Blind(19, 0, None)) == "relative to these reviewers (19 of 20 controls read)"
+    assert breaks_at(0.3, blind) == 0 and of_the_truth(None, blind) is None
+
+
+@pytest.mark.parametrize("harder", [1, 2, 5])
+def test_the_bound_on_the_truth_holds_as_far_as_it_says(harder):
+    # at every look of each world; of 20 worlds one may be wrong, P(2 or more | 20, 0.05) = 0.26, and none is seen
+    looks = [list(worlds.looks(seed, harder)) for seed in range(20)]
+    assert sum(not all(look.covers(harder) for look in of) for of in looks) <= 1
+    assert all(look.blind.rate is not None for of in looks for look in of[1:])
+
+
+@pytest.mark.parametrize(("reader", "flagged"), [(worlds.PASTES, 1), (worlds.CLICKS, 1), (worlds.HONEST, 0)])
+def test_twenty_controls_tell_who_reads(reader, flagged):
+    # of 200: pasters miss 19 of 20, and 15 are enough, P(X < 15 | 20, 0.95) = 0.0003; honest ones 0.0025 at most
+    told = [worlds.ever_flagged(reader, seed) for seed in range(200)]
+    assert abs(sum(told) - 200 * flagged) <= 2

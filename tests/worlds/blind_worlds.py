@@ -1,0 +1,117 @@
+"""Invented worlds of people who read with and without suggestions: who is flagged, and what two readers miss.
+
+In a world of careless readers everybody reads the same number of decoys and controls. In a world of labels four people
+read what a proposer claims, and a part of the rest blind; what two of them found unsuggested goes to the other two.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from annotation import attention, confidence_bounds as certificates, controls
+from annotation.confidence_bounds import Audit
+from annotation.controls import Blind
+from annotation.dealing import AUDIT, Plan
+from saferec_builder.storage import tables
+
+PEOPLE = ("ann", "bo", "di", "el")
+UNITS = 4_000
+PREVALENCE = 0.1
+RECALL = 0.5  # of the proposer: what people find by themselves is what controls are made of
+AUDITED = 0.9
+BOTH = 0.06  # chance that two readers both miss a control; by themselves each misses a fifth, so 0.04 is by chance
+ONE = 0.28  # that one of them does
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Chance to accept a decoy, and to miss what is there and not suggested."""
+
+    accepts: float
+    misses: float
+
+
+HONEST = Reader(0.15, 0.3)  # blind recall 0.7, the least that is still honest
+PASTES = Reader(0.05, 0.95)  # of what people found and the pasted model did not, a twentieth
+CLICKS = Reader(0.95, 1.0)  # accepts what is shown, and nothing else
+
+
+def ever_flagged(reader: Reader, seed: int, asked: int = 20) -> bool:
+    """Whether somebody who looks after every answer ever sees this reader flagged."""
+    chance = np.random.default_rng([seed, 30]).random((2, asked))
+    decoys, missed = (chance < [[reader.accepts], [reader.misses]]).cumsum(axis=1)
+    return any(
+        attention.flags(accepted=int(decoys[n]), decoys=n + 1, missed=int(missed[n]), there=n + 1) for n in range(asked)
+    )
+
+
+@dataclass(frozen=True)
+class Look:
+    """At some time: what the labels miss of the truth, the bound relative to these readers, and the controls."""
+
+    missed: float
+    share: float | None
+    blind: Blind
+
+    def covers(self, harder: float = 1.0) -> bool:
+        """Also where it says that it is relative to these reviewers alone."""
+        most = controls.of_the_truth(self.share, self.blind, harder)
+        return most is None or self.missed <= most + 1e-9
+
+
+def looks(seed: int, harder: float, times: int = 4) -> Iterator[Look]:
+    """What is said while the controls are read, where missed ones were so many times as hard as those."""
+    rng = np.random.default_rng([seed, 31])
+    truth = rng.random(UNITS) < PREVALENCE
+    claimed = truth & (rng.random(UNITS) < RECALL)
+    order = rng.permutation(np.flatnonzero(~claimed))
+    audited = order[: int(AUDITED * len(order))]
+    found = claimed & (rng.random(UNITS) >= BOTH)
+    blind = audited[truth[audited] & (rng.random(len(audited)) >= min(1.0, harder * BOTH))]
+    found[blind] = True
+    audit = Audit(int(found[claimed].sum()), len(order), tuple(found[audited].astype(int).tolist()))
+    share = certificates.bound(audit, delta=certificates.DELTA / 2).share
+    given, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(found))
+    judged = _rows([f"w{n}" for n in np.flatnonzero(found)])
+    judged = judged.with_columns(verdict=pl.lit("present"), method=pl.lit("agreed"))
+    claims = _rows([f"w{n}" for n in np.flatnonzero(claimed)]).with_columns(verdict=pl.lit("present"))
+    for n in range(1, times + 1):
+        said = votes.head(votes.height * n // times)
+        read = controls.readings(given, said, judged, tables.GOLD.empty, claims, tables.DECOYS.empty)
+        yield Look(1 - found.sum() / truth.sum(), share, controls.blind_misses(read))
+
+
+def _read(
+    rng: np.random.Generator, claimed: np.ndarray, audited: np.ndarray, found: np.ndarray
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(assignments, votes on the controls among them): audits came before, the claims are what is new."""
+    pairs = [pair for n, one in enumerate(PEOPLE) for pair in ((one, two) for two in PEOPLE[n + 1 :])]
+
+    def tasks(units: np.ndarray, why: str) -> pl.DataFrame:
+        rows = [
+            ("sensitivity", f"w{n}", name, "reviewer", f"d{n}", why, "push")
+            for n, pair in zip(units, rng.integers(len(pairs), size=len(units)), strict=True)
+            for name in pairs[pair]
+        ]
+        return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+
+    before, new = tasks(audited, AUDIT), tasks(claimed, "proposed")
+    supply = _rows([f"w{n}" for n in np.setdiff1d(found, claimed)])
+    texts = before.select("kind", "subject", "digest").unique().with_columns(current=pl.lit(True))
+    given = pl.concat([before, controls.plant(new, before, supply, texts, Plan(PEOPLE), 0.06)])
+    chance = {s: rng.random() for s in supply["subject"]}
+    planted = given.filter(why="control").with_columns(nth=pl.int_range(pl.len()).over("subject"))
+    missed = [
+        chance[s] < BOTH + (ONE / 2 if nth == 0 else 0) or (nth > 0 and BOTH + ONE / 2 <= chance[s] < BOTH + ONE)
+        for s, nth in planted.select("subject", "nth").iter_rows()
+    ]
+    verdicts = pl.Series("verdict", ["absent" if no else "present" for no in missed], dtype=pl.String)
+    return given, planted.select("kind", "subject", "reviewer", "role", trait=pl.lit("needles")).with_columns(verdicts)
+
+
+def _rows(subjects: list[str]) -> pl.DataFrame:
+    return pl.DataFrame({"subject": subjects}, schema={"subject": pl.String}).select(
+        pl.lit("sensitivity").alias("kind"), "subject", trait=pl.lit("needles")
+    )
