@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from annotation import aggregation, agreement, certificate
-from annotation.desk import gather, label_bounds
 from annotation.recall_bounds import LabelBounds
+from annotation.review_state import gather, label_bounds
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace

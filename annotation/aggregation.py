@@ -1,4 +1,4 @@
-"""Two people who agree make a label; disputes go to an adjudicator; nobody's word outlives the text it was about.
+"""Combines reviewers' votes into labels: two who agree make a label, a dispute goes to an adjudicator.
 
 reads  each reviewer's last word per unit (review_history.standing), the taxonomy, labels so far
 gives  votes (one verdict per unit and reviewer) -> labels; and item labels as warnings

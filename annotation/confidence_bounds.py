@@ -1,4 +1,4 @@
-"""How much a dataset still misses, at most: bounds from a blind audit that people may read every day.
+"""Upper confidence bounds on the share that a dataset misses, from a blind audit that may be read every day.
 
 reads  per trait: the size of the unread zone, the audit's outcomes in the order of the draw, the positives found before
 gives  the missed share FN / (FN + TP) that is not exceeded with 95 % confidence, and what it would take to lower it

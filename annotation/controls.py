@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation.confidence_bounds import DELTA, at_most, rate
-from annotation.dealing import BLIND, CONTROL, HELD_BACK, UNIT, Plan, claims
+from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, UNIT, Plan, claims
 from saferec_builder.storage.tables import ASSIGNMENTS, digest
 
 ENOUGH = 20  # conversations read blind before anything is said of the truth

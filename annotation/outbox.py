@@ -1,4 +1,4 @@
-"""What a push is about to send: it counts as assigned once it has arrived, whoever dies in between.
+"""Keeps a record of what a push is about to send: it counts as assigned once it has arrived, whoever dies between.
 
 note    before anything is sent: the new tasks, and what is planted in tasks
 sent    sends, and adopts
@@ -16,11 +16,11 @@ from typing import TypeVar
 
 import polars as pl
 
-from annotation import dealing
-from annotation.desk import Desk, gather
+from annotation import task_assignment as dealing
+from annotation.review_state import Desk, gather
 from annotation.tools import files
-from annotation.tools.answers import Task, base_id, task_id
-from saferec_builder.core import refusals
+from annotation.tools.tasks_and_answers import Task, base_id, task_id
+from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace

@@ -1,4 +1,4 @@
-"""How many labels that say `present` are wrong, at most; and proposals so often right that nobody has to read the rest.
+"""Upper bounds on the share of wrong `present` labels, and proposals so often right that nobody reads the rest.
 
 reads  votes, assignments, the sampling design, sure proposals, labels as they would be
 gives  which labels the adjudicator rechecks, trait -> false share, and labels `auto` under a certificate
@@ -12,8 +12,8 @@ import polars as pl
 
 from annotation import confidence_bounds as certificates
 from annotation.confidence_bounds import ALPHA, FalseShare
-from annotation.dealing import AUDIT, by_turn
-from saferec_builder.storage.evidence import first_fault
+from annotation.task_assignment import AUDIT, by_turn
+from saferec_builder.storage.evidence_check import first_fault
 from saferec_builder.storage.tables import LABELS, SPAN, digest, last
 
 UNIT = ("kind", "subject", "trait")

@@ -4,9 +4,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import aggregation, agreement, dealing, opt_outs, quality_checks, recall_bounds as recall, reliability
-from annotation.desk import Desk, blind_readings, gather, label_bounds, queue, still_open
+from annotation import (
+    aggregation,
+    agreement,
+    gold_and_decoys as quality_checks,
+    recall_bounds as recall,
+    reliability,
+    reviewer_opt_outs as opt_outs,
+    task_assignment as dealing,
+)
 from annotation.recall_bounds import LabelBounds
+from annotation.review_state import Desk, blind_readings, gather, label_bounds, queue, still_open
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from annotation import outbox, review_history, servers
-from annotation.desk import Desk, gather
-from annotation.places import Files, Place
+from annotation.review_destinations import Files, Place
+from annotation.review_state import Desk, gather
 from annotation.tools import file_answers
-from annotation.tools.answers import Pulled
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
+from annotation.tools.tasks_and_answers import Pulled
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace

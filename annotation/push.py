@@ -11,19 +11,19 @@ import polars as pl
 from annotation import (
     aggregation,
     controls,
-    dealing,
-    design,
-    opt_outs,
+    gold_and_decoys as quality_checks,
     outbox,
     precision_bounds as precision,
     push_checks as checks,
-    quality_checks,
+    reviewer_opt_outs as opt_outs,
     routing,
+    sampling_design as design,
     servers,
+    task_assignment as dealing,
 )
-from annotation.desk import Desk, found_units, gather, known_gold, queue, still_open
-from annotation.places import Argilla, Files, LabelStudio, Place
 from annotation.push_checks import People
+from annotation.review_destinations import Argilla, Files, LabelStudio, Place
+from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.tools import files
 from annotation.tools.guidelines import GUIDELINES, guideline
 from saferec_builder.core.counts import Counts

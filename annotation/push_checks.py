@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from annotation import pull, review_history
-from annotation.desk import Desk
-from annotation.tools.answers import SAID_AGAIN
+from annotation.review_state import Desk
+from annotation.tools.tasks_and_answers import SAID_AGAIN
 from saferec_builder.core.errors import ReviewError, UsageError
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates, design as drawing
+from annotation import confidence_bounds as certificates, sampling_design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
 
 POOLED = "any sensitivity"

@@ -1,4 +1,4 @@
-"""Who tends to be right, and which disputes are close: a model over all votes. It orders work, never makes labels.
+"""Estimates each reviewer's reliability and how close disputes are, to order work; it never makes labels.
 
 reads  votes (reviewers', both kinds)
 gives  reviewer -> how often they say what the model takes for true; (kind, subject, trait) -> how sure it is

@@ -1,4 +1,4 @@
-"""Who looks at what, and why: proposals go to two people, a share of the rest is drawn blind, disputes get a third.
+"""Decides which texts are reviewed, by whom and why: proposals, a blind audit sample, disputes.
 
 reads  texts, proposals, assignments so far, disputed units, and what somebody would rather not see
 gives  assignments (tasks: one conversation or item for one reviewer) and what each open task shows (units)
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.dealing import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_turn, claims, deal
-from saferec_builder.storage.evidence import UNFOUNDED, fault
+from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_turn, claims, deal
+from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
 TASK = ("kind", "subject", "reviewer", "role")

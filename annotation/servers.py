@@ -10,12 +10,18 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from annotation import outbox, review_history
-from annotation.desk import Desk
-from annotation.places import Argilla, LabelStudio
-from annotation.tools import argilla_server, label_studio_server, managed_server as managed, sync, task_sheet as sheets
-from annotation.tools.answers import Pulled, Task, Turns, base_id, task_id
+from annotation.review_destinations import Argilla, LabelStudio
+from annotation.review_state import Desk
+from annotation.tools import (
+    argilla_client as argilla_server,
+    label_studio_client as label_studio_server,
+    local_label_studio as managed,
+    sync,
+    task_conversion as sheets,
+)
 from annotation.tools.guidelines import guideline
-from annotation.tools.task_sheet import Ours, Response, Sheet
+from annotation.tools.task_conversion import Ours, Response, Sheet
+from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, task_id
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -25,7 +31,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 class Client(sync.Remote, Protocol):
-    """What a tool's server does for us: tools/label_studio_server.py and tools/argilla_server.py."""
+    """What a tool's server does for us: tools/label_studio_client.py and tools/argilla_client.py."""
 
     tool: str
     url: str

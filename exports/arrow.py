@@ -1,4 +1,4 @@
-"""Lists in arrow's own form: flat values and how many of them each row has. No row becomes a Python object on the way.
+"""Builds Arrow list columns from flat values and list lengths; no row becomes a Python object on the way.
 
 The text of a source that keeps it is not shown: such a list is empty.
 """

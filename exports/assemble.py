@@ -20,21 +20,21 @@ from exports import (
     injection,
     licences,
     manifest_facts,
+    required_version_bump as versioning,
     review_facts,
     target_lists,
-    versioning,
     withdraw,
 )
-from exports.facts import Facts
 from exports.manifest_facts import Provenance
+from exports.manifest_types import Facts
 from exports.snapshot import Snapshot, take
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
-from saferec_builder.mining.handles import AT_SIGN
-from saferec_builder.storage import evidence, tables
+from saferec_builder.mining.at_sign_exceptions import AT_SIGN
+from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.workspace import Workspace
 
 

@@ -1,4 +1,4 @@
-"""What a conversation teaches: a request, what answered it, and what this seeker must not be shown.
+"""Builds a release's rows, one per conversation: a request, its answers, and what this seeker must not be shown.
 
 reads  conversations (current revision, with split and straddles), labels (last per unit), links ref -> item
 gives  rows, one per conversation that may be released; cut and truth are null where it has no answer to learn from
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict
 
 import polars as pl
 
-from exports.facts import Facts
+from exports.manifest_types import Facts
 from saferec_builder.core.oracle import UNKNOWN, Oracle
 from saferec_builder.storage.schema import frame, lists
 from saferec_builder.storage.tables import DROPS

@@ -1,4 +1,4 @@
-"""What must hold before a release leaves: each check stops it with the rows and the remedy, or withholds and counts.
+"""The checks that a release must pass: each stops it with the rows and the remedy, or withholds and counts.
 
 reads  conversations, labels, items, rows of build_rows.build; what else a check needs comes in as an argument
 """
@@ -12,7 +12,7 @@ import polars as pl
 
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.oracle import VIOLATED, Oracle, verdicts
-from saferec_builder.storage import evidence
+from saferec_builder.storage import evidence_check as evidence
 
 NO_SAFETY = "no-safety"  # of --allow
 

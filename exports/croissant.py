@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from exports.facts import Agreement, Facts, FileEntry
+from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 

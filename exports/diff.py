@@ -16,9 +16,9 @@ from typing import TypedDict
 
 import polars as pl
 
-from exports.facts import Agreement
 from exports.folder import facts_of
-from exports.versioning import KEYS, Draft, changes, keys, table, terms
+from exports.manifest_types import Agreement
+from exports.required_version_bump import KEYS, Draft, changes, keys, table, terms
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 

@@ -1,4 +1,4 @@
-"""What rows a table holds, as one number: the same whatever wrote, compressed or cut the file.
+"""Digest of a table's rows: the same whatever wrote, compressed or cut the file.
 
 Every leaf of every column is a stream of its own: presence, lengths, bytes. The digest is sha256 over the names and
 sha256 of the streams, so tables may be fed whole or in pieces.

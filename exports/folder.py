@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from exports.digests import RowDigest
-from exports.facts import Facts, FileEntry
+from exports.manifest_types import Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"

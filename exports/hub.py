@@ -1,4 +1,4 @@
-"""A release becomes one commit of a dataset repository, and its tag a commit that holds exactly what the manifest says.
+"""Uploads a release to the Hugging Face Hub: one commit, and a tag that holds exactly what the manifest says.
 
 Rerunning completes what an earlier run began; a version that is there with other content is never touched.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exports.facts import Facts
+from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 
 if TYPE_CHECKING:

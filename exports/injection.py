@@ -1,4 +1,4 @@
-"""The benchmark as the paper builds it: a request gets a sentence of ours that implies a sensitivity.
+"""Injects sensitivities into requests, as the paper's benchmark does: a sentence of ours that implies one.
 
 reads  rows of build_rows.build (before target_lists.fill), the banks of injections.toml
 gives  rows of the same form with `added` and `made_from`; condition `injected`, never mixed with what people said

@@ -1,4 +1,4 @@
-"""What a release says of itself: facts of the manifest and where all of it came from."""
+"""Collects what a release's manifest says: its facts, and where all of it came from."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -6,7 +6,7 @@ from typing import TypedDict
 import polars as pl
 
 from exports import formats
-from exports.facts import Facts
+from exports.manifest_types import Facts
 from saferec_builder import __version__
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.workspace import Workspace

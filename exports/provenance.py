@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from exports.facts import Facts, Stamp
 from exports.manifest_facts import Provenance
+from exports.manifest_types import Facts, Stamp
 from saferec_builder.core.json_value import JsonValue
 
 

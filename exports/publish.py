@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from exports import folder, hub, removed, verify, versioning, withdraw
+from exports import (
+    folder,
+    hub,
+    removals_since_release as removed,
+    required_version_bump as versioning,
+    verify,
+    withdraw,
+)
 from exports.checks import check_version
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage.workspace import Workspace, alone

@@ -1,4 +1,4 @@
-"""A release whose texts stay with their sources, with those texts put back from a copy that the reader mined.
+"""Rebuilds a release that was published without its sources' texts, from a copy that the reader mined.
 
 A text is put back only where it is the one that was judged: same conversation, same digest. Requests without their
 text are left out and counted, for nobody may learn from an empty prompt; what is known of them stays.
@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from exports import card, croissant, folder as write, formats as rows, injection, verify as proof
 from exports.arrow import prompts, turns
-from exports.facts import Facts, Stamp
-from exports.report import charts
+from exports.manifest_types import Facts, Stamp
+from exports.report import card_plot as charts
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables

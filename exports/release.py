@@ -13,12 +13,12 @@ from exports import (
     formats,
     provenance,
     publish as publishing,
+    required_version_bump as versioning,
     verify as proof,
-    versioning,
 )
 from exports.assemble import Assembled, Options, assemble
-from exports.facts import Facts, Stamp
-from exports.report import charts
+from exports.manifest_types import Facts, Stamp
+from exports.report import card_plot as charts
 from exports.verify import CERTIFICATE
 from saferec_builder.storage import config, tables
 from saferec_builder.storage.workspace import Workspace, alone, append

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation import aggregation, agreement, certificate, design, precision_bounds, recall_bounds
+from annotation import aggregation, agreement, certificate, precision_bounds, recall_bounds, sampling_design as design
 from annotation.certificate import Certificate
 from exports import checks
-from exports.facts import Agreement, RecallBound, Statement
+from exports.manifest_types import Agreement, RecallBound, Statement
 from exports.snapshot import Snapshot
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables

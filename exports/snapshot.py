@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from saferec_builder.storage import evidence, spool, tables
+from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace, parts, read
 
 _CLAIM = ("kind", "subject", "trait", "verdict", "proposer", "version", "taxonomy")

@@ -1,4 +1,4 @@
-"""A list is filled with what goes with the answer, and for a sensitive seeker only with what is clear for them.
+"""Builds the target lists: items that go with the answer, and for a sensitive seeker only those clear for them.
 
 reads  rows of build_rows.build, items (item, domain), oracle.Oracle
 gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth

@@ -1,4 +1,4 @@
-"""What lies in a folder is the release that its manifest tells, or the first fault is named. A copy is whole or not."""
+"""Verifies that a folder holds the release that its manifest describes, or names the first fault."""
 
 import ctypes
 import os

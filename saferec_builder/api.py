@@ -1,4 +1,4 @@
-"""The line from Python: what `import saferec_builder` gives, in the order of the data.
+"""The public Python API: what `import saferec_builder` gives, in the order of the data.
 
     ws = Workspace.create("my-dataset")
     add_catalog(ws, "csv", ["items.csv"])      # items; with "warnings", what is said of them
@@ -14,11 +14,11 @@ dataclass with counts and tables; nothing is printed. docs/python.md shows the w
 """
 
 from annotation.adjudication import Adjudication, adjudicate
-from annotation.opt_outs import hand_back, opt_out, set_aside
-from annotation.places import Argilla, Files, LabelStudio
 from annotation.progress import ReviewStatus, review_status
 from annotation.pull import PullResult, pull
 from annotation.push import PushResult, push
+from annotation.review_destinations import Argilla, Files, LabelStudio
+from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from exports.diff import Difference
 from exports.publish import Published
 from exports.rebuild import Rebuilt, rebuild

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from annotation.servers import home
-from annotation.tools import managed_server as managed
+from annotation.tools import local_label_studio as managed
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import SafeRecError, UsageError

@@ -4,7 +4,7 @@ import pytest
 
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.sources.items import Source
+from saferec_builder.sources.item_rows import Source
 from tests import ROOT
 from tests.worlds.shelves import ALIEN, merged, said, statement
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from saferec_builder.core.errors import TrainingError
-from training import data, server, settings
+from training import answers_from_server as server, data, settings
 from training.evaluation import evaluate
-from training.hub import folder
-from training.stages import Run
+from training.release_from_hub import folder
+from training.run_folders import Run
 
 
 def train(given: argparse.Namespace) -> None:
@@ -96,7 +96,7 @@ def _run(given: argparse.Namespace) -> Run:
     missing = [name for name in ("torch", "transformers", "trl", "datasets", "peft") if find_spec(name) is None]
     if missing:
         raise TrainingError(f"training needs {missing[0]}: pip install 'saferec-builder[train]'")
-    from training import machine
+    from training import process_setup as machine
 
     if given.verb != "evaluate":
         machine.refuse_threads()

@@ -8,11 +8,11 @@ from saferec_builder.core.errors import TrainingError
 from training.data import labels_of
 from training.decoding import generate, trie
 from training.decoding.generate import PolicyModel
-from training.decoding.validation import Answers, answers, unsafe
+from training.decoding.validation_scores import Answers, answers, unsafe
 from training.evaluation import evaluate, paper_metrics, predictions
 from training.evaluation.baselines import blind
+from training.run_folders import Run, is_first_process, write
 from training.settings import Settings, ours
-from training.stages import Run, is_first_process, write
 
 
 def report(

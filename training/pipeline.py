@@ -10,11 +10,11 @@ from training.comparison import load_policy, report
 from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel
-from training.decoding.validation import PREFER, Score, scorer
+from training.decoding.validation_scores import PREFER, Score, scorer
 from training.evaluation.evaluate import Report
 from training.models import item_tokens, tiny
+from training.run_folders import Card, Run, on_first_process
 from training.settings import Settings, ours
-from training.stages import Card, Run, on_first_process
 from training.trainers import gdpo, sft
 
 

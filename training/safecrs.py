@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from saferec_builder.core.errors import SafeRecError
-from training.hub import is_name
+from training.release_from_hub import is_name
 from training.settings import ONE_OF
 
 ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"

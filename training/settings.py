@@ -27,7 +27,7 @@ class Ours:
 
     rows: str = "sft"  # config of the release to learn lists from
     refill: bool = True  # whether lists that lost items to safety are learnt as refilled to k, or as what was left
-    prefer: str = "safe"  # which checkpoint is best on validation: see decoding/validation.py
+    prefer: str = "safe"  # which checkpoint is best on validation: see decoding/validation_scores.py
     caution: float = 3.0  # what one point of svr_upper costs in points of recall, where `safe` is preferred
     checks: int = 2  # how often validation is asked during training
     validate: int = 700  # rows of the validation split that are asked

@@ -1,4 +1,4 @@
-"""Argilla: a workspace and a data set per reviewer, a record per sheet; the dialogue is one text, spans count UTF-16.
+"""Converts tasks to Argilla records and its responses back: a data set per reviewer, a record per task.
 
 record_of      sheet -> record with suggestions
 responses_of   record with responses -> each person's response to it
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from annotation.tools import task_sheet as sheets
-from annotation.tools.answers import Span, Turns
-from annotation.tools.task_sheet import Ours, Response, Sheet, list_of, points, text_of, theirs, units16
+from annotation.tools import task_conversion as sheets
+from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, theirs, units16
+from annotation.tools.tasks_and_answers import Span, Turns
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy

@@ -1,4 +1,4 @@
-"""The CSVs that came back from reviewers, as answers.
+"""Reads the CSV files that came back from reviewers, as answers.
 
 pull   rows (files.lines) -> answers; what cannot be read is a drop that names its row, and can be pulled again
 """
@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.answers import Answered, Pulled, Refused, Span, Task, Turns, task_id, unit_id
 from annotation.tools.files import Line, lines
+from annotation.tools.tasks_and_answers import Answered, Pulled, Refused, Span, Task, Turns, task_id, unit_id
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage import evidence
+from saferec_builder.storage import evidence_check as evidence
 
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused

@@ -1,4 +1,4 @@
-"""Review without a server: one CSV per reviewer, to be opened in any spreadsheet, and read back however it was saved.
+"""Review by CSV files, without a server: writes one per reviewer and reads it back, however it was saved.
 
 push    open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
 lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py makes answers of them
@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.answers import Turns, task_id, unit_id
+from annotation.tools.tasks_and_answers import Turns, task_id, unit_id
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 

@@ -1,4 +1,4 @@
-"""Label Studio: a project per reviewer, a task per sheet; spans there count UTF-16 units of one paragraph.
+"""Converts tasks to Label Studio's form and its annotations back: a project per reviewer, a task per sheet.
 
 task_of        sheet -> task with its prediction, as the import takes it
 responses_of   exported task -> each person's response to it
@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotation.tools.answers import Span, Turns
-from annotation.tools.task_sheet import Ours, Response, Sheet, list_of, points, text_of, theirs, units16, whole
+from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, theirs, units16, whole
+from annotation.tools.tasks_and_answers import Span, Turns
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy

@@ -1,11 +1,11 @@
-"""Where a quote stands in a conversation, also where a spreadsheet has changed its characters."""
+"""Finds where a quote stands in a conversation, also where a spreadsheet has changed its characters."""
 
 import unicodedata
 from collections.abc import Sequence
 from itertools import product
 
-from annotation.tools.answers import Span, Turns
-from saferec_builder.storage.evidence import SPEAKER
+from annotation.tools.tasks_and_answers import Span, Turns
+from saferec_builder.storage.evidence_check import SPEAKER
 
 _PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")
 _PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}

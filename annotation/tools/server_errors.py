@@ -1,4 +1,4 @@
-"""Every way in which a review server can fail us is one of three, whichever library found it out."""
+"""Turns failures of a review server into a few errors of ours, whichever library raised them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Each task once on the server, whatever breaks: what is there is looked up before anything is sent again.
+"""Sends each task to a review server exactly once: what is there is looked up before anything is sent again.
 
 The ledger remembers what was sent; the server's own count says whether the ledger can be believed. Where they differ,
 or a request ended without an answer, the server is asked for every key that it holds. One writer at a time: the caller

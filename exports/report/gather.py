@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation, agreement, desk, precision_bounds, recall_bounds
-from exports import build_rows, diff, folder, versioning
-from exports.facts import Facts
-from exports.report import examples, figures, workload
+from annotation import aggregation, agreement, precision_bounds, recall_bounds, review_state as desk
+from exports import build_rows, diff, folder, required_version_bump as versioning
+from exports.manifest_types import Facts
+from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.taxonomy import Taxonomy

@@ -1,4 +1,4 @@
-"""Where things stand in a drawing: plain numbers that the template turns into SVG."""
+"""Computes the coordinates of the report page's plots, which its template draws as SVG."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -21,8 +21,8 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.sources import (
     Read,
-    ddd,
-    ddd_api,
+    doesthedogdie as ddd,
+    doesthedogdie_api as ddd_api,
     esrb,
     imdb_titles,
     items_csv,
@@ -32,7 +32,7 @@ from saferec_builder.sources import (
     redial_items,
     warnings_csv,
 )
-from saferec_builder.sources.items import Both, Source
+from saferec_builder.sources.item_rows import Both, Source
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 

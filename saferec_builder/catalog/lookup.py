@@ -1,4 +1,4 @@
-"""What the oracle of a workspace says of an item and why, what it does not know, and which rows became one item."""
+"""Looks up what a workspace's catalog says of an item and why, what it does not know, and which rows were merged."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Titles in free text: every place where a title of the catalog could stand, kept where enough speaks for it.
+"""Finds mentions of the catalog's titles in free text, and keeps those with enough evidence.
 
 The evidence of a place (see evidence) is weighed by a logistic regression (mention_finder.toml), fitted on one half of
 real turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title decides.

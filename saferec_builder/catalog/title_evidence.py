@@ -1,4 +1,4 @@
-"""What speaks for and against a title at a place in a text, as names; how much each weighs is not said here.
+"""Evidence for and against reading a place in a text as a title, as named features; their weights stand elsewhere.
 
 How rare the title's words are in everyday English (common.txt), capitals and whether the writer uses any, quotes, a
 line of its own, the words around ("have you seen ...", "... was good"), a name that the word belongs to.

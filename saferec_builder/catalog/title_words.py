@@ -1,4 +1,4 @@
-"""A text as words in their normal form, and where each of them stands."""
+"""Splits a text into words in their normal form, with their positions, to match titles."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From sourced statements to the risk and the verdict of each item and trait.
+"""Computes the risk and the verdict of each item and trait from sourced content warnings.
 
 reads  items, links (see merging), warnings
 gives  the oracle; risks as a matrix

@@ -16,7 +16,7 @@ from typer.main import get_command
 from saferec_builder import __version__
 from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN
-from saferec_builder.core import refusals
+from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import SafeRecError, plain
 
 if TYPE_CHECKING:

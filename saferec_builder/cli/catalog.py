@@ -12,8 +12,8 @@ from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.core.errors import SourceError, UsageError
-from saferec_builder.sources import ddd_api
-from saferec_builder.sources.items import Source
+from saferec_builder.sources import doesthedogdie_api as ddd_api
+from saferec_builder.sources.item_rows import Source
 from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from exports import diff as stage, versioning
+from exports import diff as stage, required_version_bump as versioning
 from saferec_builder.cli.output import Folder, line
 from saferec_builder.core.errors import plain
 from saferec_builder.storage.workspace import Workspace

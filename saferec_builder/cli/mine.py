@@ -11,7 +11,7 @@ from saferec_builder.cli.progress import bar
 from saferec_builder.core.errors import SourceError
 from saferec_builder.mining import ingest
 from saferec_builder.sources import hf
-from saferec_builder.sources.conversations import Source
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage.workspace import Workspace
 
 

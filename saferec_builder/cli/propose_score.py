@@ -11,7 +11,7 @@ import typer
 from saferec_builder.cli.output import Folder, Json
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import truth
-from saferec_builder.proposing import evaluation, ground_truth
+from saferec_builder.proposing import evaluation, human_labels as ground_truth
 from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Score
 from saferec_builder.storage.workspace import Workspace

@@ -5,9 +5,17 @@ from typing import Annotated
 
 import typer
 
-from annotation import certificate, opt_outs, precision_bounds, pull as pulling, push as pushing, recall_bounds, servers
-from annotation.places import Argilla, Files, LabelStudio, Place
+from annotation import (
+    certificate,
+    precision_bounds,
+    pull as pulling,
+    push as pushing,
+    recall_bounds,
+    reviewer_opt_outs as opt_outs,
+    servers,
+)
 from annotation.progress import ReviewStatus, review_status
+from annotation.review_destinations import Argilla, Files, LabelStudio, Place
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError

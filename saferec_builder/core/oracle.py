@@ -1,4 +1,4 @@
-"""THE rule: does an item break a trait? violated, clear or unknown, and unknown is not safe.
+"""The safety rule: does an item break a trait? violated, clear or unknown, and unknown is not safe.
 
 Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
 

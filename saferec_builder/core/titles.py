@@ -1,4 +1,4 @@
-"""One normal form of a title, and from (title, year) to the item it means.
+"""Normalises item titles, and finds the item that a (title, year) means.
 
 Only the standard library: training resolves its answers with the same functions.
 """

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.demo import flags, generate, people, world
+from saferec_builder.demo import generate, items_without_warnings as flags, people, world
 from saferec_builder.storage.tables import digest
 from saferec_builder.storage.workspace import replacing
 

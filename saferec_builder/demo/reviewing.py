@@ -1,11 +1,11 @@
-"""Which simulated people answer what a push has sent them, from what is true of the demo's world."""
+"""Simulates the review step: simulated people answer what a push has sent them, from the demo's truth."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from annotation.tools.answers import task_id
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder import catalog
-from saferec_builder.demo import flags, people
+from saferec_builder.demo import items_without_warnings as flags, people
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 

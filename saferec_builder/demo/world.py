@@ -1,4 +1,4 @@
-"""What is true of the invented catalog, and the part of it that the demo's warnings tell.
+"""The demo's invented world: films and games, what is true of each, and the warnings that tell a part of it.
 
 Each item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; the rest are answered no. So the
 truth is known for every item and the twelve demo traits, while the warnings leave some traits of some items open.

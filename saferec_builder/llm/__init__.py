@@ -7,6 +7,6 @@ Reasons stand before the first colon of an error, so that they can be counted.
 from saferec_builder.llm.client import replies, run
 from saferec_builder.llm.pricing import Budget, Price
 from saferec_builder.llm.rate_limit import Pace
-from saferec_builder.llm.server import OPENAI, SAMPLING, Body, Reply, Sampling, Server
+from saferec_builder.llm.requests_and_replies import OPENAI, SAMPLING, Body, Reply, Sampling, Server
 
 __all__ = ["OPENAI", "SAMPLING", "Body", "Budget", "Pace", "Price", "Reply", "Sampling", "Server", "replies", "run"]

@@ -17,7 +17,7 @@ from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.capabilities import probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget
-from saferec_builder.llm.server import UNSENT, Body, Reply, Server, read_body, refusal
+from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body, refusal
 from saferec_builder.llm.transport import Wire
 from saferec_builder.storage.tables import digest
 

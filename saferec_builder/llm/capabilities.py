@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from saferec_builder.core.errors import ProposerError, whole_object
-from saferec_builder.llm.server import Body, Reply, Server, read_body
+from saferec_builder.llm.requests_and_replies import Body, Reply, Server, read_body
 
 if TYPE_CHECKING:
     from saferec_builder.llm.transport import Wire

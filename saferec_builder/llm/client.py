@@ -1,4 +1,4 @@
-"""Many requests at once: as many as the server bears, duplicates once, and nothing that the budget does not cover."""
+"""Sends many requests to a model server at once: within its limits and the budget, and each only once."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from saferec_builder.llm.capabilities import post, probed
 from saferec_builder.llm.pricing import Budget
 from saferec_builder.llm.rate_limit import Pace
-from saferec_builder.llm.server import UNSENT, Body, Reply, Server, read_body
+from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body
 
 FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
 GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from saferec_builder.llm.server import Body, Reply, Server
+from saferec_builder.llm.requests_and_replies import Body, Reply, Server
 
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then

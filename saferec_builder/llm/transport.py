@@ -1,4 +1,4 @@
-"""Openai's client to a model server, with its own retries: one pool of connections, and every end has a name.
+"""HTTP transport to a model server: openai's client, retries of its own, one pool of connections.
 
 That client makes the first request of a path, and whatever is tried again. All others are copies of the first with
 other bytes, sent by the same pool: to make each anew took as much CPU as all else that a request costs.
@@ -15,7 +15,7 @@ import openai
 
 from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm.rate_limit import Pace
-from saferec_builder.llm.server import Server, is_quota, refusal
+from saferec_builder.llm.requests_and_replies import Server, is_quota, refusal
 
 BUSY = (429, 503, 529)
 

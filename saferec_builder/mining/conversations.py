@@ -1,4 +1,4 @@
-"""From what a source read to conversations: one per id, with a seeker who says something, and nobody's name.
+"""Turns what a source read into the workspace's conversations: one per id, with pseudonyms for people.
 
 reads  conversations as the sources give them (with `place`, and people under the source's own ids)
 gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops

@@ -27,9 +27,19 @@ from saferec_builder.mining import (
     removals as wishes,
     withheld,
 )
-from saferec_builder.mining.handles import AT_SIGN
-from saferec_builder.sources import Read, ccpe, conversations, hf, inspired, messages, redial, saferec, threads
-from saferec_builder.sources.conversations import Source
+from saferec_builder.mining.at_sign_exceptions import AT_SIGN
+from saferec_builder.sources import (
+    Read,
+    ccpe,
+    conversation_rows as conversations,
+    hf,
+    inspired,
+    messages,
+    redial,
+    saferec,
+    threads,
+)
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import parallel, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 

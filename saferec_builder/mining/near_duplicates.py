@@ -1,4 +1,4 @@
-"""Requests that say the same: exact after normalising, or with at least 0.8 of their word triples in common.
+"""Clusters duplicate and near-duplicate requests: exact after normalising, or 0.8 of word triples in common.
 
 reads  requests of the conversations (current revision), clusters so far
 gives  new rows of CLUSTERS, for the conversations whose cluster changed

@@ -18,7 +18,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
-from saferec_builder.sources import Read, Rows, conversations, reddit, threads
+from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
 from saferec_builder.storage import parallel as engine, tables
 
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start

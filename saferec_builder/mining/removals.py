@@ -14,7 +14,7 @@ import polars as pl
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining.conversations import drops_of, pseudonym
-from saferec_builder.sources.conversations import Source
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables
 
 REMOVED = "removed on request"

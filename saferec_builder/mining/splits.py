@@ -1,4 +1,4 @@
-"""Nobody is trained on a person and tested on the same person.
+"""Assigns conversations to splits, so that nobody is trained on a person and tested on the same person.
 
 reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found
 gives  splits (conversation, split, straddles)

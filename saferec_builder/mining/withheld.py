@@ -30,7 +30,7 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
 
 def erased(ws: Workspace) -> pl.DataFrame:
     """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
-    from saferec_builder.storage import spool as spilled
+    from saferec_builder.storage import texts_on_disk as spilled
 
     asked = ws.root / "removals.csv"
     if not asked.exists():
@@ -40,7 +40,7 @@ def erased(ws: Workspace) -> pl.DataFrame:
 
 def unmet(ws: Workspace) -> str | None:
     """What to say of rows of removals.csv that name nobody who was mined, or left out on request, so far."""
-    from saferec_builder.storage import spool as spilled
+    from saferec_builder.storage import texts_on_disk as spilled
 
     removals = wishes.read_removals(ws.root / "removals.csv")
     if not removals.wishes:

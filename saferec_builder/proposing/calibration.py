@@ -1,4 +1,4 @@
-"""How far a proposer's claims and its confidence can be trusted, against what people or a generator know.
+"""Scores a proposer's claims and confidence against known labels: precision, recall, calibration, evidence.
 
 reads  proposals of one proposer, the subjects that it read, and the truth (labels, or a gold set)
 gives  precision, recall and F1 per trait, calibration (ECE, reliability), evidence exactness; isotonic fits

@@ -1,4 +1,4 @@
-"""Who is asked next: what one proposer is unsure of, or two see differently.
+"""Decides what the next proposer reads: texts that one was unsure of, or that two dispute.
 
 reads  proposals and readings of one kind, with the digests of the current texts; labels, for their confidence
 gives  subjects to escalate
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from saferec_builder.proposing import calibration, ground_truth, prompting
+from saferec_builder.proposing import calibration, human_labels as ground_truth, prompting
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.storage import tables

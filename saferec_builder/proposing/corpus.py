@@ -10,7 +10,7 @@ from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
-from saferec_builder.proposing import prompting, subjects
+from saferec_builder.proposing import prompting, text_units as subjects
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables, workspace

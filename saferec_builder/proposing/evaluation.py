@@ -7,13 +7,21 @@ import polars as pl
 
 from saferec_builder import catalog
 from saferec_builder.core.errors import UsageError
-from saferec_builder.proposing import calibration, corpus as corpora, ground_truth, plan, prompting, proposers, runner
+from saferec_builder.proposing import (
+    calibration,
+    corpus as corpora,
+    human_labels as ground_truth,
+    plan,
+    prompting,
+    proposers,
+    runner,
+)
 from saferec_builder.proposing.calibration import Bin, Evidence, Rates, Row, Truth
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.proposing.subjects import Span, Subject, item_subjects
+from saferec_builder.proposing.text_units import Span, Subject, item_subjects
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 

@@ -10,10 +10,10 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Budget
-from saferec_builder.proposing import pending, prompting, subjects
+from saferec_builder.proposing import pending, prompting, text_units as subjects
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.proposers import Step
-from saferec_builder.proposing.subjects import Subject
+from saferec_builder.proposing.text_units import Subject
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 

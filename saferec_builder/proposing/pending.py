@@ -1,4 +1,4 @@
-"""A changed taxonomy asks only for what changed: which traits a text was read for, in which words.
+"""Which traits are still to be asked of each text: a changed taxonomy asks only for what changed.
 
 reads  readings, and the table `asked` (the traits of each taxonomy, or part of one, with their wording)
 gives  for each text the part of the taxonomy that is still to be asked

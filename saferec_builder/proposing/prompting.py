@@ -1,4 +1,4 @@
-"""What a model claims counts only where the seeker's own words carry it: every quote is located, or the claim is gone.
+"""Builds the prompt for a model and reads its reply: a claim counts only where its quote is found in the text.
 
 reads  conversations (or items with a plot), the taxonomy, and a model's replies
 gives  proposals and readings; `build_request` and `read_reply` are twins: what one asks for, the other checks
@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from saferec_builder.core.errors import UsageError, fault_of
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body
-from saferec_builder.proposing.subjects import Proposal, Span, Subject, orders
-from saferec_builder.storage import evidence, tables
+from saferec_builder.proposing.text_units import Proposal, Span, Subject, orders
+from saferec_builder.storage import evidence_check as evidence, tables
 
 EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}

@@ -1,4 +1,4 @@
-"""What was not read yet is read by the rules, by a model, by a cascade of both, or by a jury."""
+"""Runs proposing: what was not read yet is read by the rules, a model, a cascade of both, or a jury."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

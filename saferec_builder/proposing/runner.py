@@ -17,7 +17,7 @@ from saferec_builder.proposing import jobs, prompting
 from saferec_builder.proposing.jobs import Job, Todo
 from saferec_builder.proposing.prompting import Reading
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.proposing.subjects import Subject, orders
+from saferec_builder.proposing.text_units import Subject, orders
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
 

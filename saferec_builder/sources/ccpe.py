@@ -7,7 +7,7 @@ people say here what they cannot bear to watch. Turns keep the numbers of the ut
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, conversations
+from saferec_builder.sources import Left, Read, conversation_rows as conversations
 
 SOURCE = "ccpe"
 COLUMNS = ("dialog_id", "utterance_index", "speaker", "text")

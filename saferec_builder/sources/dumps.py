@@ -1,4 +1,4 @@
-"""Blocks of whole lines out of a large dump, plain or .zst (windows up to 2 GiB), nearly as fast as it unpacks.
+"""Reads large dumps, plain or .zst (windows up to 2 GiB), in blocks of whole lines.
 
 Unpacking takes longest, so it runs some blocks ahead in a thread of its own that does little else, into a few buffers
 that go round: fresh ones would cost a tenth of the time. A line that is too long is passed over and told; a frame that

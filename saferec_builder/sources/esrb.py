@@ -13,8 +13,8 @@ from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
 from saferec_builder.core.taxonomy import descriptor
-from saferec_builder.sources import Left, Rows, items
-from saferec_builder.sources.items import Both
+from saferec_builder.sources import Left, Rows, item_rows as items
+from saferec_builder.sources.item_rows import Both
 
 SOURCE = "esrb"
 NOTHING = "no_descriptors"

@@ -1,4 +1,4 @@
-"""A dataset of the Hub or a local folder or file of one, with a map from our columns to its own.
+"""Reads conversations from a Hugging Face dataset or a local copy, with a map from our columns to its own.
 
 Columns: messages (must be there), id, time, user, domain, accepted, seen. A message is {"role", "content"}, or
 {"from", "value"} as ShareGPT writes it; human and seeker are users, gpt and recommender assistants.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
-from saferec_builder.sources import Read, Row, Rows, conversations, messages
+from saferec_builder.sources import Read, Row, Rows, conversation_rows as conversations, messages
 
 SOURCE = "hf"
 COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")

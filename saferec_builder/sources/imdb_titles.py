@@ -13,7 +13,7 @@ from typing import IO
 
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Left, Read, Rows, items, refs
+from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "imdb"
 TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}

@@ -7,7 +7,7 @@ programs, so with a few words taken for titles); it does not say which one was a
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, conversations, refs
+from saferec_builder.sources import Left, Read, conversation_rows as conversations, refs
 
 SOURCE = "inspired"
 COLUMNS = ("dialog_id", "utt_id", "speaker", "turn_id", "text", "movies")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.sources import Read, Rows, items, refs
+from saferec_builder.sources import Read, Rows, item_rows as items, refs
 
 SOURCE = "csv"
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.sources import Read, Row, Rows, items
+from saferec_builder.sources import Read, Row, Rows, item_rows as items
 
 SOURCE = "demo"
 

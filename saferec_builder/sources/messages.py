@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Row, Rows, conversations, refs
+from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, refs
 from saferec_builder.storage import tables
 
 SOURCE = "messages"

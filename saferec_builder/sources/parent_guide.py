@@ -1,4 +1,4 @@
-"""Severities in five categories per item: CSV or a JSON list, header imdb or title,year, and the categories.
+"""A parents' guide: severities in five categories per item; CSV or JSON list, header imdb or title,year.
 
 A category is spelt sex, violence, profanity, drugs, frightening, or as the guide itself does ("Sex & Nudity");
 a severity is None, Mild, Moderate or Severe; blank means that nobody rated it.
@@ -9,7 +9,7 @@ from pathlib import Path
 from saferec_builder import sources
 from saferec_builder.core.errors import SourceError
 from saferec_builder.core.taxonomy import GUIDE
-from saferec_builder.sources import Left, Read, Row, items, refs
+from saferec_builder.sources import Left, Read, Row, item_rows as items, refs
 
 SOURCE = "parent_guide"
 NO_CATEGORY = "no category"

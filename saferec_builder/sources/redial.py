@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Row, Rows, conversations
+from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations
 
 SOURCE = "redial"
 _MENTION = re.compile(r"@(\d+)")

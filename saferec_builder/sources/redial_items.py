@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Read, Rows, items, redial, refs
+from saferec_builder.sources import Read, Rows, item_rows as items, redial, refs
 
 
 class _Info(BaseModel):

@@ -1,4 +1,4 @@
-"""How sources name an item: `imdb:tt0114709`, `redial:1234`, or `title:Name (Year)` where there is no id."""
+"""References to items, as sources name them: `imdb:tt0114709`, `redial:1234`, or `title:Name (Year)`."""
 
 import re
 

@@ -21,7 +21,15 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, strict_json
-from saferec_builder.sources import Left, Read, Row, Rows, conversations, prompts, refs
+from saferec_builder.sources import (
+    Left,
+    Read,
+    Row,
+    Rows,
+    benchmark_prompts as prompts,
+    conversation_rows as conversations,
+    refs,
+)
 from saferec_builder.storage import tables
 
 SOURCE = "saferec"

@@ -12,7 +12,7 @@ from typing import TypedDict, cast
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.sources import Row, Rows, conversations
+from saferec_builder.sources import Row, Rows, conversation_rows as conversations
 from saferec_builder.sources.reddit import SOURCE
 from saferec_builder.storage import tables
 

@@ -1,4 +1,4 @@
-"""Votes on content questions: comma-separated, header title,year,imdb,domain,topic,yes,no,url,retrieved.
+"""Content warnings as CSV (votes per question): header title,year,imdb,domain,topic,yes,no,url,retrieved.
 
 A row names its item by imdb id or by title and year, and says how many people answered the question (`topic`,
 spelt as the taxonomy spells it) with yes and with no.
@@ -7,7 +7,7 @@ spelt as the taxonomy spells it) with yes and with no.
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, Rows, items, refs
+from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "csv"
 

@@ -1,4 +1,4 @@
-"""What changed in the tables of a workspace since its first schema, step by step: an old one opens in a new program.
+"""Migrates a workspace of an older schema, step by step, when a newer program opens it.
 
 A new table needs no step: it is made where it is missing. A new column, or a new meaning, is one Step at the end of
 STEPS; its number is the schema's that it leads to. The database is brought up to date by the first command that opens

@@ -11,7 +11,7 @@ import polars as pl
 
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import StoreError, UsageError
-from saferec_builder.storage import config, database, evidence, shards, tables
+from saferec_builder.storage import config, database, evidence_check as evidence, shards, tables
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import replacing, write_private
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from annotation import desk as command
+from annotation import review_state as command
 from annotation.aggregation import adjudicate, changed, disputed, opinions, votes, warnings
 from annotation.review_history import standing
 from saferec_builder.storage import tables, workspace as store

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from annotation import servers
-from annotation.tools import sync, task_sheet as sheets
+from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import database, tables, workspace as store

@@ -8,8 +8,8 @@ import pytest
 
 from annotation import precision_bounds as precision, recall_bounds as bounds
 from annotation.aggregation import adjudicate as judge
-from annotation.dealing import Plan, by_turn
 from annotation.routing import texts
+from annotation.task_assignment import Plan, by_turn
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from annotation.adjudication import adjudicate
-from annotation.opt_outs import hand_back, opt_out, set_aside
-from annotation.places import Argilla, Files, LabelStudio
 from annotation.progress import review_status
 from annotation.pull import pull
 from annotation.push import push
+from annotation.review_destinations import Argilla, Files, LabelStudio
+from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_world

@@ -71,7 +71,7 @@ def ablations(
     """The report of one seed; changes = {"sft" | "gdpo": what to change in every run of the kind}."""
     from training import comparison, pipeline as line, settings
     from training.data import open_release, read_gold
-    from training.stages import Run
+    from training.run_folders import Run
 
     changes = changes or {}
     release = open_release(folder)

@@ -15,7 +15,7 @@ import unicodedata
 import numpy as np
 
 from saferec_builder.core import oracle as violations, titles
-from saferec_builder.scoring.answers import finder, parse
+from saferec_builder.scoring.answer_parser import finder, parse
 from saferec_builder.scoring.metrics import discounts, judge, per_user
 from tests.bench.figures import figure
 

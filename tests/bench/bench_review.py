@@ -14,8 +14,14 @@ from typing import Any
 import polars as pl
 
 from annotation.servers import _ledger
-from annotation.tools import answers, label_studio, label_studio_server, managed_server as managed, sync
-from annotation.tools.task_sheet import Sheet
+from annotation.tools import (
+    label_studio,
+    label_studio_client as label_studio_server,
+    local_label_studio as managed,
+    sync,
+    tasks_and_answers as answers,
+)
+from annotation.tools.task_conversion import Sheet
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make

@@ -307,7 +307,7 @@ def _rewards() -> list[Any]:
     import numpy as np
 
     from saferec_builder.core import oracle as violations, titles
-    from saferec_builder.scoring.answers import finder, parse
+    from saferec_builder.scoring.answer_parser import finder, parse
     from training.evaluation import rewards
 
     names = [f"A Title of Number {n} ({1950 + n % 70})" for n in range(ITEMS)]

@@ -17,7 +17,7 @@ import polars as pl
 
 from saferec_builder import catalog
 from saferec_builder.core import titles
-from saferec_builder.sources import items as made, movielens, redial, redial_items
+from saferec_builder.sources import item_rows as made, movielens, redial, redial_items
 from tests import DATA
 
 _ID = re.compile(r"@(\d+)")

@@ -7,7 +7,7 @@ import pytest
 from saferec_builder.catalog import adding, lookup
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest
-from saferec_builder.sources import ddd_api
+from saferec_builder.sources import doesthedogdie_api as ddd_api
 from tests.worlds.bars import Bar, drawn
 
 ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"

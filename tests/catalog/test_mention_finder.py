@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from saferec_builder import catalog
-from saferec_builder.sources import items as made
+from saferec_builder.sources import item_rows as made
 
 FILMS = [
     *(("Alien", 1979), ("Suspiria", 1977), ("8½", 1963), ("Suspiria", 2018), ("It", 2017), ("Up", 2009)),

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from exports import build_rows as release, card, croissant
-from exports.report import charts
+from exports.report import card_plot as charts
 from saferec_builder.core import oracle as violations
 from tests.worlds import release_world as world
 from tests.worlds.release_world import label

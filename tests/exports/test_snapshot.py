@@ -10,7 +10,7 @@ import pytest
 
 from exports import snapshot
 from exports.release import release
-from saferec_builder.storage import database, migrations, shards, spool, tables, workspace as store
+from saferec_builder.storage import database, migrations, shards, tables, texts_on_disk as spool, workspace as store
 from tests.worlds import release_world as world
 
 

@@ -15,9 +15,9 @@ from saferec_builder.catalog.adding import save_answer
 from saferec_builder.catalog.merging import ITEMS, LINKS
 from saferec_builder.core import oracle as violations, taxonomy as traits, titles
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VERDICTS, VIOLATED
-from saferec_builder.scoring import answers
+from saferec_builder.scoring import answer_parser as answers
 from saferec_builder.scoring.metrics import columns, judge
-from saferec_builder.sources import ddd_api as fetch
+from saferec_builder.sources import doesthedogdie_api as fetch
 from saferec_builder.storage import tables
 from tests.worlds import small_release
 from training import data

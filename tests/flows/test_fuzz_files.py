@@ -15,8 +15,8 @@ from hypothesis import example, given, strategies as st
 
 from annotation.routing import UNITS
 from annotation.tools import files
-from annotation.tools.answers import SAID_AGAIN
 from annotation.tools.guidelines import guideline
+from annotation.tools.tasks_and_answers import SAID_AGAIN
 from exports import folder as write
 from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles

@@ -14,16 +14,20 @@ import httpx
 import polars as pl
 import pytest
 
-from annotation import opt_outs
-from annotation.tools import argilla_server, label_studio_server, managed_server as managed
+from annotation import reviewer_opt_outs as opt_outs
+from annotation.tools import (
+    argilla_client as argilla_server,
+    label_studio_client as label_studio_server,
+    local_label_studio as managed,
+)
 from exports import folder as write
 from exports.report import page as report
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
-from saferec_builder.llm.server import read_body
+from saferec_builder.llm.requests_and_replies import read_body
 from saferec_builder.proposing import prompting as propose
-from saferec_builder.scoring import answers
-from saferec_builder.sources import ddd_api as fetch, messages, redial, redial_items, saferec
+from saferec_builder.scoring import answer_parser as answers
+from saferec_builder.sources import doesthedogdie_api as fetch, messages, redial, redial_items, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.worlds import release_world as world
@@ -196,8 +200,8 @@ def test_nothing_else_parses_json() -> None:
         "saferec_builder/sources/reddit.py: ndjson(",  # Reddit's dumps
         "saferec_builder/sources/reddit.py: json.loads",
         "saferec_builder/storage/database.py: json_decode",  # columns of our own database, as this program wrote them
-        "annotation/tools/task_sheet.py: json.loads",  # of what was parsed just before
+        "annotation/tools/task_conversion.py: json.loads",  # of what was parsed just before
         "exports/report/page.py: model_validate_json",
-        "saferec_builder/llm/server.py: model_validate_json",
+        "saferec_builder/llm/requests_and_replies.py: model_validate_json",
         "saferec_builder/proposing/prompting.py: model_validate_json",
     }

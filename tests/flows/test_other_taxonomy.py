@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from annotation import servers
-from annotation.desk import gather
-from annotation.tools import task_sheet as sheets
-from annotation.tools.answers import task_id
-from annotation.tools.task_sheet import RATHER_NOT
+from annotation.review_state import gather
+from annotation.tools import task_conversion as sheets
+from annotation.tools.task_conversion import RATHER_NOT
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_team import Memory

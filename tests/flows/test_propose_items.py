@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from annotation.tools.answers import task_id
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.demo import flags, people, world
+from saferec_builder.demo import items_without_warnings as flags, people, world
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.worlds.csv_rows import save

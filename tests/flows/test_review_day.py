@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from annotation import push as handing, servers
-from annotation.desk import gather
+from annotation.review_state import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
-from annotation.tools.task_sheet import READ, Response
+from annotation.tools.task_conversion import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save

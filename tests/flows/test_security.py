@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from annotation.tools import label_studio, managed_server as managed
+from annotation.tools import label_studio, local_label_studio as managed
 from exports import card, folder as write, verify as proof
 from exports.release import release as freeze
 from saferec_builder.core import taxonomy as traits
@@ -180,7 +180,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
         ran = cli(*words, "-C", workspace.root)
         assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
-    from training import server
+    from training import answers_from_server as server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:
         server.consented(url, 1, True)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.llm import batch as stage
-from saferec_builder.llm.server import Server
+from saferec_builder.llm.requests_and_replies import Server
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running

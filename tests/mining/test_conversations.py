@@ -3,7 +3,7 @@
 import polars as pl
 
 from saferec_builder.mining import conversations as mine
-from saferec_builder.sources import conversations
+from saferec_builder.sources import conversation_rows as conversations
 from tests.worlds.mined import EMPTY, talk
 from tests.worlds.source_lines import texts
 

@@ -4,7 +4,7 @@ import pytest
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import conversations as mine, removals
-from saferec_builder.sources import conversations
+from saferec_builder.sources import conversation_rows as conversations
 from saferec_builder.storage import tables
 from tests.worlds.mined import EMPTY, talk
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation.desk import gather, label_bounds
+from annotation.review_state import gather, label_bounds
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
 from tests.worlds import release_world as world

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from saferec_builder.demo import inputs
-from saferec_builder.proposing import evaluation, subjects
+from saferec_builder.proposing import evaluation, text_units as subjects
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 
-from annotation.tools import managed_server as managed
+from annotation.tools import local_label_studio as managed
 
 VERSION = "2.8.0"
 PINS = Path(__file__).with_name("argilla.txt")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from annotation.tools import managed_server as managed
+from annotation.tools import local_label_studio as managed
 from tests.servers import argilla_up
 from tests.servers.llm_stub import Stub, running
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 
-from annotation.tools import managed_server as managed
+from annotation.tools import local_label_studio as managed
 from saferec_builder.storage.locks import held
 from tests.servers import argilla_up
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from annotation.tools import managed_server as managed
+from annotation.tools import local_label_studio as managed
 from tests.worlds import review_world
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from annotation.tools import label_studio_server as adapter, managed_server as managed, sync
+from annotation.tools import label_studio_client as adapter, local_label_studio as managed, sync
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.faulty import FAULTS, MORE, Proxy

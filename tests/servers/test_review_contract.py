@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation.tools import task_sheet as sheets
+from annotation.tools import task_conversion as sheets
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_world import Verdict, taxonomy

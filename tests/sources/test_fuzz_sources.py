@@ -26,9 +26,9 @@ from saferec_builder.core.errors import SafeRecError, SourceError
 from saferec_builder.mining import removals
 from saferec_builder.sources import (
     Read,
-    conversations,
-    ddd,
-    ddd_api as fetch,
+    conversation_rows as conversations,
+    doesthedogdie as ddd,
+    doesthedogdie_api as fetch,
     dumps,
     esrb,
     hf,

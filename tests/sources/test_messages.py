@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from saferec_builder.sources import conversations, messages
+from saferec_builder.sources import conversation_rows as conversations, messages
 from tests.worlds.source_lines import said
 
 

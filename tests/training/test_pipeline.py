@@ -6,7 +6,7 @@ import pytest
 
 from training import data, pipeline, settings
 from training.comparison import load_policy
-from training.stages import Run
+from training.run_folders import Run
 
 pytestmark = pytest.mark.training
 

@@ -18,7 +18,7 @@ from tests.worlds import chat_model, small_release
 from training import commands, safecrs
 from training.data import open_release
 from training.evaluation.baselines import NAMES
-from training.stages import Run
+from training.run_folders import Run
 
 pytestmark = pytest.mark.training
 MODELS = ("sft", "safe_sft", "safe_gdpo")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from annotation import attention, confidence_bounds as certificates, controls
+from annotation import careless_reviewers as attention, confidence_bounds as certificates, controls
 from annotation.confidence_bounds import Audit
 from annotation.controls import Blind
-from annotation.dealing import AUDIT, Plan
+from annotation.task_assignment import AUDIT, Plan
 from saferec_builder.storage import tables
 
 PEOPLE = ("ann", "bo", "di", "el")

@@ -13,11 +13,11 @@ from typing import Any
 
 from saferec_builder import sources
 from saferec_builder.core import taxonomy as traits, titles
-from saferec_builder.llm import Budget, Price, batch as batches, server as servers
+from saferec_builder.llm import Budget, Price, batch as batches, requests_and_replies as servers
 from saferec_builder.mining import privacy
 from saferec_builder.proposing import prompting as propose
-from saferec_builder.scoring import answers
-from saferec_builder.sources import conversations, messages
+from saferec_builder.scoring import answer_parser as answers
+from saferec_builder.sources import conversation_rows as conversations, messages
 from saferec_builder.storage import tables
 
 Law = Callable[[bytes], None]

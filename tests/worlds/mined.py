@@ -1,6 +1,6 @@
 """Conversations as their sources give them, a line each."""
 
-from saferec_builder.sources import conversations
+from saferec_builder.sources import conversation_rows as conversations
 from saferec_builder.storage import tables
 
 EMPTY = tables.CONVERSATIONS.empty

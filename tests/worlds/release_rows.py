@@ -8,7 +8,7 @@ from exports import build_rows as release, target_lists as targets
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.mining import splits
-from saferec_builder.storage import spool
+from saferec_builder.storage import texts_on_disk as spool
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations, item, labels
 

@@ -4,8 +4,8 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from annotation.tools import sync, task_sheet as sheets
-from annotation.tools.task_sheet import READ, Response
+from annotation.tools import sync, task_conversion as sheets
+from annotation.tools.task_conversion import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import yes

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools import sync, task_sheet as sheets
+from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.label_studio import CONTROLS
-from annotation.tools.label_studio_server import Server
+from annotation.tools.label_studio_client import Server
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of, save
 from tests.worlds.settings import review_settings
@@ -178,7 +178,7 @@ class LabelStudio:
         import httpx2
 
         if who not in self.sessions:
-            from annotation.tools import managed_server as managed
+            from annotation.tools import local_label_studio as managed
 
             account = (managed.state(self.home) or {})["accounts"][who]
             web = httpx2.Client(
@@ -235,7 +235,7 @@ class Argilla:
     name = "argilla"
 
     def __init__(self, ws: store.Workspace, url: str, key: str) -> None:
-        from annotation.tools.argilla_server import Server
+        from annotation.tools.argilla_client import Server
 
         self.ws, self.server, self.keys = ws, Server(url, key), dict[str, str]()
         self.push_words = self.pull_words = ("--tool", "argilla", "--url", url, "--token", key)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation import design
+from annotation import sampling_design as design
 from annotation.routing import Plan, called_for, route
 from saferec_builder.storage import tables
 

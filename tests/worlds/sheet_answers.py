@@ -3,8 +3,8 @@
 from typing import Any
 
 from annotation.tools import argilla, label_studio
-from annotation.tools.answers import Pulled, Task
-from annotation.tools.task_sheet import READ, Response, Sheet, take
+from annotation.tools.task_conversion import READ, Response, Sheet, take
+from annotation.tools.tasks_and_answers import Pulled, Task
 from saferec_builder.core import taxonomy as traits
 
 TAXONOMY = traits.load()

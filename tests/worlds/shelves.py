@@ -1,7 +1,7 @@
 """Catalog rows and warnings in a line each, for tests that merge, link and judge a few items."""
 
 from saferec_builder import catalog
-from saferec_builder.sources import items as made
+from saferec_builder.sources import item_rows as made
 
 
 def shelf(*rows):

@@ -1,4 +1,4 @@
-"""Which token may come next when an answer is a list of catalogue items, one token each.
+"""Constrained decoding with item tokens: which token may come next in a list of catalogue items.
 
 First, where the model was taught so, `opening` tokens that name predicted traits, or that there are none; then only
 items, none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the

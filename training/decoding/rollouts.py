@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with our way of drawing answers: a prompt is read once for its group, under masks if there are any.
+"""Draws the rollouts of TRL's GRPOTrainer: a prompt is read once for its group, under masks if there are any.
 
 Where a model is held to the catalogue (constrained.py, trie.py), answers and their log-probabilities go through the
 same masks: training on probabilities of tokens that could not be drawn drifts away.

@@ -1,4 +1,4 @@
-"""The cache that answers start from: each distinct prompt is read once, however many answers it is to have.
+"""Shares the prompt's cache between answers: each distinct prompt is read once, however many answers it has.
 
 GDPO draws eight answers to a prompt, and `generate` would read the prompt anew for each of them.
 """

@@ -1,4 +1,4 @@
-"""Which token may come next when an answer is a numbered list of catalogue names, spelt in a model's own tokens.
+"""Constrained decoding by a trie of catalogue names, for models that answer in text: which token may come next.
 
 The rules of decoding/constrained.py for models whose items are text: only names of the catalogue, none twice, none that
 the seeker has seen, k lines and then the end; fewer only where the catalogue has no more to give. A line is "N.", then

@@ -1,4 +1,4 @@
-"""Answers that need no model: what most people took up, what people with a like request took up, what a filter adds.
+"""Baselines that need no model: popularity, retrieval, the blind request, and an oracle filter.
 
 popularity  the items that most training users took up
 retrieval   the items that the users of the nearest training requests took up (BM25 over the words of the requests)

@@ -13,13 +13,13 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answers import Find, parse
+from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
-from training.stages import identity, write
+from training.run_folders import identity, write
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 DRAWS = 1000

@@ -16,7 +16,7 @@ import numpy as np
 
 from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
-from saferec_builder.scoring.answers import LONG
+from saferec_builder.scoring.answer_parser import LONG
 from saferec_builder.scoring.metrics import Floats, Judged, discounts, intervals
 from training.data import Item, Release, Row
 from training.evaluation.rewards import Weights

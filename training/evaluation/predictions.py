@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError
-from saferec_builder.scoring.answers import MOST, Find, from_items, parse
+from saferec_builder.scoring.answer_parser import MOST, Find, from_items, parse
 from saferec_builder.scoring.metrics import Ranked
 from training.data import Item, Row, jsonl
 from training.evaluation.paper_metrics import Named, named

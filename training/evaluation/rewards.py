@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answers import Find, parse
+from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
 from training.data import Message
 

@@ -1,4 +1,4 @@
-"""Which words tell which trait, and which items break it: what the embedded model's embeddings start from.
+"""Initial weights of the embedded model's embeddings: which words tell which trait, which items break it.
 
 A transformer made from scratch knows no language and learns the training sentences by heart; a linear model over words
 does not. So words and the tokens that name traits begin with a part along one random direction per trait, items along

@@ -1,4 +1,4 @@
-"""Words hidden from a model that knows no language, and words held where they are: it learns sentences by heart.
+"""Word dropout for models with item tokens: hides words, or freezes them, so that sentences are not memorised.
 
 Both concern models with item tokens, and never items, marks or traits.
 """

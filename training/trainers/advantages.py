@@ -1,4 +1,4 @@
-"""From rewards to advantages, and to the tokens that they are given to.
+"""Computes advantages from rewards (GDPO, GRPO), and the tokens that they are given to.
 
 gdpo         each reward is normalised within its group of rollouts, they are weighted and summed, and the sum is
              normalised over the batch (GDPO, arXiv 2601.05242, eq. 4-6; TRL calls it normalize_then_sum)

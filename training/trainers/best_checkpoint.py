@@ -10,8 +10,8 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from saferec_builder.core.errors import strict_json
 from training.decoding.generate import CausalLM
-from training.decoding.validation import Score
-from training.stages import Figures, is_first_process
+from training.decoding.validation_scores import Score
+from training.run_folders import Figures, is_first_process
 
 CHECKS = "validation.jsonl"
 ADAPTER = "adapter"

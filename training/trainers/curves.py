@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from training.stages import Figures
+from training.run_folders import Figures
 
 # panel -> what it shows of the log, by the trainer's names; "validation/" before what the keeper asked
 PANELS: Mapping[str, Sequence[str]] = {

@@ -10,8 +10,8 @@ from transformers.trainer_callback import PrinterCallback
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
-from training.decoding.validation import Score
-from training.stages import Card, is_first_process, on_first_process
+from training.decoding.validation_scores import Score
+from training.run_folders import Card, is_first_process, on_first_process
 from training.trainers import curves
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
 

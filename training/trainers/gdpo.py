@@ -13,11 +13,11 @@ from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row
 from training.decoding import rollouts
 from training.decoding.generate import PolicyModel, prompt_tokens
-from training.decoding.validation import Score
+from training.decoding.validation_scores import Score
 from training.evaluation import paper_metrics, rewards
 from training.models import word_dropout
+from training.run_folders import Card
 from training.settings import Settings, ours, trl_arguments
-from training.stages import Card
 from training.trainers import advantages
 from training.trainers.fit import fit, item_rows, lora
 

@@ -13,12 +13,12 @@ from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 from saferec_builder.core.errors import TrainingError
 from training.data import Message, Row
 from training.decoding.generate import PolicyModel, chat_tokens, prompt_tokens
-from training.decoding.validation import Score
+from training.decoding.validation_scores import Score
 from training.models import word_dropout
+from training.run_folders import Card, is_first_process
 from training.settings import Settings, ours, trl_arguments
-from training.stages import Card, is_first_process
 from training.trainers.fit import fit, item_rows, lora
-from training.trainers.packing import refuse_leaks
+from training.trainers.packing_check import refuse_leaks
 
 
 class Example(TypedDict, total=False):

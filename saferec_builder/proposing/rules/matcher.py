@@ -1,4 +1,4 @@
-"""Without a model: a named content beside the seeker's own aversion, or a sign that hardly means anything else.
+"""The rule-based proposer: a named content beside the seeker's own aversion, or a sign that implies one.
 
 reads  conversations (or items with a plot), the taxonomy, and cues.toml (English; traits without cues are not proposed)
 gives  proposals by `rules`; no row means that nothing was found, which is no claim that nothing is there
@@ -14,8 +14,8 @@ import polars as pl
 
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing.rules import cues, grammar
-from saferec_builder.proposing.rules.turn import GLAD, REACH, Hit, Turn
-from saferec_builder.proposing.subjects import Proposal, Span
+from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
+from saferec_builder.proposing.text_units import Proposal, Span
 from saferec_builder.storage import tables
 
 VERSION = "rules-6"

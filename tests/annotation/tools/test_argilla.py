@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from annotation.tools import argilla, argilla_server
-from annotation.tools.task_sheet import READ, units16
+from annotation.tools import argilla, argilla_client as argilla_server
+from annotation.tools.task_conversion import READ, units16
 from tests.worlds.sheet_answers import TAXONOMY, ours, record, sheet, verdicts
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from annotation.tools import label_studio, task_sheet as sheets
-from annotation.tools.answers import Pulled, Task
+from annotation.tools import label_studio, task_conversion as sheets
 from annotation.tools.guidelines import guideline
+from annotation.tools.tasks_and_answers import Pulled, Task
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.storage import evidence, tables, workspace as store
+from saferec_builder.storage import evidence_check as evidence, tables, workspace as store
 from saferec_builder.storage.tables import REVIEWS
 from tests.worlds.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
 

@@ -7,7 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from annotation.tools import argilla_server, label_studio_server, server_errors as failures
+from annotation.tools import (
+    argilla_client as argilla_server,
+    label_studio_client as label_studio_server,
+    server_errors as failures,
+)
 from saferec_builder.core.errors import ReviewError
 
 TOOLS = pytest.mark.parametrize("tool", [label_studio_server, argilla_server], ids=["label-studio", "argilla"])

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation.tools import label_studio_server, managed_server as managed, sync
+from annotation.tools import label_studio_client as label_studio_server, local_label_studio as managed, sync
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store

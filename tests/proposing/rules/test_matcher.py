@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing.rules import cues, matcher as rules, turn as turns
+from saferec_builder.proposing.rules import cues, matcher as rules, turn_analysis as turns
 from saferec_builder.storage import tables
 from tests import DATA, rules_score
 from tests.worlds.rule_cases import found

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from saferec_builder.core import titles
-from saferec_builder.scoring import answers
+from saferec_builder.scoring import answer_parser as answers
 from tests.conftest import Patch
 from tests.worlds import chat_model, small_release
 from training import data, safecrs, settings

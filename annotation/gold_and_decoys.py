@@ -1,0 +1,158 @@
+"""Gold questions and decoys: conversations with known answers, and wrong suggestions planted for one person.
+
+reads  assignments, texts, proposals, gold, votes
+gives  decoys to plant, and per reviewer how often gold was found and how many decoys were accepted
+
+A decoy is shown to one of the two readers of a task, so that two careless people cannot make a label of it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+
+from annotation import careless_reviewers as attention
+from annotation.tools.tasks_and_answers import Span, Turn
+from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
+
+Keys = frozenset[tuple[str, str]]
+WORDS = 5  # at most, of what a decoy points at
+
+
+def decoys(
+    assignments: pl.DataFrame,
+    texts: pl.DataFrame,
+    claims: pl.DataFrame,
+    gold: pl.DataFrame,
+    taxonomy: Taxonomy,
+    share: float,
+    avoid: Keys = frozenset(),
+) -> pl.DataFrame:
+    """DECOYS for a share of the proposed conversations: a trait that nobody claims there, never a severe one.
+
+    All of it is drawn by hash: the task, which of its readers, the trait, the words. Nobody gets a decoy of a trait
+    that they asked not to see.
+    """
+    busy = _claimed(claims, gold)
+    turns = dict(texts.filter("current", kind="sensitivity").select("subject", "turns").iter_rows())
+    tasks = assignments.filter(why="proposed", role="reviewer", kind="sensitivity")
+    rows = []
+    for subject, readers in tasks.group_by("subject", maintain_order=True).agg("reviewer").iter_rows():
+        if subject not in turns or int(digest("decoy", subject), 16) >= share * 2**64:
+            continue
+        reader = min(readers, key=lambda name: digest("decoy", subject, name))
+        free = [t.slug for t in taxonomy.traits if not t.severe and t.slug not in busy.get(subject, set())]
+        free = [slug for slug in free if (reader, slug) not in avoid]
+        span = _words(turns[subject], subject)
+        if free and span:
+            trait = min(free, key=lambda slug: digest("decoy", subject, slug))
+            rows.append(("sensitivity", subject, reader, trait, [span]))
+    return pl.DataFrame(rows, schema=DECOYS.schema, orient="row")
+
+
+def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for subject, trait in claims.select("subject", "trait").iter_rows():
+        found.setdefault(subject, set()).add(trait)
+    for subject, traits in gold.select("subject", "traits").iter_rows():
+        found.setdefault(subject, set()).update(traits)
+    return found
+
+
+def _words(turns: Iterable[Turn], subject: str) -> Span | None:
+    """A few words in a row of the seeker's text, by hash."""
+    theirs = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
+    if not theirs:
+        return None
+    turn, text = theirs[int(digest("turn", subject), 16) % len(theirs)]
+    words = text.split()
+    first = int(digest("words", subject), 16) % max(1, len(words) - WORDS + 1)
+    start = 0
+    for word in words[:first]:
+        start = text.index(word, start) + len(word)
+    end = start = text.index(words[first], start)
+    for word in words[first : first + WORDS]:
+        end = text.index(word, end) + len(word)
+    return {"turn": turn, "start": start, "end": end, "quote": text[start:end]}
+
+
+def shown(planted: pl.DataFrame) -> pl.DataFrame:
+    """Decoys as suggestions, in the columns of any other."""
+    return planted.with_columns(
+        verdict=pl.lit("present"), form=pl.lit("implicit"), spans=pl.col("spans").cast(pl.List(SPAN))
+    )
+
+
+def results(
+    votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame, read: pl.DataFrame
+) -> dict[str, dict[str, JsonValue]]:
+    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, conversations read `blind` whose
+    answer is known (controls.readings) and those of them missed, and `flagged`: what speaks against them."""
+    answers = votes.filter(role="reviewer", kind="sensitivity")
+    known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
+    yes, truth = pl.col("verdict") == "present", pl.col("truth")
+    on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
+    unit = ["kind", "subject", "reviewer", "trait"]
+    met = answers.join(planted.select(unit), on=unit)
+    found: dict[str, dict[str, int]] = {}
+    for rows in (
+        known.group_by("reviewer").agg(**on_gold),
+        met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
+        read.group_by("reviewer").agg(blind=pl.len(), blind_missed=pl.col("missed").sum()),
+    ):
+        for row in rows.iter_rows(named=True):
+            found.setdefault(row.pop("reviewer"), {}).update(row)
+    return {name: facts | {"flagged": _flags(facts)} for name, facts in found.items()}
+
+
+def _flags(facts: dict[str, int]) -> list[str]:
+    accepted, decoys, missed, there = (facts.get(name, 0) for name in ("accepted", "decoys", "blind_missed", "blind"))
+    return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=there)
+
+
+def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
+    rows = [("sensitivity", subject, sorted(traits)) for subject, traits in truth.items()]
+    return pl.DataFrame(rows, schema=GOLD.schema, orient="row")
+
+
+def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[str, list[str]]:
+    """conversation -> traits, of a JSONL file with {"conversation": id, "traits": [slugs]} per line.
+
+    Lines about items are for evaluation and passed over. UsageError for a line that is none, or speaks of a
+    conversation that is not among `conversations`.
+    """
+    found: dict[str, list[str]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({fault})") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = strict_json(line) if line.strip() else {"item": ""}
+            if "item" in row:
+                continue
+            subject, slugs = row["conversation"], [taxonomy[slug].slug for slug in row["traits"]]
+            if not isinstance(subject, str):
+                raise TypeError("no id")
+        except KeyTwice as fault:
+            raise UsageError(f"{path}:{number}: {fault}: expected each once") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            expected = '{"conversation": id, "traits": [slugs]}'
+            raise UsageError(f"{path}:{number}: found {line[:60]!r}, expected {expected}") from None
+        if subject not in conversations:
+            raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
+        if sorted(found.setdefault(subject, slugs)) != sorted(slugs):
+            raise UsageError(f"{path}:{number}: {subject} has two lines: expected one, with all of its traits")
+    return found
+
+
+def check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
+    """UsageError where a conversation was gold for other traits before."""
+    both = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    for subject, now, before in both.iter_rows():
+        if sorted(now) != sorted(before):
+            was = ", ".join(before) or "nothing"
+            raise UsageError(f"{path}: {subject} was gold for {was} before, and stays so: leave its line out")

@@ -1,0 +1,48 @@
+"""Where review tasks go and answers come from: a Label Studio server, an Argilla server, or one CSV per person."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class LabelStudio:
+    """A Label Studio server and its access token; without `url` the workspace's own (servers.start)."""
+
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Argilla:
+    """An Argilla server, and the API key of an owner there."""
+
+    url: str
+    api_key: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Files:
+    """One CSV per person in `folder`, which is review/ in the workspace where it is None.
+
+    A pull reads `paths` instead, CSVs or folders of them, where there are any.
+    """
+
+    folder: Path | str | None = None
+    paths: tuple[Path | str, ...] = ()
+
+    def folder_of(self, ws: Workspace) -> Path:
+        return ws.root / "review" if self.folder is None else Path(self.folder)
+
+    def csvs(self, ws: Workspace) -> list[Path]:
+        """What a pull reads; UsageError where a folder holds no CSV."""
+        given = [Path(path) for path in self.paths] or [self.folder_of(ws)]
+        found = [file for path in given for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
+        if not found:
+            raise UsageError(f"{given[0]}: no .csv file in this folder")
+        return found
+
+
+Place = LabelStudio | Argilla | Files

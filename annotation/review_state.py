@@ -1,0 +1,162 @@
+"""The review state of a workspace, read once: who was asked what, what they said, what it comes to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import polars as pl
+
+from annotation import (
+    aggregation,
+    controls,
+    gold_and_decoys as quality_checks,
+    precision_bounds as precision,
+    recall_bounds as recall,
+    reliability,
+    review_history,
+    routing,
+    sampling_design as drawing,
+)
+from annotation.recall_bounds import LabelBounds
+from saferec_builder import catalog
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining import withheld
+from saferec_builder.storage import tables, texts_on_disk as spool, workspace
+from saferec_builder.storage.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Everything that review and adjudicate look at, read once; the texts only where somebody looks at them."""
+
+    ws: Workspace
+    taxonomy: Taxonomy
+    known: pl.DataFrame  # TEXTS with null turns, but for the few that labels need
+    whole: Callable[[], pl.DataFrame]
+    proposals: pl.DataFrame
+    assignments: pl.DataFrame
+    design: pl.DataFrame
+    reviews: pl.DataFrame
+    labels: pl.DataFrame
+    standing: pl.DataFrame  # each person's last word per unit, column `out` says why one does not count
+    left_out: dict[str, int]
+    votes: pl.DataFrame  # those that make labels
+    judged: pl.DataFrame  # labels as they would be now
+    gold: pl.DataFrame
+    decoys: pl.DataFrame
+    auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
+    withheld: dict[str, str]  # conversations that nobody is given, and why
+    orders: frozenset[tuple[str, str]]  # (kind, subject) whose text gives orders to a model
+    control_votes: pl.DataFrame  # on blind controls: they make no labels
+
+    @property
+    def texts(self) -> pl.DataFrame:
+        """TEXTS with all turns: read when it is asked for first, then held."""
+        return self.whole()
+
+    @property
+    def given(self) -> pl.DataFrame:
+        """TEXTS that may be assigned."""
+        return withheld.without(self.texts, self.withheld)
+
+
+def gather(ws: Workspace) -> Desk:
+    """Reads it. A caller who goes on to append holds its lock since before."""
+    taxonomy = ws.taxonomy
+    small = (tables.ASSIGNMENTS, tables.DESIGN, tables.REVIEWS, tables.LABELS)
+    proposals, assignments, design, reviews, labels = (workspace.read(ws, t) for t in (tables.PROPOSALS, *small))
+    proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
+    readings = workspace.read(ws, tables.READINGS)
+    items = _items(ws, [readings, proposals, assignments, reviews])
+    mined = spool.narrow(ws)
+    known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
+    moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
+    quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
+    known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
+    standing, left_out = review_history.standing(reviews, known, taxonomy)
+    held = withheld.reasons(ws, mined)
+    votes, on_controls = controls.apart(withheld.without(aggregation.votes(standing, taxonomy), held), assignments)
+    judged = aggregation.adjudicate(votes, labels)
+    auto: frozenset[tuple[str, str]] = frozenset()
+    if least := ws.config.review.auto:
+        sure = withheld.without(precision.sure(proposals, least), held)
+        auto = precision.carried(sure, votes, judged, assignments, design)
+        known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
+        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known))
+    rows = (proposals, assignments, design, reviews, labels, standing, left_out, votes, judged)
+    whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
+    probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
+    return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings), on_controls)
+
+
+def _orders(readings: pl.DataFrame) -> frozenset[tuple[str, str]]:
+    found = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
+    return frozenset(found.select("kind", "subject").iter_rows())
+
+
+def known_gold(desk: Desk) -> frozenset[tuple[str, str]]:
+    """(kind, subject) whose verdicts are known."""
+    return frozenset(desk.gold.select("kind", "subject").iter_rows())
+
+
+def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
+    """`known` with the turns of all revisions of these conversations."""
+    turns = spool.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
+    found = known.join(turns, on=["subject", "digest"], how="left", suffix="_read", maintain_order="left")
+    return found.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
+
+
+def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
+    """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
+    ranking = reliability.rank(aggregation.by_reviewers(desk.votes))
+    disputed = reliability.closest_first(aggregation.disputed(desk.judged), ranking)
+    return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share)])
+
+
+def found_units(desk: Desk) -> pl.DataFrame:
+    """UNIT of all that somebody or something found in a text."""
+    return routing.found_units(desk.proposals, desk.standing, desk.gold)
+
+
+def still_open(
+    desk: Desk,
+    assignments: pl.DataFrame,
+    due: pl.DataFrame,
+    avoid: frozenset[tuple[str, str]],
+    planted: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """What every open task shows now (routing.UNITS), without the tasks that are revoked; `planted` are new decoys."""
+    opinions = aggregation.opinions(desk.votes, due)
+    back = routing.revoked(assignments, found_units(desk), due, desk.standing, avoid)
+    given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    shown = quality_checks.shown(desk.decoys if planted is None else pl.concat([desk.decoys, planted]))
+    avoided = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
+    units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
+    return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
+
+
+def blind_readings(desk: Desk) -> pl.DataFrame:
+    """How everybody read what is known and was not suggested (controls.readings)."""
+    votes = pl.concat([desk.votes, desk.control_votes])
+    return controls.readings(desk.assignments, votes, desk.judged, desk.gold, desk.proposals, desk.decoys)
+
+
+def label_bounds(desk: Desk) -> LabelBounds:
+    """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
+    slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known.filter("current"), desk.withheld)
+    current = pool.filter(kind="sensitivity")["subject"].to_list()
+    said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
+    found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto)
+    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
+    return replace(found, false=false, false_pooled=pooled)
+
+
+def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:
+    """The items that somebody or something has read; the catalog is merged only where there are any."""
+    flags = [frame.filter(pl.col("kind") == "item_flag").select(item="subject") for frame in frames]
+    read = pl.concat(flags).unique()
+    if read.is_empty():
+        return None
+    items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    return items.join(read, on="item", how="semi", maintain_order="left")

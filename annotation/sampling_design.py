@@ -1,0 +1,134 @@
+"""The sampling design of the audits: who is drawn, and how, written down before a push sends anything.
+
+reads  texts, what calls for readers, assignments, the rows so far
+gives  DESIGN rows of whoever is new; who is read anyway, and who waits for the draw; what the draw has shown of a trait
+
+The place in the draw is a keyed hash of the id: it has nothing to do with what is there, with the order in which tasks
+are handed out, or with the words of a text. A stratum is that of the first push after the arrival: what is claimed
+later stays in the zone, as an audit may have seen it there.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from annotation.confidence_bounds import Audit, cut
+from annotation.task_assignment import AUDIT
+from saferec_builder.storage.tables import DESIGN, keyed_digest, last
+
+CLAIMED, SURE, ZONE = "claimed", "sure", "zone"
+Key = tuple[str, str]  # kind, subject
+Verdicts = Mapping[str, Mapping[str, str | None]]  # subject -> trait -> verdict
+States = Mapping[str, bool | None]
+
+
+def arrivals(
+    texts: pl.DataFrame,
+    design: pl.DataFrame,
+    *,
+    claimed: Collection[Key],
+    sure: Collection[Key],
+    secret: bytes,
+    batch: str,
+) -> pl.DataFrame:
+    """DESIGN rows of the current texts that have none. `sure` are those that claims call for which may become `auto`
+    labels without a reader: they are no part of the zone as soon as they are read for a claim."""
+    new = texts.filter("current").join(design, on=["kind", "subject"], how="anti", maintain_order="left")
+    rows = []
+    for key in new.select("kind", "subject").iter_rows():
+        stratum = SURE if key in sure else CLAIMED if key in claimed else ZONE
+        rows.append((*key, keyed_digest(secret, "draw", *key), stratum, batch))
+    return pl.DataFrame(rows, schema=DESIGN.schema, orient="row")
+
+
+def zone(design: pl.DataFrame) -> dict[Key, str]:
+    """(kind, subject) -> place in the draw, of all that an audit may come to."""
+    rows = design.filter(pl.col("stratum") != CLAIMED).select("kind", "subject", "draw")
+    return {(kind, subject): draw for kind, subject, draw in rows.iter_rows()}
+
+
+def census(design: pl.DataFrame) -> frozenset[Key]:
+    """(kind, subject) that no audit speaks for: each of them is read."""
+    return frozenset(design.filter(stratum=CLAIMED).select("kind", "subject").iter_rows())
+
+
+def said(judged: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, current: Collection[str]) -> pl.DataFrame:
+    """kind, subject, trait, verdict: the labels `judged` of what is in the data, and tombstones of what has left it,
+    removed on request or else: people's last verdict there, `*` without one where they had read it and come to none.
+
+    `labels` and `reviews` are all rows that there ever were.
+    """
+    columns, here = ["kind", "subject", "trait", "verdict"], pl.col("subject").is_in(list(current))
+    stood = labels.filter(~here & pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
+    read = reviews.filter(~here).with_columns(trait=pl.lit("*"), verdict=pl.lit(None, pl.String))
+    left = pl.concat([stood.select(columns), read.select(columns)])
+    return pl.concat([judged.filter(here).select(columns), last(left, *columns[:3])])
+
+
+# ---- what the draw has shown
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The subjects of one kind."""
+
+    read: list[str]  # for another reason than the draw, or without a place in the design yet
+    undrawn: int  # how many of them have none
+    zone: list[str]  # in the order of the draw, with those that have left the data
+    drawn: int  # how many of the zone the draw has come to
+    gone: frozenset[str]  # of the zone, those that have left the data
+
+
+def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, kind: str) -> Strata:
+    rows = design.filter(kind=kind).sort("draw")
+    given = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
+    first = dict(given.select("subject", "why").iter_rows())
+    places = dict(rows.select("subject", "stratum").iter_rows())
+    asked = {subject for subject, why in first.items() if why != AUDIT}
+    zone = [subject for subject, of in places.items() if of == ZONE or (of == SURE and subject not in asked)]
+    drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
+    waiting = set(zone)
+    read = [subject for subject in current if subject not in waiting]
+    undrawn = sum(subject not in places for subject in read)
+    return Strata(read, undrawn, zone, drawn, frozenset(waiting.difference(current)))
+
+
+def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] = ()) -> Audit:
+    """What is known of one trait (or of any) by the design, from labels and tombstones.
+
+    Whoever left the data before anybody read it is passed over, and the zone keeps its size: the draw did not choose
+    who leaves. Whoever left later stays in it as what they were. `auto`: subjects with a label that nobody has read: in
+    the zone they are not missed, and not found by it either.
+    """
+    known = {subject: False if subject in auto else states.get(subject) for subject in of.zone}
+    seen = [known[subject] for subject in of.zone[: of.drawn] if subject not in of.gone or subject in verdicts]
+    while seen and seen[-1] is None:  # what comes after the last with a label was not begun
+        seen.pop()
+    n = cut(seen, len(of.zone))
+    outcomes = seen[:n]
+    here = [states.get(subject) for subject in of.read]
+    return Audit(
+        found=here.count(True),
+        zone=len(of.zone),
+        outcomes=tuple(int(state is not False) for state in outcomes),
+        open=here.count(None),
+        holes=outcomes.count(None),
+        elsewhere=list(known.values()).count(True) - outcomes.count(True),
+        gone=sum(known[subject] is True for subject in of.gone),
+        left=sum(state is None and subject not in of.gone for subject, state in known.items()),
+    )
+
+
+def states(verdicts: Verdicts, slug: str) -> dict[str, bool | None]:
+    """subject -> whether its label says that the trait is there; None where it is unsure or open."""
+    sure = {"present": True, "absent": False}
+    return {subject: sure.get(of.get(slug) or "") for subject, of in verdicts.items()}
+
+
+def states_of_any(verdicts: Verdicts, slugs: Collection[str]) -> dict[str, bool | None]:
+    """The same of any trait: there where one is, and not there where all are absent."""
+    return {
+        subject: True if "present" in of.values() else False if all(of.get(s) == "absent" for s in slugs) else None
+        for subject, of in verdicts.items()
+    }

@@ -1,0 +1,217 @@
+"""Assigns the tasks of one push to reviewers: whose turn it is, daily limits, who may see what, in which order.
+
+reads  a plan, the claims, the assignments so far, and the tasks that are due, each kind in its order
+gives  assignments, in the order in which their readers see them
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from saferec_builder.storage.tables import digest
+
+PER_TASK = 2  # reviewers who read a task apart from each other
+BETWEEN = 3  # other tasks between two audits of a person, while there are any
+AUDIT = "audit"
+CONTROL, HELD_BACK = "control", "held_back"  # controls.py
+BLIND = (AUDIT, CONTROL, HELD_BACK, "gold")  # shown without a suggestion
+UNIT = ("kind", "subject", "trait")
+Due = tuple[str, str, str, str]  # kind, subject, digest, why
+
+
+def by_turn(subject: str) -> str:
+    """The place among what is assigned for any other reason.
+
+    In the order of the draw a push with a budget would assign what the draw comes to first, chosen or not: what the
+    draw has passed would tell nothing of what is still to come.
+    """
+    return digest("order", subject)
+
+
+@dataclass(frozen=True)
+class Plan:
+    reviewers: tuple[str, ...] = ()
+    adjudicator: str | None = None
+    audit: float = 0.1  # share of the conversations and items without a proposal that people read all the same
+    everything: bool = False  # every conversation goes out: an audit share of 1
+    batch: str = "push-1"
+    band: int = 0  # subjects without a proposal that are read by their score, highest first
+    zone: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (kind, subject) -> place in the audits' draw
+    census: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) that no audit speaks for: all of them are read
+    gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
+    orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
+    avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
+    known: frozenset[tuple[str, str, str]] = frozenset()  # of the texts, besides claims (routing.found_units)
+    severe: frozenset[str] = frozenset()  # traits with a cap
+    severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
+    severe_in_a_row: int = 0
+    budget: int = 0  # units to assign now; 0: all
+    auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
+    held_back: float = 0.0  # share of the proposed conversations that one of the two readers reads unsuggested
+    recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
+
+
+def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
+    """ASSIGNMENTS rows: conversations, then items; in each the audits in their order between the others in theirs.
+
+    What waits for somebody's pause comes as soon as that is over. At the end nothing else is left that could be one:
+    then the pauses fall, and the cap of a day alone holds.
+    """
+    waiting: deque[Due] = deque()
+    for kind in ("sensitivity", "item_flag"):
+        audits = deque(task for task in due if task[0] == kind and task[3] == AUDIT)
+        others = deque(task for task in due if task[0] == kind and task[3] != AUDIT)
+        dealer.line_up(others)
+        while others or audits:
+            if waiting and dealer.give(waiting[0]):
+                waiting.popleft()
+            elif audits and dealer.give(audits[0]):
+                audits.popleft()
+            else:
+                task = dealer.next(others) if others else audits.popleft()
+                if not dealer.give(task):
+                    waiting.append(task)
+    dealer.pauses = False
+    for task in waiting:
+        dealer.give(task)
+    return dealer.rows
+
+
+class Dealer:
+    """Assigns one task after the other and keeps the books of one push."""
+
+    SEEN = ("kind", "subject", "reviewer", "why", "batch")
+
+    def __init__(
+        self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, revoked: pl.DataFrame | None
+    ) -> None:
+        who, traits = ["kind", "subject", "reviewer"], _traits(proposals)
+        held = assignments if revoked is None else assignments.join(revoked, on=who, how="anti")
+        self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
+        self.over = False  # something was too much for the budget
+        self.pauses = True
+        self.left: Counter[str] = Counter()  # tasks still to come, but for audits, that a person may be given
+        self.found = _found(plan, traits)
+        readers = assignments.filter(pl.col("role") == "reviewer")
+        self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
+        self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
+        self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one, or the last batch
+        self.since = dict.fromkeys(plan.reviewers, 0)  # other tasks since the last audit
+        for kind, subject, name, why, batch in readers.select(*self.SEEN).iter_rows():
+            if name in self.run:
+                self._count(name, why, self._severe(kind, subject), now=batch == plan.batch)
+        self.had = _holders(readers)  # who was ever given it cannot be given it again
+        self.have = _holders(held.filter(pl.col("role") == "reviewer", pl.col("why") != CONTROL))
+
+    def line_up(self, others: Iterable[Due]) -> None:
+        """What comes between the audits."""
+        self.left = Counter(name for task in others for name in self._takers(task))
+
+    def next(self, others: deque[Due]) -> Due:
+        task = others.popleft()
+        self.left.subtract(self._takers(task))
+        return task
+
+    def give(self, due: Due) -> bool:
+        """Assigns what the task still lacks; False where somebody has to read something else first.
+
+        After what was too much for the budget comes no audit: with holes the draw would count what is in them as
+        missed, and cheap audits would fill up what the costly others left.
+        """
+        kind, subject, text, why = due
+        key, plan = (kind, subject), self.plan
+        severe = self._severe(kind, subject)
+        missing, free = self._lacks(key, why)
+        free = [name for name in free if not severe or not self._full(name)]
+        ready = [name for name in free if not (severe and self._must_pause(name)) and (why != AUDIT or self._due(name))]
+        if why == AUDIT and self.over:
+            return True
+        for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
+            cost = max(1, len(self.traits.get(key, set())))
+            if plan.budget and self.spent + cost > plan.budget:
+                self.over = True
+                return True
+            self.spent += cost
+            self.load[name] += 1
+            self._count(name, why, severe)
+            shown = HELD_BACK if why == "proposed" and self._held_back(key) else why
+            self.rows.append((kind, subject, name, "reviewer", text, shown, plan.batch))
+            self.had.setdefault(key, set()).add(name)
+            self.have.setdefault(key, set()).add(name)
+            missing -= 1
+        return missing <= 0 or len(ready) == len(free)
+
+    def short(self, due: Due) -> str | None:
+        """Why a task has not all its readers: no more `readers` may see it, their `day` is full, or the `budget`."""
+        missing, free = self._lacks(due[:2], due[3])
+        severe = self._severe(*due[:2])
+        ready = [name for name in free if not (severe and self._full(name))]
+        why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
+        return why if missing > 0 else None
+
+    def _held_back(self, key: tuple[str, str]) -> bool:
+        """Whether the suggestion is kept from the conversation's next reader: the first or the second, by hash."""
+        kind, subject = key
+        drawn = kind == "sensitivity" and int(digest("held back", subject), 16) < self.plan.held_back * 2**64
+        return drawn and int(digest("held back from", subject), 16) % PER_TASK == len(self.have.get(key, set()))
+
+    def _takers(self, due: Due) -> list[str]:
+        missing, free = self._lacks(due[:2], due[3])
+        return free if missing > 0 else []
+
+    def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:
+        """(readers that a task still lacks, those named who never had it and may see it)."""
+        had = self.had.get(key, set())
+        missing = len({*self.plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
+        return missing, [name for name in self.plan.reviewers if name not in had and self._may_see(name, key)]
+
+    def _severe(self, kind: str, subject: str) -> bool:
+        return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
+
+    def _may_see(self, name: str, key: tuple[str, str]) -> bool:
+        return not any((name, trait) in self.plan.avoid for trait in self.found.get(key, set()))
+
+    def _full(self, name: str) -> bool:
+        return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
+
+    def _must_pause(self, name: str) -> bool:
+        return self.pauses and 0 < self.plan.severe_in_a_row <= self.run[name]
+
+    def _due(self, name: str) -> bool:
+        """Whether an audit may come now: three others came since the last, or nothing else is left for them."""
+        return self.since[name] >= BETWEEN or self.left[name] <= 0
+
+    def _count(self, name: str, why: str, severe: bool, *, now: bool = True) -> None:
+        self.since[name] = 0 if why == AUDIT else self.since[name] + 1
+        if now:  # a night is a pause too
+            self.run[name] = self.run[name] + 1 if severe else 0
+            self.today[name] += severe
+
+
+def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[str, str], set[str]]:
+    """(kind, subject) -> the traits that it is known to hold, shown or not."""
+    found = {key: set(held) for key, held in traits.items()}
+    for kind, subject, trait in plan.known:
+        found.setdefault((kind, subject), set()).add(trait)
+    return found
+
+
+def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for kind, subject, reviewer in assignments.select("kind", "subject", "reviewer").iter_rows():
+        found.setdefault((kind, subject), set()).add(reviewer)
+    return found
+
+
+def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    """(kind, subject) -> the traits that a task on it would show."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for kind, subject, trait in claims(proposals).select(UNIT).iter_rows():
+        found.setdefault((kind, subject), set()).add(trait)
+    return found
+
+
+def claims(proposals: pl.DataFrame) -> pl.DataFrame:
+    return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))

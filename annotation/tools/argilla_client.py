@@ -1,0 +1,207 @@
+"""Client of an Argilla server: the few calls that are needed, through Argilla's library."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from annotation.tools import server_errors as failures, sync
+from annotation.tools.argilla import questions, record_of, responses_of
+from annotation.tools.guidelines import on_a_server
+from annotation.tools.task_conversion import Ours, Response, Sheet
+from saferec_builder.core.errors import ReviewError, strict_json
+from saferec_builder.core.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from argilla import Argilla
+    from argilla._api._client import ArgillaAPI
+    from argilla._models import QuestionModel
+
+
+def needed() -> None:
+    """Raises where the library is not installed."""
+    try:
+        with warnings.catch_warnings():  # it is written for an older pydantic, and says so
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import argilla  # noqa: F401
+    except ModuleNotFoundError:
+        raise ReviewError("Argilla needs its library: pip install 'saferec-builder[argilla]'") from None
+
+
+class Server:
+    """What the toolkit asks of Argilla. A reviewer sees their own workspace only; its name carries our mark.
+
+    Through the library's `client.api`, one request a call: `Dataset.create` and `records.log` above it make several,
+    hide which of them failed, draw progress bars and give no ids of records.
+    """
+
+    tool = "argilla"
+    chunk = 100
+
+    def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
+        needed()
+        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
+        self._questions: dict[str, dict[str, UUID]] = {}
+
+    @cached_property
+    def client(self) -> "Argilla":
+        """Asks who we are as it is made. No connection is kept: a kept one breaks when the server restarts."""
+        import httpx
+        from argilla import Argilla
+
+        fresh, stays = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=fresh, event_hooks=stays)
+
+    @contextmanager
+    def _asked(self, doing: str) -> Iterator["ArgillaAPI"]:
+        from argilla._exceptions import ArgillaCredentialsError, ArgillaError
+
+        with failures.explained(self.url, doing, ArgillaError, hide=self.token):
+            try:
+                yield self.client.api
+            except ArgillaCredentialsError as fault:
+                fault.status_code = 401  # the only one of its errors that does not say so
+                raise
+
+    def projects(self, mark: str) -> list[sync.Project]:
+        """The published data sets in workspaces whose name begins with the mark, oldest first."""
+        with self._asked("list the data sets") as api:
+            rooms = {room.id: room.name for room in api.workspaces.list()}
+            sets = [found for found in api.datasets.list() if found.status == "ready"]
+        ours = [found for found in sets if rooms.get(found.workspace_id, "").startswith(_slug(mark))]
+        ours.sort(key=lambda found: str(found.inserted_at))
+        return [sync.Project(str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id),)) for s in ours]
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
+        """The reviewer's data set for these traits, made where there is none, in a workspace that they can enter."""
+        with self._asked("list the users") as api:
+            people = [user.id for user in api.users.list() if user.username == account]
+        if not people:
+            hint = "make one, or name theirs under [review] accounts in saferec.toml"
+            raise ReviewError(f"{self.url} has no user {account!r} for reviewer {name}: {hint}")
+        found = sync.project(
+            lambda word: [made for made in self.projects(word) if self._fits(made.id, taxonomy)],
+            lambda word: self._make(_slug(word), taxonomy),
+            mark,
+        )
+        with self._asked(f"let {account} into their workspace") as api:
+            room = UUID(found.setup[0])
+            if people[0] not in [user.id for user in api.users.list_by_workspace_id(room)]:
+                api.users.add_to_workspace(room, people[0])
+        return found
+
+    def _fits(self, project: str, taxonomy: Taxonomy) -> bool:
+        """Whether it asks about these traits; the server lets nobody add an option, or take one away, once a data set
+        is published. What stands beside an option it lets one change: that is put right here."""
+        from argilla._models import QuestionModel
+
+        expected = {question["name"]: QuestionModel(**question) for question in questions(taxonomy)}
+        with self._asked(f"list the questions of data set {project}") as api:
+            there = {question.name: question for question in api.questions.list(UUID(project))}
+        if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in expected.items()):
+            return False
+        for name, question in expected.items():
+            if _options(there[name]) != _options(question):
+                there[name].settings.options = question.settings.options
+                with self._asked(f"put the options of data set {project} right") as api:
+                    api.questions.update(there[name])
+        return True
+
+    def _make(self, place: str, taxonomy: Taxonomy) -> sync.Project:
+        """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
+        from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
+
+        page, name = on_a_server(), "saferec-" + place.split("-")[-1]
+        asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
+        with self._asked("make a data set") as api:
+            room = api.workspaces.create(WorkspaceModel(name=place))
+            made = api.datasets.create(DatasetModel(name=name, workspace_id=room.id, guidelines=page))
+            for field, title in (("ask", "What is asked"), ("dialogue", "Conversation")):
+                settings = {"type": "text", "use_markdown": False}
+                api.fields.create(FieldModel(name=field, title=title, settings=settings, dataset_id=made.id))
+            for question in asked:
+                question.dataset_id = made.id
+                api.questions.create(question)
+            api.datasets.publish(made.id)
+        return sync.Project(str(made.id), name, place, (str(room.id),))
+
+    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
+        return record_of(sheet, guideline, taxonomy)
+
+    def count(self, project: str) -> int:
+        with self._asked(f"count the records of data set {project}") as api:
+            return int(api.datasets.get_progress(UUID(project)).total)
+
+    def send(self, project: str, tasks: list[sync.Payload]) -> list[str]:
+        """By external id: the server itself replaces what it has, so that sending again makes no second record."""
+        from argilla._models import RecordModel, SuggestionModel
+
+        ids = self._ids(project)
+        shown = [[SuggestionModel(value=v, question_id=ids[q]) for q, v in t["suggestions"].items()] for t in tasks]
+        records = [RecordModel(**t | {"suggestions": s}) for t, s in zip(tasks, shown, strict=True)]
+        with self._asked(f"send {len(tasks)} records to data set {project}") as api:
+            there, _ = api.records.bulk_upsert(UUID(project), records)
+        return [str(record.id) for record in there]
+
+    def _ids(self, project: str) -> dict[str, UUID]:
+        """The data set's questions by name."""
+        if project not in self._questions:
+            with self._asked(f"list the questions of data set {project}") as api:
+                self._questions[project] = {asked.name: asked.id for asked in api.questions.list(UUID(project))}
+        return self._questions[project]
+
+    def records(self, project: str) -> Iterator[dict[str, Any]]:
+        """With their responses, by plain requests: the library cannot read a discarded response, whose values are
+        null, and crashes on the whole page."""
+        offset, page = 0, 200
+        while True:
+            asked = {"include": "responses", "offset": offset, "limit": page}
+            with self._asked(f"list the records of data set {project}"):
+                reply = self.client.http_client.get(f"/api/v1/datasets/{project}/records", params=asked)
+                found = strict_json(reply.raise_for_status().content)
+            yield from found["items"]
+            offset += page
+            if offset >= found["total"]:
+                break
+
+    def keys(self, project: str) -> list[tuple[str, str, bool]]:
+        return [(str(r["external_id"]), str(r["id"]), bool(r.get("responses"))) for r in self.records(project)]
+
+    def delete(self, task: str) -> None:
+        with self._asked(f"delete record {task}") as api:
+            api.records.delete(UUID(task))
+
+    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+        """user id -> reviewer."""
+        with self._asked("list the users") as api:
+            return names_of({str(user.id): user.username for user in api.users.list()}, accounts, names)
+
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
+        try:
+            for record in self.records(project.id):
+                yield from responses_of(record, people, project.name, ours)
+        except failures.Missing:
+            return  # deleted between the list and now
+
+
+def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+    """user id -> reviewer; a stranger whose user name is a reviewer's, who has another account, is not them."""
+    names = list(names)
+    by_account = {accounts.get(name, name): name for name in names}
+    return {
+        user: by_account[known] if known in by_account else f"user-{user[:8]}" if known in names else known
+        for user, known in people.items()
+    }
+
+
+def _options(question: "QuestionModel | None") -> dict[str, tuple[str | None, ...]]:
+    """value -> what stands beside it; none where there is no such question, or nothing to choose."""
+    options = getattr(question.settings, "options", []) if question else []
+    return {option["value"]: (option.get("text"), option.get("description")) for option in options}
+
+
+def _slug(mark: str) -> str:
+    """The name of a workspace holds no blanks."""
+    return mark.replace(" ", "-")

@@ -1,0 +1,205 @@
+"""Client of a Label Studio server: the few calls that are needed, each made once, through label-studio-sdk."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from annotation.tools import server_errors as failures, sync
+from annotation.tools.guidelines import on_a_server
+from annotation.tools.label_studio import interface, responses_of, task_of
+from annotation.tools.task_conversion import Ours, Response, Sheet
+from saferec_builder.core.errors import ReviewError, strict_json
+from saferec_builder.core.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from httpx import Client
+    from label_studio_sdk import LabelStudio
+
+Given = TypeVar("Given")
+
+
+def instructions() -> str:
+    """The guidelines as the page that Label Studio shows before the first task, and behind a button later."""
+    from markdown_it import MarkdownIt
+
+    page: str = MarkdownIt().render(on_a_server()).strip()  # as the server keeps it
+    # nor does it keep a style, and its own has neither bullets nor room above a heading
+    return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
+
+
+def needed() -> None:
+    """Raises where the library is not installed."""
+    try:
+        import label_studio_sdk  # noqa: F401
+    except ModuleNotFoundError:
+        raise ReviewError(
+            "--tool label-studio needs its library: pip install 'saferec-builder[label-studio]'"
+        ) from None
+
+
+class Server:
+    """What the toolkit asks of Label Studio. Projects are found by the mark in their description."""
+
+    tool = "label_studio"
+    chunk = 1_000
+
+    def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
+        needed()
+        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
+
+    @cached_property
+    def client(self) -> "LabelStudio":
+        """Never retries by itself, since a repeated import is a second task; and no connection is kept, since a kept
+        one breaks when the server restarts."""
+        from label_studio_sdk import LabelStudio
+
+        to = {"base_url": self.url, "api_key": self.token, "timeout": self.timeout}
+        return LabelStudio(**to, max_retries=0, httpx_client=self._web)  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _web(self) -> "Client":
+        import httpx
+
+        fresh, stays = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        return httpx.Client(timeout=self.timeout, limits=fresh, follow_redirects=True, event_hooks=stays)
+
+    @contextmanager
+    def _asked(self, doing: str) -> Iterator["LabelStudio"]:
+        from label_studio_sdk.core.api_error import ApiError
+        from label_studio_sdk.core.parse_error import ParsingError
+
+        with failures.explained(self.url, doing, ApiError, ParsingError, hide=self.token):
+            yield self.client
+
+    def _given(self, value: Given | None) -> Given:
+        """The library takes any JSON for an answer, and leaves empty what is not in it: that is not "nothing there"."""
+        if value is None:
+            raise ReviewError(f"{self.url}: the answer was not understood: is this address really a Label Studio?")
+        return value
+
+    def projects(self, mark: str) -> list[sync.Project]:
+        """Those whose description begins with the mark, oldest first."""
+        with self._asked("list the projects") as client:
+            pages = client.projects.list(page_size=100)  # type: ignore[var-annotated]
+            self._given(pages.items)
+            found = [_project(p) for p in pages]
+        return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: int(p.id))
+
+    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
+        """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
+        config = interface(taxonomy)
+        found = sync.project(self.projects, lambda word: self.make(f"SafeRec {name}", word, config), mark)
+        self.mend(found, config)
+        return found
+
+    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
+        return task_of(sheet, guideline, taxonomy)
+
+    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+        return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}
+
+    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
+        known = {int(user): name for user, name in people.items()}
+        for task in self.answered(project.id):
+            yield from responses_of(task, known, project.id, ours)
+
+    def invite(self) -> str:
+        """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every
+        reviewer may have read it."""
+        with self._asked("make a new sign-up page"):  # the library has no call for it
+            who = {"Authorization": f"Token {self.token}"}
+            answer = self._web.post(f"{self.url}/api/invite/reset-token", headers=who).raise_for_status()
+            found = strict_json(answer.content)
+            return str(self._given(found.get("invite_url") if isinstance(found, dict) else None))
+
+    def make(self, title: str, description: str, config: str) -> sync.Project:
+        with self._asked("make a project") as client:
+            made = client.projects.create(
+                title=title[:50],
+                description=description,
+                label_config=config,
+                maximum_annotations=1,
+                show_collab_predictions=True,
+                enable_empty_annotation=True,
+                expert_instruction=instructions(),
+                show_instruction=True,
+            )
+        self._given(made.id)
+        return _project(made)
+
+    def mend(self, project: sync.Project, config: str) -> None:
+        """Puts our interface and guidelines there where somebody edited them, or the taxonomy or they changed."""
+        shown, read = project.setup or ("", "")
+        if shown.strip() != config.strip():
+            with self._asked(f"put the interface of project {project.id} back") as client:
+                client.projects.update(int(project.id), label_config=config)
+        if read != instructions():
+            with self._asked(f"put the guidelines of project {project.id} right") as client:
+                client.projects.update(int(project.id), expert_instruction=instructions(), show_instruction=True)
+
+    def count(self, project: str) -> int:
+        with self._asked(f"count the tasks of project {project}") as client:
+            return int(self._given(client.projects.get(int(project)).task_number))
+
+    def send(self, project: str, tasks: list[sync.Payload]) -> list[str]:
+        with self._asked(f"import {len(tasks)} tasks into project {project}") as client:
+            reply = client.projects.import_tasks(int(project), request=tasks, return_task_ids=True)  # type: ignore[arg-type]
+        return [str(n) for n in getattr(reply, "task_ids", None) or []]  # the library does not list this field
+
+    def keys(self, project: str) -> list[tuple[str, str, bool]]:
+        """(key, task id, whether anybody has answered it) of every task there."""
+        with self._asked(f"list the tasks of project {project}") as client:
+            pages: Any = client.tasks.list(project=int(project), page_size=500, fields="task_only")
+            self._given(pages.items)
+            rows: list[Any] = list(pages)
+        return [(str((row.data or {}).get("key")), str(row.id), bool(row.total_annotations)) for row in rows]
+
+    def delete(self, task: str) -> None:
+        with self._asked(f"delete task {task}") as client:
+            client.tasks.delete(task)
+
+    def answered(self, project: str) -> list[dict[str, Any]]:
+        """Every task with an annotation. By the plain export: a snapshot (`exports.as_json`) takes four requests and
+        stays on the server."""
+        with self._asked(f"export project {project}") as client:
+            return list(strict_json(b"".join(client.projects.exports.download_sync(int(project), export_type="JSON"))))
+
+    def people(self) -> dict[int, tuple[str, ...]]:
+        """user id -> what may name that person: e-mail, its part before the @, user name."""
+        with self._asked("list the users") as client:
+            users = client.users.list()
+        return {int(u.id): (u.email, u.email.split("@")[0], u.username or "") for u in users}
+
+
+def _project(found: Any) -> sync.Project:
+    place = str(found.description or "").split("\n")[0]
+    setup = (str(found.label_config or ""), str(found.expert_instruction or ""))
+    return sync.Project(str(found.id), str(found.title), place, setup)
+
+
+def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
+    """user id -> reviewer, by the account given in saferec.toml, else by a name that fits; no stranger gets theirs."""
+    names = list(names)
+    by_account = {accounts.get(name, name).casefold(): name for name in names}
+    taken = {name.casefold() for name in names}
+    fits = {
+        user: [by_account[k.casefold()] for k in known if k.casefold() in by_account] for user, known in people.items()
+    }
+    found = {}
+    for user, known in people.items():
+        other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
+        found[user] = fits[user][0] if fits[user] else other
+        for name in fits[user][1:]:
+            if name != found[user] and not any(name in of for them, of in fits.items() if them != user):
+                raise ReviewError(
+                    f"{known[0]} could be {found[user]} and {name}: one person is never two readers: say who is who:"
+                    f' [review] accounts = {{ {name} = "..." }} in saferec.toml'
+                )
+    for name in names:
+        if len(same := [people[user][0] for user, known in found.items() if known == name]) > 1:
+            raise ReviewError(
+                f"{' and '.join(same)} could both be {name}: say who is: "
+                f'[review] accounts = {{ {name} = "{same[0]}" }} in saferec.toml'
+            )
+    return found

@@ -1,0 +1,227 @@
+"""Converts tasks to what a review server shows, and people's responses to reviews; shared by the server tools.
+
+push   open units (routing.units) -> sheets, one per task
+pull   a person's response to a sheet -> one answer per trait and `*`, and what could not be taken
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from annotation.tools.tasks_and_answers import Pulled, Span, Task, Turn, Turns, asked_id, task_id
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import evidence_check as evidence
+from saferec_builder.storage.tables import HANDED_BACK
+
+READ = "I have read it all"
+RATHER_NOT = "I would rather not see this"
+NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
+NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
+
+Ours = Callable[[str], Turns]  # key of a task -> the turns of our text that it is about; none: we know no such task
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One task for one person. `units` are those asked one by one; blind tasks have none."""
+
+    key: str
+    task: Task
+    why: str
+    head: str
+    ask: str
+    turns: Turns
+    units: list[dict[str, Any]]
+
+    @property
+    def asked(self) -> list[str]:
+        return [u["trait"] for u in self.units]
+
+    @property
+    def suggested(self) -> dict[str, tuple[str, str | None, list[Span]]]:
+        """trait -> (verdict, form, spans) to show: what this person answered before, else the proposal."""
+        found = {}
+        for u in self.units:
+            part = "own_" if u["own_verdict"] else ""
+            if u[f"{part}verdict"] in ("present", "unsure"):
+                found[u["trait"]] = (u[f"{part}verdict"], u[f"{part}form"], list(u[f"{part}spans"] or []))
+        return found
+
+
+@dataclass
+class Response:
+    """One person's response to one sheet, in our words: code points, slugs, seconds."""
+
+    key: str
+    who: str
+    place: str  # where it stands in the tool, for a person who looks for it
+    outcome: str = ""  # READ, RATHER_NOT, `skipped` or nothing
+    asked: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    unsure: list[str] = field(default_factory=list)
+    spans: dict[str, list[Span]] = field(default_factory=dict)
+    forms: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)  # trait -> words that stand in no turn
+    shown: dict[str, list[Span]] = field(default_factory=dict)  # the spans that were there before the person came
+    note: str | None = None
+    seconds: float | None = None
+    time: datetime | None = None
+    guideline: str | None = None
+    taxonomy: str | None = None
+
+
+# ---- what a server keeps is whatever its users sent: another shape than ours is not there
+
+
+def list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def whole(found: Any) -> Any:
+    """JSON can spell half of a character, and no file can keep it."""
+    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def theirs(found: list[Span], turns: Turns) -> list[Span]:
+    """Of a mark that runs over several turns what people said whose words count; of others all, to be refused."""
+    return [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()] or found
+
+
+# ---- out
+
+
+def sheets(
+    units: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy, sources: dict[str, list[str]] | None = None
+) -> list[Sheet]:
+    """One per open task, in the order of `units`; `sources` says what is known of an item, with where it stands."""
+    current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
+    heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
+    made = []
+    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
+        rows = list(part.iter_rows(named=True))
+        task = Task(**{name: rows[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")})
+        head, turns = heads[task.kind, task.subject]
+        asked = [row for row in rows if row["trait"] != "*"]
+        known = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
+        shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
+        ask = _ask(task, asked, taxonomy, known)
+        made.append(Sheet(_key(task, asked, taxonomy), task, rows[0]["why"], head or "", ask, shown, asked))
+    return made
+
+
+def _key(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy) -> str:
+    base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+    ruling = task.role == "adjudicator"
+    return asked_id(base, [taxonomy.digest, *(unit["trait"] for unit in asked if ruling)])
+
+
+def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
+    """The lines above a task: a warning first, then what is asked, then what is known."""
+    severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
+    lines = [f"May be hard to read ({'; '.join(severe)}). You may leave it."] * bool(severe)
+    if task.role == "adjudicator":
+        for u in asked:
+            opinions = "; ".join(u["said"] or [])
+            lines.append(f"Please rule on {u['trait']} ({taxonomy[u['trait']].definition}) Reviewers said: {opinions}")
+    elif task.kind == "item_flag":
+        lines.append("Would this item break one of these sensitivities? Tick what it holds.")
+        lines += [f"Known: {line}" for line in sources]
+    else:
+        lines.append("Does this person let us see that something would hurt, frighten or sicken them?")
+    return "\n".join(lines)
+
+
+# ---- in
+
+
+def take(
+    pulled: Pulled,
+    response: Response,
+    task: Task,
+    turns: Turns,
+    before: set[str],
+    stamp: dict[str, Any],
+    taxonomy: Taxonomy,
+) -> None:
+    """Adds what counts of `response` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
+
+    `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
+    text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
+    """
+    other = response.who != task.reviewer
+    if response.outcome != READ and (other or response.outcome != RATHER_NOT):
+        reason = "skipped" if response.outcome == "skipped" else "not finished"
+        pulled.drop(response.place, reason, f"task {response.key}: no verdicts were taken")
+        return
+    if other:
+        detail = f"by {response.who}, the task was given to somebody else: kept, not counted"
+        pulled.drop(response.place, NOT_ASSIGNED, detail)
+    who = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
+    shown = {"guideline": response.guideline, "taxonomy": response.taxonomy}
+    fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": response.note, "seconds": None}
+    fixed |= {"time": response.time}
+    if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
+        pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
+        return
+    ruling = task.role == "adjudicator"
+    asked = {t for t in response.asked if t in taxonomy.slugs}
+    faults = _faults(response, task, turns, asked, taxonomy)
+    for trait, (reason, detail) in faults.items():
+        pulled.drop(response.place, reason, f"{trait}: {detail}")
+    own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
+    before = before | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
+    named = {*response.present, *response.unsure, *asked, *(() if ruling else before)} - faults.keys()
+    for trait in sorted(named):
+        verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
+        form = response.forms.get(trait) if verdict == "present" else None
+        spans = response.spans.get(trait, []) if verdict != "absent" else []
+        pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
+    if not faults and not ruling:
+        pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
+
+
+def _faults(
+    response: Response, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy
+) -> dict[str, tuple[str, str]]:
+    """trait -> (countable reason, found and expected)."""
+    ticked = {*response.present, *response.unsure}
+    faults = {}
+    for trait in sorted({*ticked, *response.spans, *response.lost}):
+        if trait not in taxonomy.slugs:
+            edited = response.taxonomy in (None, taxonomy.digest)
+            why = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
+            faults[trait] = ("unknown trait", why)
+        elif trait in response.present and trait in response.unsure:
+            faults[trait] = ("two verdicts", "present and unsure: expected one of them")
+        elif trait in response.lost:
+            faults[trait] = (evidence.NOT_FOUND, f"{response.lost[trait][:80]!r} does not stand there in our text")
+        elif trait in ticked and (none := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
+            faults[trait] = (none[0], f"{none[1][:80]!r} is no evidence")
+        elif task.role == "adjudicator" and trait in ticked and trait not in asked:
+            faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
+        elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
+            faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
+        elif trait not in ticked and any(s not in response.shown.get(trait, []) for s in response.spans.get(trait, [])):
+            faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
+    return faults
+
+
+# ---- offsets: servers count UTF-16 units, we count code points
+
+
+def units16(text: str, index: int) -> int:
+    """How many UTF-16 units the first `index` code points take."""
+    return len(text[:index].encode("utf-16-le")) // 2
+
+
+def points(text: str, units: int) -> int:
+    """The index in code points of a place counted in UTF-16 units; half of a pair counts as its begin."""
+    return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))

@@ -1,0 +1,93 @@
+"""Types that all review tools share: the id of a task, what a task stands for, and the answers that came back."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.storage.tables import digest
+
+SAID_AGAIN = "said again further down"
+
+
+class Span(TypedDict):
+    """Words of a text: the place of `quote` in its turn, in code points."""
+
+    turn: int
+    start: int
+    end: int
+    quote: str
+
+
+class Turn(TypedDict):
+    """What one person says in a text; of an item, its plot."""
+
+    role: str
+    text: str
+
+
+Turns = list[Turn]
+# (kind, subject, reviewer, role) -> trait -> the taxonomies of the answers
+Answered = dict[tuple[str, str, str, str], dict[str, set[str]]]
+
+
+def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str:
+    """Begins with letters, so that no spreadsheet takes it for the number 1.2E+05."""
+    return f"task-{digest(kind, subject, text, reviewer, role)}"
+
+
+def asked_id(task: str, asked: list[str]) -> str:
+    """On a server a task is also about what is asked: the taxonomy as it stands, an adjudicator's its traits too. Asked
+    about others later, people get another task, since what they said spoke for the former only."""
+    return f"{task}-{digest(*sorted(asked))}"
+
+
+def base_id(key: str) -> str:
+    """The `task_id` in it."""
+    return "-".join(key.split("-")[:2])
+
+
+def unit_id(task: str, trait: str) -> str:
+    return f"unit-{digest(task, trait)}"
+
+
+class Refused(ReviewError):
+    """A row that cannot be taken as it stands: a short countable reason, and what was found and expected."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task id stands for."""
+
+    kind: str
+    subject: str
+    digest: str
+    reviewer: str
+    role: str
+
+
+@dataclass
+class Pulled:
+    """The last answer per unit and person (columns of reviews but `review`), and what became of the other rows."""
+
+    answers: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
+    places: dict[tuple[str, ...], str] = field(default_factory=dict)
+    drops: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    tool: str = "files"
+    empty: int = 0  # rows not answered yet
+    repeated: int = 0  # answers that a later row gives again, word for word
+
+    def add(self, place: str, answer: dict[str, Any]) -> None:
+        key = tuple(answer[c] for c in ("kind", "subject", "trait", "reviewer", "role"))
+        before = self.answers.pop(key, None)
+        if before == answer:
+            self.repeated += 1
+        elif before:
+            self.drop(self.places[key], SAID_AGAIN, f"{answer['trait']}: {place} counts")
+        self.answers[key], self.places[key] = answer, place
+
+    def drop(self, place: str, reason: str, detail: str) -> None:
+        self.drops.append(("review", self.tool, place, reason, detail))

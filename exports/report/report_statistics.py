@@ -1,0 +1,254 @@
+"""Computes the counts and rates that the report page shows, as plain values, each from a table.
+
+reads  the workspace's tables, the votes that stand, the oracle, the conversations that a release holds
+gives  dicts and lists of numbers and words, the same for the same rows; no reviewer's name is among them
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from math import sqrt
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
+from saferec_builder.core.taxonomy import Taxonomy
+
+Row = dict[str, Any]
+Ids = set[str]
+Reason = Callable[[str], str]
+Z = 1.959964  # two-sided 95 %
+
+
+# ---- the way of the conversations
+
+
+def funnel(
+    conversations: pl.DataFrame,
+    drops: pl.DataFrame,
+    readings: pl.DataFrame,
+    assignments: pl.DataFrame,
+    votes: pl.DataFrame,
+    labels: pl.DataFrame,
+    *,
+    released: Mapping[str, Ids] | None,
+    withheld: Mapping[str, str] = MappingProxyType({}),
+) -> list[Row]:
+    """Steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = the step before - lost + joined.
+
+    `released` is config -> conversations, None without a release; labels as build_rows.current gives them. `withheld`
+    are further conversations that were mined, and why nobody is given them: no other table here holds them.
+    """
+    now = conversations.select(subject="conversation", digest="digest")
+    mined = set(now["subject"])
+    texts = readings.filter(kind="sensitivity").join(now, on=["subject", "digest"], how="semi")
+    read = set(texts["subject"])
+    reviewed = set(votes.filter(kind="sensitivity")["subject"]) & mined
+    sent = set(assignments.filter(kind="sensitivity")["subject"])
+    settled = set(labels.filter(pl.col("verdict").is_not_null())["subject"]) & mined
+    out = Counter([*drops.filter(stage="mine")["reason"], *withheld.values()])
+    unread = _reasons(drops, "propose")
+    steps = [
+        {"name": "Found in the source files", "count": len(mined) + out.total(), "lost": {}, "joined": {}},
+        {"name": "Mined", "count": len(mined), "lost": _sorted(out), "joined": {}},
+        _step("Read by a proposer", mined, read, lambda c: unread.get(c, "not read yet")),
+        _step(
+            "Reviewed",
+            read,
+            reviewed,
+            lambda c: "assigned, no answer that stands" if c in sent else "not assigned",
+            lambda _: "reviewed, but not read by a proposer",
+        ),
+        _step(
+            "With a verdict",
+            reviewed,
+            settled,
+            lambda _: "reviewers too few or not of one mind",
+            lambda _: "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
+        ),
+    ]
+    return steps if released is None else steps + _released(settled, released, _reasons(drops, "release"), withheld)
+
+
+def _released(
+    settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str], withheld: Mapping[str, str]
+) -> list[Row]:
+    held, taught = released["conversations"], released["sft"]
+    return [
+        _step(
+            "In the release",
+            settled,
+            held,
+            lambda c: why.get(c, "not in this release yet"),
+            lambda c: f"released before: {withheld[c]}" if c in withheld else "released without a verdict, marked so",
+        ),
+        _step(
+            "Rows to train and test with",
+            held,
+            taught,
+            lambda c: why.get(c, "no item that is clear for them"),
+            lambda _: "requests with a sentence of ours added (injected)",
+        ),
+    ]
+
+
+def _step(name: str, before: Ids, after: Ids, why: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
+    lost, more = (Counter(map(of, those)) for of, those in ((why, before - after), (joined, after - before)))
+    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(more)}
+
+
+def _reasons(drops: pl.DataFrame, stage: str) -> dict[str, str]:
+    """What was left out in a stage -> its last reason."""
+    return dict(drops.filter(stage=stage).select("place", "reason").iter_rows())
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def left_out(drops: pl.DataFrame) -> list[Row]:
+    """Every reason in every stage, with its count: {stage, reason, count}."""
+    order = {stage: n for n, stage in enumerate(("mine", "catalog", "propose", "review", "release"))}
+    rows = drops.group_by("stage", "reason").agg(count=pl.len()).to_dicts()
+    return sorted(rows, key=lambda r: (order.get(r["stage"], len(order)), -r["count"], r["reason"]))
+
+
+# ---- traits, labels, proposals
+
+
+def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
+    """{slug, name, explicit, implicit, present, absent, unsure, unresolved} per trait, the most frequent first."""
+    word = pl.col("verdict").fill_null("unresolved")
+    form = pl.when(word == "present").then(pl.col("form").fill_null("implicit")).otherwise(pl.lit(None, pl.String))
+    counted = labels.group_by("trait", word=word, how=form).len()
+    found = {(trait, word, how): n for trait, word, how, n in counted.iter_rows()}
+    rows = []
+    for trait in taxonomy.traits:
+        forms = {how: found.get((trait.slug, "present", how), 0) for how in ("explicit", "implicit")}
+        rest = {word: found.get((trait.slug, word, None), 0) for word in ("absent", "unsure", "unresolved")}
+        rows.append({"slug": trait.slug, "name": trait.name, **forms, "present": sum(forms.values()), **rest})
+    return sorted(rows, key=lambda r: -r["present"])
+
+
+def methods(labels: pl.DataFrame) -> dict[str, int]:
+    """How many verdicts were agreed, adjudicated, taken over under a certificate (auto), or are unresolved."""
+    found = Counter(labels["method"])
+    return {method: found[method] for method in ("agreed", "adjudicated", "auto", "unresolved")}
+
+
+def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
+    """Each proposer against people's labels: {kind, proposer, version, read, total, traits: [rates per trait]}.
+
+    Found and missed count on the texts that this proposer read; a claim without a settled label is `open`, and so is
+    one that became a label `auto`: it would bear itself out.
+    """
+    labels = labels.filter(pl.col("method") != "auto")
+    keys = ["kind", "proposer", "version"]
+    made = []
+    for (kind, proposer, version), texts in sorted(readings.group_by(keys), key=lambda pair: pair[0]):
+        claims = proposals.filter(kind=kind, proposer=proposer, version=version, verdict="present")
+        counts = _against(claims, texts, labels.filter(kind=kind))
+        per_trait = [
+            {"slug": t.slug, "name": t.name, **rates(counts[t.slug])} for t in taxonomy.traits if counts[t.slug].total()
+        ]
+        total = sum(counts.values(), Counter())
+        subjects = texts["subject"].n_unique()
+        named = {"kind": kind, "proposer": proposer, "version": version, "read": subjects}
+        made.append(named | {"total": rates(total), "traits": per_trait})
+    return made
+
+
+def _against(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:
+    """trait -> how many claims were right, wrong or are open, and how many sensitivities were missed."""
+    unit = ["subject", "trait", "digest"]
+    seen = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
+    claimed = claims.select(unit).unique().with_columns(claimed=True)
+    both = claimed.join(seen.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
+    word = (
+        pl.when(pl.col("claimed") & (pl.col("verdict") == "present"))
+        .then(pl.lit("right"))
+        .when(pl.col("claimed") & (pl.col("verdict") == "absent"))
+        .then(pl.lit("wrong"))
+        .when(pl.col("claimed"))
+        .then(pl.lit("open"))
+        .when(pl.col("verdict") == "present")
+        .then(pl.lit("missed"))
+    )
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for trait, outcome, n in both.select("trait", outcome=word).drop_nulls().group_by("trait", "outcome").len().rows():
+        counts[trait][outcome] = n
+    return counts
+
+
+def rates(counts: Mapping[str, int]) -> Row:
+    """{right, wrong, missed, open, precision, recall}: each rate (mean, low, high), or None with nothing to count."""
+    right, wrong, missed = (counts.get(word, 0) for word in ("right", "wrong", "missed"))
+    return {
+        "right": right,
+        "wrong": wrong,
+        "missed": missed,
+        "open": counts.get("open", 0),
+        "precision": wilson(right, right + wrong),
+        "recall": wilson(right, right + missed),
+    }
+
+
+def wilson(hits: int, n: int) -> dict[str, float] | None:
+    """{mean, low, high}: a share and its 95 % interval (Wilson 1927); None of nothing."""
+    if n == 0:
+        return None
+    p, z2 = hits / n, Z * Z
+    middle, half = (p + z2 / (2 * n)), Z * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return {
+        "mean": p,
+        "low": max(0.0, (middle - half) / (1 + z2 / n)),
+        "high": min(1.0, (middle + half) / (1 + z2 / n)),
+    }
+
+
+# ---- agreement, coverage
+
+
+def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
+    """{kind, slug, name, units, alpha, low, high} from agreement.alphas, what can be told first, the highest first."""
+    names = {t.slug: t.name for t in taxonomy.traits}
+    rows = alphas.rename({"trait": "slug"}).to_dicts()
+    known = [row | {"name": names[row["slug"]]} for row in rows if row["slug"] in names]
+    return sorted(known, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -(r["alpha"] or 0), r["slug"]))
+
+
+def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
+    """{slug, name, violated, clear, unknown}: items per verdict, the traits that the catalog knows best first."""
+    codes = oracle.codes[:-1]  # the last row is the item that nobody knows
+    rows = []
+    for trait in taxonomy.traits:
+        column = codes[:, oracle.column(trait.slug)]
+        counted = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
+        rows.append(
+            {"slug": trait.slug, "name": trait.name} | {word: int((column == n).sum()) for word, n in counted.items()}
+        )
+    return sorted(rows, key=lambda r: (r["unknown"], -r["violated"]))
+
+
+# ---- headline
+
+
+def headline(
+    conversations: pl.DataFrame, labels: pl.DataFrame, votes: pl.DataFrame, items: pl.DataFrame, warnings: pl.DataFrame
+) -> Row:
+    """The numbers that say how large this is; `own` is how many labelled conversations hold a sensitivity."""
+    present = labels.filter(verdict="present")
+    people = votes.filter(kind="sensitivity")
+    return {
+        "conversations": conversations.height,
+        "sources": sorted(set(conversations["source"])),
+        "seekers": conversations["seeker"].drop_nulls().n_unique(),
+        "sensitivities": present.height,
+        "implicit": present.filter(pl.col("form").fill_null("implicit") == "implicit").height,
+        "own": present["subject"].n_unique(),
+        "traits": present["trait"].n_unique(),
+        "catalog": items.height,
+        "warnings": warnings.height,
+        "reviewers": people["reviewer"].n_unique(),
+    }

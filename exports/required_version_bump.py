@@ -1,0 +1,211 @@
+"""Computes which version bump a release needs, from its changes since the one before: patch, minor or major.
+
+patch   labels, verdicts or texts of rows that both have
+minor   new rows, columns, configs or traits
+major   rows, columns or traits that are gone, another split, another schema, a label that means something else
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exports.checks import check_version
+from exports.folder import SUMS, data_file, facts_of, versions
+from exports.manifest_types import Facts
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.json_value import JsonValue
+
+SIZES = ("none", "patch", "minor", "major")
+KEYS = {
+    "conversations": ("conversation",),
+    "sft": ("conversation",),
+    "sft_raw": ("conversation",),
+    "grpo": ("conversation",),
+    "safecrs": ("conversation",),
+    "labels": ("conversation", "trait"),
+    "reviews": ("kind", "subject", "trait", "role", "verdict"),
+    "items": ("item",),
+    "item_labels": ("item", "trait"),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    size: str
+    what: str  # "3 rows of labels are gone"
+
+
+Draft = tuple[Path, Facts]  # a folder and its manifest, which a draft has not written yet
+
+
+def changes(before: Draft, after: Draft) -> list[Change]:
+    """Every kind of change, the largest first."""
+    rows = [change for config in KEYS for change in _rows(config, before, after)]
+    return sorted([*terms(before, after), *rows], key=_size)
+
+
+def terms(before: Draft, after: Draft) -> list[Change]:
+    """What changed beside rows, the largest first: what the data means, and the columns that it has."""
+    return sorted([*_meaning(before, after), *_shape(before, after)], key=_size)
+
+
+def _size(change: Change) -> int:
+    return -SIZES.index(change.size)
+
+
+def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
+    """The changes since the release before; stops where the version says less than they do.
+
+    Before 1.0.0 nothing is promised yet: a major change needs a higher minor number only.
+    """
+    manifest = facts_of(before)
+    for name in (SUMS, "CHANGELOG.md"):  # the next version goes on from both
+        if not (before / name).is_file():
+            raise _damaged(before / name, before)
+    found = changes((before, manifest), (draft, facts))
+    old = tuple(int(part) for part in manifest["version"].split("."))
+    named = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
+    needed = found[0].size if found else "none"
+    if old[0] == 0 and needed == "major":
+        needed = "minor"
+    if SIZES.index(named) < SIZES.index(needed):
+        raise ReleaseError(
+            f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
+            f" take {above(manifest['version'], needed)} or higher"
+        )
+    return found
+
+
+def find(releases: Path, version: str | None = None) -> Path:
+    """The folder of that version, or of the newest; ReleaseError where it is not there."""
+    there = sorted(versions(releases), key=check_version)
+    if not there:
+        raise ReleaseError(f"{releases}: no release yet: run `saferec-build release 1.0.0` first")
+    if version is not None and version not in there:
+        raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(there)}")
+    return releases / (version or there[-1])
+
+
+def before(releases: Path, version: str) -> Path | None:
+    """The newest release below this version."""
+    older = [v for v in versions(releases) if check_version(v) < check_version(version)]
+    return releases / max(older, key=check_version) if older else None
+
+
+def above(version: str, size: str) -> str:
+    """The version for a `major` or `minor` change since this one."""
+    major, minor, _ = (int(part) for part in version.split("."))
+    return f"{major + 1}.0.0" if size == "major" and major else f"{major}.{minor + 1}.0"
+
+
+def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
+    (old_folder, old), (new_folder, new) = before, after
+    if old.get("rule") != new.get("rule"):
+        yield Change("major", "the thresholds of the rule changed")
+    if old.get("name") != new.get("name"):
+        yield Change("major", "the dataset has another name")
+    if old.get("k") != new.get("k"):
+        yield Change("minor", f"lists have {new.get('k')} items, not {old.get('k')}")
+    was, now = (_traits(folder) for folder in (old_folder, new_folder))
+    if gone := sorted(set(was) - set(now)):
+        yield Change("major", f"the trait {gone[0]} is gone")
+    if added := sorted(set(now) - set(was)):
+        yield Change("minor", f"the trait {added[0]} is new")
+    if other := sorted(slug for slug in set(was) & set(now) if was[slug] != now[slug]):
+        yield Change("major", f"the trait {other[0]} means something else (traits.toml)")
+
+
+def _traits(folder: Path) -> dict[str, dict[str, JsonValue]]:
+    path = folder / "traits.toml"
+    try:
+        rows = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
+        return {row["slug"]: {k: v for k, v in row.items() if k not in ("name", "hint")} for row in rows}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _damaged(path, folder) from None
+
+
+def _damaged(path: Path, folder: Path) -> ReleaseError:
+    return ReleaseError(f"{path}: missing, or not what a release has there: run `saferec-build verify {folder}`")
+
+
+def _shape(before: Draft, after: Draft) -> Iterator[Change]:
+    for config in sorted(set(before[1]["counts"]) | set(after[1]["counts"])):
+        was, now = (_one(draft, config) for draft in (before, after))
+        if config not in after[1]["counts"]:
+            yield Change("major", f"the config {config} is gone")
+        elif config not in before[1]["counts"]:
+            yield Change("minor", f"the config {config} is new")
+        elif was and now:
+            old, new = (_schema(draft, path) for draft, path in ((before, was), (after, now)))
+            if any(name not in new.names or new.field(name) != old.field(name) for name in old.names):
+                yield Change("major", f"columns of {config} are gone or of another type")
+            elif set(new.names) - set(old.names):
+                yield Change("minor", f"{config} has new columns")
+
+
+def _schema(draft: Draft, path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid):
+        raise _damaged(path, draft[0]) from None
+
+
+def _one(draft: Draft, config: str) -> Path | None:
+    paths = (draft[0] / data_file(config, split) for split in draft[1]["counts"].get(config, {}))
+    return next((path for path in paths if path.exists()), None)
+
+
+def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
+    old, new = (keys(draft, config) for draft in (before, after))
+    names = [name for name in old.columns if name != "split"]
+    if old.is_empty() and new.is_empty():
+        return
+    gone, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
+    moved = old.join(new, on=names, suffix="_new").filter(pl.col("split") != pl.col("split_new")).height
+    if moved and config != "reviews":
+        yield Change("major", f"{moved} rows of {config} are in another split")
+    if gone:
+        yield Change("major", f"{gone} rows of {config} are gone")
+    if added:
+        yield Change("minor", f"{added} rows of {config} are new")
+    if not (gone or added or moved or _same(config, before, after)):
+        yield Change("patch", f"rows of {config} changed")
+
+
+def _same(config: str, before: Draft, after: Draft) -> bool:
+    if before[1].get("row_digests", {}).get(config) == after[1]["row_digests"].get(config):
+        return True
+    if config != "reviews":
+        return False
+    # every version has pseudonyms of its own, and they order the reviews of one unit
+    old, new = (
+        table(draft, config).drop("reviewer", "split", strict=False).hash_rows().sort() for draft in (before, after)
+    )
+    return old.equals(new)
+
+
+def keys(draft: Draft, config: str) -> pl.DataFrame:
+    """Key columns and split of every row; reviews that say the same are told apart by their number, `nth`."""
+    found = table(draft, config, list(KEYS[config]))
+    return found if config != "reviews" else found.with_columns(nth=pl.int_range(pl.len()).over(KEYS[config]))
+
+
+def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:
+    """The rows of all splits, with `split`; no rows where the release lacks the config."""
+    parts: list[pl.DataFrame] = []
+    for split, rows in draft[1]["counts"].get(config, {}).items():
+        path = draft[0] / data_file(config, split)
+        if rows or path.exists():
+            try:
+                part = pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split))
+                parts.append(pl.concat([*(one.clear() for one in parts[:1]), part]))  # all splits have one shape
+            except (pl.exceptions.PolarsError, OSError):
+                raise _damaged(path, draft[0]) from None
+    if parts:
+        return pl.concat(parts)
+    return pl.DataFrame(schema=dict.fromkeys([*(columns or KEYS[config]), "split"], pl.String))

@@ -1,0 +1,39 @@
+"""Demo items whose content warnings are held back, so that people must flag them from their plots.
+
+The loop of `saferec-build demo`: propose --items, two reviewers and an adjudicator, adjudicate; then the catalog knows.
+"""
+
+from functools import lru_cache
+
+import polars as pl
+
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.demo import world
+from saferec_builder.demo.people import Gold
+from saferec_builder.storage.tables import digest
+
+HIDDEN_ITEMS = 60
+
+
+@lru_cache(maxsize=1)
+def hidden() -> frozenset[tuple[str, int]]:
+    """(title, year) of the items whose warnings are held back, drawn by hash."""
+    drawn = sorted(world.items(), key=lambda item: digest("hidden item", item.title, item.year))
+    return frozenset((item.title, item.year) for item in drawn[:HIDDEN_ITEMS])
+
+
+def left(warnings: list[world.Votes]) -> list[world.Votes]:
+    """The rows of the warnings CSV that are not held back."""
+    return [row for row in warnings if (row["title"], row["year"]) not in hidden()]
+
+
+def truth(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
+    """Item id -> what a reviewer of its plot should find, from the frame of catalog.merge."""
+    known = {(item.title, item.year): item for item in world.items()}
+    return {
+        row["item"]: [
+            {"trait": slug, "form": "explicit", "turn": 0, "quote": row["plot"]}
+            for slug in known[row["title"], row["year"]].breaks(taxonomy)
+        ]
+        for row in items.select("item", "title", "year", "plot").to_dicts()
+    }

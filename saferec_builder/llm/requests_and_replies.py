@@ -1,0 +1,182 @@
+"""Requests to a model server and its replies: a request's name, its bytes, and the reply read out of a body."""
+
+import ipaddress
+import json
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from saferec_builder.core.errors import fault_of
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage.tables import digest
+
+OPENAI = "https://api.openai.com/v1"
+SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims with their quotes take about 1,200
+Body: TypeAlias = dict[str, JsonValue]  # of a chat completion, without model and sampling
+Sampling: TypeAlias = tuple[tuple[str, float | int], ...]
+
+MOST_TOKENS = 10**9  # of one request: more is no count, and would break the table of what was spent
+
+
+@dataclass(frozen=True)
+class Server:
+    model: str
+    base_url: str = OPENAI
+    key: str = field(default="unused", repr=False)  # a server on this machine asks for none
+    concurrency: int = 16
+    timeout: float = 120.0
+    retries: int = 3
+    sampling: Sampling = field(default_factory=lambda: SAMPLING)
+    refuses: tuple[str, ...] = ()  # parameters that are left out of what is sent; requests keep their names
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base_url).hostname or self.base_url
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nothing that is sent leaves this machine; a name that only looks like it does not count."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def is_openai(self) -> bool:
+        """OpenAI itself, in any of its regions."""
+        return f".{self.host}".endswith(".api.openai.com")
+
+    @property
+    def longest_answer(self) -> int:
+        """Tokens that an answer may have."""
+        return int(dict(self.sampling).get("max_completion_tokens", 2_000))
+
+    def name(self, body: Body) -> str:
+        """What a reply is stored under: server, model, sampling, messages and schema."""
+        return digest(self.base_url.rstrip("/"), self.model, self.sampling, body)
+
+    def payload(self, body: Body) -> bytes:
+        whole = {"model": self.model, **dict(self.sampling), **body}
+        for name in self.refuses:
+            whole.pop(name, None)
+        try:
+            return to_json(whole)
+        except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
+            return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+UNSENT = ": not sent"  # ends the error of a request that stayed here
+
+
+@dataclass(frozen=True)
+class Reply:
+    """content: the answer's text, or None and `error` says why; body: the raw reply as it came.
+
+    tokens are as billed, also where the answer is of no use; tokens_cached is the part of tokens_in that was cheaper.
+    """
+
+    request: str
+    model: str
+    content: str | None = None
+    error: str | None = None
+    body: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cached: int = 0
+    cached: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        return self.error.split(":")[0] if self.error else None
+
+    @property
+    def sent(self) -> bool:
+        return not (self.error or "").endswith(UNSENT)
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    finish_reason: str | None = None
+    message: _Message
+
+
+def _believed(value: JsonValue) -> int | None:
+    """A count of tokens that a request can have had; what no request can have is as if the server named none."""
+    return int(value) if isinstance(value, int | float) and 0 <= value <= MOST_TOKENS else None
+
+
+def _object(value: JsonValue) -> JsonValue:
+    return value if isinstance(value, dict) else None
+
+
+_Tokens = Annotated[int | None, BeforeValidator(_believed)]
+
+
+class _Details(BaseModel):
+    cached_tokens: _Tokens = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: _Tokens = None
+    completion_tokens: _Tokens = None
+    prompt_tokens_details: Annotated[_Details | None, BeforeValidator(_object)] = None
+
+
+class _Body(BaseModel):
+    choices: list[_Choice] | None = None
+    usage: Annotated[_Usage | None, BeforeValidator(_object)] = None  # an odd one costs nobody the answer
+
+
+def read_body(request: str, model: str, text: str) -> Reply:
+    """The reply in the text of a 200; a fault keeps the text."""
+    try:
+        body = _Body.model_validate_json(text)
+    except ValidationError as fault:
+        found = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
+        return Reply(request, model, error=f"{found}: {fault.errors(include_url=False)[0]['msg']}", body=text)
+    if twice := fault_of(text):
+        return Reply(request, model, error=f"broken JSON: {twice}", body=text)
+    usage = body.usage or _Usage()
+    cheaper = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
+    content, error = _content(body.choices or [])
+    cheaper = min(cheaper or 0, usage.prompt_tokens or 0)
+    return Reply(request, model, content, error, text, usage.prompt_tokens, usage.completion_tokens, cheaper)
+
+
+def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:
+    if not choices:
+        return None, "no choices"
+    message, end = choices[0].message, choices[0].finish_reason
+    if message.refusal or end == "content_filter":
+        return None, f"refused: {(message.refusal or end or '')[:200]}"
+    if end == "length":  # also where the text looks whole: a server may close what it cut
+        return None, "cut off: the answer reached the token limit"
+    return (message.content, None) if message.content else (None, "empty answer")
+
+
+def refusal(status: int, text: str) -> str:
+    """The error in an answer that is not a 200."""
+    if status == 429:
+        reason = "quota exhausted" if is_quota(text) else "rate limited"
+    elif status == 402:  # payment required: how some servers say so
+        reason = "quota exhausted"
+    elif status == 401:
+        reason = "key refused"
+    elif status == 403:
+        reason = "forbidden"  # this text, by moderation or a firewall: the key was good for the first question
+    elif 300 <= status < 400:
+        reason = "redirected"  # not followed: it could carry the text to a host that nobody agreed to
+    else:
+        reason = "server error" if status >= 500 else "bad request"
+    return f"{reason}: status {status}: {' '.join(text.split())[:200]}"
+
+
+def is_quota(text: str) -> bool:
+    return "insufficient_quota" in text or "billing_hard_limit" in text

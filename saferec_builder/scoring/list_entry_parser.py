@@ -1,0 +1,201 @@
+"""Parses one list entry of an answer: from "**Title** (1999) - a reason" to its title, year and item.
+
+A title becomes an item only through titles.find; one that is ambiguous or not in the catalogue stays without an item.
+Where reading generously would turn an invented title into a real one, it stays unknown: "Saw: Reborn" is not "Saw".
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from saferec_builder.core import titles
+
+Find = Callable[[str, int | None, str | None], str | None]  # (title, year, domain) -> item id, perhaps a titles.Near
+
+POSITION = 400  # characters of one list position, or of an undated line, that are read
+
+YEAR = r"(?:18|19|20)\d\d"
+# (1999) [1999] (2019-2021) (1999, a director) (a director, 1999) (1999 film); never "(500)" or a subtitle in brackets
+GROUP = re.compile(
+    rf"[(\[]\s*(?:({YEAR})(?:\s*[-–—/]\s*(?:\d{{2,4}}|present)?)?|({YEAR})[\s,;]+[^()\[\]\n]{{1,60}}"
+    rf"|[^()\[\]\n]{{1,60}}[,;]\s*({YEAR}))\s*[)\]]"
+)
+YEAR_AFTER = re.compile(rf"^(.*\S)\s*(?:,|\s[-–—])\s*({YEAR})\W*$")  # a title, 1999
+_YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only where the catalogue agrees
+YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
+_REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
+_LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
+_LEAD = re.compile(
+    r"^(?:(?:try|watch|see|play|check out|consider|how about|what about|maybe|perhaps|also|and|or|then|next|finally"
+    r"|(?:i|i'd|i would|we|you could|you might|you should)(?: also)? (?:recommend|suggest|try|watch|see|play))\s+)+",
+    re.I,
+)
+
+OPEN, CLOSE = "\x02", "\x03"  # around what was bold, italic, code or quoted
+_SPANS = [
+    re.compile(pattern)
+    for pattern in (
+        r"\*\*(?=\S)(.{1,200}?)(?<=\S)\*\*",
+        r"(?<!\w)__(?=\S)(.{1,200}?)(?<=\S)__(?!\w)",
+        r"(?<![\w*])\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*(?![\w*])",
+        r"(?<!\w)_(?=\S)([^_\n]{1,200}?)(?<=\S)_(?!\w)",
+        r"`([^`\n]{1,200})`",
+        r"[“„]([^“”„\n]{1,200})[”“]",
+        r"[«‹]\s*([^«»‹›\n]{1,200}?)\s*[»›]",
+        r"[「『《]([^「」『』《》\n]{1,200})[」』》]",
+        r"(?<!\w)‘([^‘\n]{1,200}?)’(?!\w)",
+        r'"(?=\S)([^"\n]{1,200}?)(?<=\S)"',
+        r"(?<!\w)'(?=\S)([^'\n]{1,200}?(?:\w'\w[^'\n]{0,200}?){0,4})(?<=\S)'(?!\w)",
+    )
+]
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\((?:https?:|/|#)[^()\s]*\)")
+_SPECIAL = re.compile(r"[*_`“„«‹「『《‘\"']|\]\(")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One rank of an answer: the title and year as written, and the item they mean, if they mean one."""
+
+    title: str
+    year: int | None = None
+    item: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The item's id, or the ref of a title without one: what repeats are told by."""
+        return self.item or f"title:{titles.normal(self.title)}" + (f" ({self.year})" if self.year else "")
+
+
+@dataclass(frozen=True)
+class Look:
+    """The catalogue as one answer sees it: (title, year) -> item id or None."""
+
+    find: Find
+    domain: str | None
+
+    def __call__(self, title: str, year: int | None = None) -> str | None:
+        return self.find(title, year, self.domain) if title else None
+
+
+def finder(index: titles.Index) -> Find:
+    """titles.find with a memory; the domain only decides between items that share a title, and whether an item is
+    named exactly: without its year, one of another domain is not."""
+
+    @lru_cache(maxsize=1 << 18)
+    def find(title: str, year: int | None = None, domain: str | None = None) -> str | None:
+        match = titles.find(index, title, year)
+        if domain is None or (match.exact and match.item and year is not None):
+            return titles.named(match)
+        here = titles.find(index, title, year, domain)
+        if match.match == "ambiguous" or here.item == match.item:
+            return titles.named(here)
+        return titles.named(match._replace(exact=False))
+
+    return find
+
+
+def marked(text: str) -> str:
+    """The text with bold, italics, code and quotes turned into one kind of bracket, and links into their text."""
+    if not _SPECIAL.search(text):
+        return text
+    text = _LINK.sub(r"\1", text)
+    for span in _SPANS:
+        text = span.sub(OPEN + r"\1" + CLOSE, text)
+    return text
+
+
+def clean(text: str) -> str:
+    """Without markup, and without what joins a title to its neighbours."""
+    text = text.replace(OPEN, "").replace(CLOSE, "").strip().strip("*|").strip()
+    # a dot, comma or dash at the end belongs to the sentence; "..." and "!" may belong to a title and fold anyway
+    return text.rstrip(" ,;:-–—").lstrip(" ,;:–—").strip()
+
+
+def _span(text: str) -> str | None:
+    """What stands in a bracket of `marked` that ends at the end of the text, or that the end lies in."""
+    text = text.rstrip(" ,;:-–—")
+    if text.endswith(CLOSE):
+        return clean(text[text.rstrip(CLOSE).rfind(OPEN) + 1 :])
+    return clean(text[text.rfind(OPEN) + 1 :]) if text.rfind(OPEN) > text.rfind(CLOSE) else None
+
+
+def bare(text: str) -> str:
+    """Without a label or the verbs that lead up to a title."""
+    return _LEAD.sub("", _LABEL.sub("", clean(text)))
+
+
+def _cuts(text: str) -> Iterator[str]:
+    """The text without what may be a reason after the title, longest first."""
+    for cut in reversed(list(_REASON.finditer(text))):
+        rest = text[cut.end() :]
+        # "Saw: a grim one" ends in a reason; "Saw: Reborn" is another title, and perhaps an invented one
+        if rest[:1].islower() or len(rest.split()) >= 5:
+            yield text[: cut.start()]
+
+
+def before(item: str, rest: str) -> str:
+    """The item of a title with this text behind it: brackets that were passed over may make it another work."""
+    return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
+
+
+def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), behind: str = "") -> Entry:
+    """The entry for a text that should be a title: the first reading that the catalogue holds.
+
+    behind: what stood after the text. A reading that passes over brackets after its title does not name it exactly:
+    "Saw (part two)" is not "Saw".
+    """
+    whole, span, plain = clean(text), _span(text), bare(text)
+    short = [clean(cut) for cut in _cuts(text)]
+    for name in dict.fromkeys(n for n in (whole, span, plain, *more, *short, *map(bare, short)) if n):
+        if item := look(name, year):
+            return Entry(name, year, before(item, f"{whole} {behind}".partition(name)[2]))
+    return Entry(span or (plain if year or not short else short[-1]) or whole, year)
+
+
+@lru_cache(maxsize=1 << 16)
+def entry_of(text: str, look: Look) -> Entry:
+    """One list position: a title with or without year, markup and reason."""
+    text = " ".join(text[:POSITION].split())
+    title, year = titles.split_year(text)
+    # most are plain "Title (Year)"
+    if year and not _SPECIAL.search(title) and (item := look(title, year)):
+        return Entry(title, year, item)
+    text = marked(text)
+    groups = list(GROUP.finditer(text))
+    if not groups and (item := look(clean(text))):  # "2001: A Space Odyssey" has no year in front
+        return Entry(clean(text), None, item)
+    if groups and not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
+        return choose(text[groups[0].end() :], year_of(groups[0]), look)
+    for group in groups:
+        entry = choose(text[: group.start()], year_of(group), look)
+        if entry.item:
+            return entry
+    if groups:
+        return choose(text[: groups[0].start()] or text, year_of(groups[0]), look)
+    return yearless(text, look)
+
+
+def yearless(text: str, look: Look) -> Entry:
+    """A list position without a year in brackets: "Title, 1999", "1999 - Title", "Title 1999", "Title - a reason"."""
+    if after := YEAR_AFTER.match(text):
+        return choose(after[1], int(after[2]), look)
+    if before := YEAR_BEFORE.match(text):
+        return choose(before[2], int(before[1]), look)
+    if (entry := named(clean(text), look)).item:
+        return entry
+    if text.lstrip().startswith(OPEN) and CLOSE in text:
+        end = text.index(CLOSE) + 1
+        return choose(text[:end], None, look, behind=clean(text[end:]))
+    return choose(text, None, look)
+
+
+def named(name: str, look: Look) -> Entry:
+    """A title as it stands, or with a bare year behind it where that is how the catalogue knows it."""
+    if not (item := look(name)) and (tail := _YEAR_BARE.match(name)) and (dated := look(tail[1], int(tail[2]))):
+        return Entry(tail[1], int(tail[2]), dated)
+    return Entry(name, None, item)
+
+
+def year_of(group: re.Match[str]) -> int:
+    return int(next(g for g in group.groups() if g))

@@ -1,0 +1,125 @@
+"""Finds titles in running text and on plain lines, where no list says which words are a title.
+
+A title may begin only at a few places (a line, a quote, punctuation, "try ..."), and a title without a year counts
+only where the catalogue holds it, so that prose is no recommendation and an invented title is no item.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from saferec_builder.scoring.list_entry_parser import (
+    CLOSE,
+    GROUP,
+    OPEN,
+    POSITION,
+    YEAR_AFTER,
+    YEAR_BEFORE,
+    Entry,
+    Look,
+    bare,
+    before,
+    choose,
+    clean,
+    marked,
+    named,
+    year_of,
+    yearless,
+)
+
+_HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
+_LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
+_FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may lead up to a title only as the first word
+
+
+def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
+    """Entries of lines without marks: every title with a year, and what without one is plainly a title."""
+    entries: list[Entry] = []
+    any_dated = any(GROUP.search(line) for line in lines)
+    for line in (marked(" ".join(_HEADING.sub("", line).split())) for line in lines):
+        if GROUP.search(line):
+            entries += dated(line, look)
+        else:
+            entries += _undated(line[:POSITION], look, alone=any_dated or len(lines) < 2)
+    return entries
+
+
+def dated(line: str, look: Look) -> list[Entry]:
+    """Titles before (or, where the line begins with a year, after) each year in brackets."""
+    groups = list(GROUP.finditer(line))
+    if not clean(line[: groups[0].start()]) and clean(line[groups[0].end() :]):
+        ends = [*(g.start() for g in groups[1:]), len(line)]
+        return [choose(line[g.end() : end], year_of(g), look) for g, end in zip(groups, ends, strict=True)]
+    entries, start = [], 0
+    for group in groups:
+        entries += _chunk(line[start : group.start()], year_of(group), look)
+        start = group.end()
+    tail = clean(line[start:])
+    return entries + ([Entry(tail, None, item)] if (item := look(tail)) else [])
+
+
+def _chunk(text: str, year: int, look: Look) -> list[Entry]:
+    """Text before a year: its longest ending that is a title and begins where one may begin."""
+    words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)][-24:]
+    endings = []
+    for n, (start, _) in enumerate(words):
+        ending = text[start:]
+        if _begins(words, n):
+            endings.append(clean(ending))
+        elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)):
+            return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
+    entry = choose(text, year, look, endings)
+    return [entry] if clean(entry.title) else []
+
+
+def _begins(words: Sequence[tuple[int, str]], n: int) -> bool:
+    """A title may begin first in a text, in bold or quotes, after punctuation, or after "try", "recommend", ..."""
+    if n == 0 or words[n][1].startswith(OPEN):
+        return True
+    last = words[n - 1][1].rstrip(CLOSE)
+    if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
+        return True
+    return last in _LEADING or (n == 1 and last.lower() in _FIRST)
+
+
+def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
+    """A line without a year in brackets: one title, several between commas, or prose (nothing)."""
+    whole = clean(line)
+    if item := look(whole):
+        return [Entry(whole, None, item)]
+    if YEAR_AFTER.match(line) or YEAR_BEFORE.match(line):
+        entry = yearless(line, look)
+        return [entry] if entry.item or not alone else []
+    pieces = _pieces(line, look)
+    if len(found := [p for p in pieces if p.item]) >= 2 and 2 * len(found) >= len(pieces):
+        return pieces
+    spans = [e for span in re.finditer(r"\x02([^\x02\x03]+)\x03", line) if (e := _marked(span, look)).item]
+    return spans or ([Entry(whole)] if not alone and _titled(whole, line) else [])
+
+
+def _marked(span: re.Match[str], look: Look) -> Entry:
+    """A title in bold or quotes, which what follows in brackets may make another work's."""
+    entry = named(clean(span[1]), look)
+    return replace(entry, item=before(entry.item, span.string[span.end() :])) if entry.item else entry
+
+
+def _titled(whole: str, line: str) -> bool:
+    """Looks like a title on a line of its own: short, begins with no small letter, ends no sentence."""
+    return whole != "" and not whole[0].islower() and len(whole.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
+
+
+def _pieces(line: str, look: Look) -> list[Entry]:
+    """What stands between commas, joined again where the catalogue holds the title with its comma."""
+    cuts = list(re.finditer(r"\s*[,;•·|]\s*(?:(?:and|or)\s+)?|\s+(?:and|&|or)\s+", line))
+    starts, ends = [0, *(c.end() for c in cuts)], [*(c.start() for c in cuts), len(line)]
+    entries, n = [], 0
+    while n < len(starts):
+        for m in range(min(n + 4, len(starts)), n, -1):
+            entry = named(bare(line[starts[n] : ends[m - 1]].rstrip(" .…!")), look)
+            if entry.item:
+                break
+        n = m
+        # a title in running text has a capital: "sorry, it" names no film
+        if entry.title:
+            entries.append(Entry(entry.title) if entry.title[0].islower() else entry)
+    return entries

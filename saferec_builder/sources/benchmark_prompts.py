@@ -1,0 +1,51 @@
+"""Turns a benchmark's prompt into a conversation: without its instruction, one turn per speaker, with apostrophes.
+
+Pretend you are a ... recommender system. ... Here is the conversation: USER: I can?t see blood
+SYSTEM: Try Heat
+"""
+
+import re
+
+ROLES = {"USER": "seeker", "SYSTEM": "recommender"}
+_TASK = re.compile(
+    r"\s*Pretend you are an? [\w -]{0,40}?recommend\w* system\b.*?\bHere is the conversation:", re.I | re.S
+)
+_SPEAKER = re.compile(r"^[ \t]*(USER|SYSTEM):", re.M)
+
+# a ? inside of these words is an apostrophe that an encoding lost; every other ? is a question
+_NOT = "ai|are|ca|could|dare|did|do|does|had|has|have|is|might|must|need|sha|should|was|were|wo|would"
+_ENDS = {
+    "t": "|".join(f"{word}n" for word in _NOT.split("|")) + "|can|won|don|shan|ain",
+    "m": "I",
+    "re": "how|there|these|they|those|we|what|where|who|why|you",
+    "ve": "could|I|might|must|should|that|there|they|we|what|who|would|you",
+    "ll": "he|how|I|it|she|that|there|they|this|we|what|who|you",
+    "d": "he|how|I|it|she|that|there|they|we|what|who|you",
+}
+_LOST = re.compile(
+    "|".join(rf"\b(?:{words})(?=\?{end}\b)" for end, words in _ENDS.items())
+    + r"|(?:[^\W\d_]|\ufffd){2,}(?=\?s\b)|\b(?:\d\d)?\d0(?=\?s\b)",  # it?s, Marla?s, the 70?s
+    re.I,
+)
+
+
+def said(prompt: str) -> list[tuple[str, str]]:
+    """(role, text) of every turn; a prompt that names no speaker is one turn of the seeker's."""
+    text = _TASK.sub("", prompt, count=1) if _TASK.match(prompt) else prompt
+    first, *parts = _SPEAKER.split(text)
+    if first.strip() or not parts:  # somebody's own words, whatever stands at the begin of a later line
+        return [("seeker", apostrophes(text))]
+    return [(ROLES[who], apostrophes(words.strip())) for who, words in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def apostrophes(text: str) -> str:
+    return re.sub(r"\S+", lambda word: word[0] if _is_address(word[0]) else _mended(word[0]), text)
+
+
+def _is_address(word: str) -> bool:
+    return "://" in word or "www." in word.lower()
+
+
+def _mended(word: str) -> str:
+    places = {found.end() for found in _LOST.finditer(word)} if "?" in word else ()
+    return "".join("'" if n in places else char for n, char in enumerate(word))

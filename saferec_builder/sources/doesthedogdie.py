@@ -1,0 +1,138 @@
+"""DoesTheDogDie: answers of its API as a user fetched them (JSON), or a table with "Clear Yes: <topic>" columns (CSV).
+
+JSON: one answer of /media/ID ({"item": ..., "topicItemStats": [...]}), what `catalog fetch ddd` saved, a list of them,
+or {"items": [...]} with topicItemStats in each item; a folder is all its .json files. Votes are yesSum and noSum.
+CSV: rows named by imdbId, movieId (of MovieLens), or title and year; 1 in "Clear Yes: T" or "Clear No: T" is a clear
+answer, anything else says nothing, for "not clearly yes" is no "no".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from saferec_builder import sources
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import Left, Row, Rows, item_rows as items, refs
+from saferec_builder.sources.item_rows import Both
+
+SOURCE = "ddd"
+SITE = "https://www.doesthedogdie.com"
+KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
+CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
+MOST = 10**9  # people who voted
+YES = ("1", "1.0", "true", "yes")
+
+
+class _Named(BaseModel):
+    name: str | None = None
+    doesName: str | None = None
+
+
+class _Stat(BaseModel):
+    yesSum: int = Field(0, ge=0, le=MOST)
+    noSum: int = Field(0, ge=0, le=MOST)
+    doesName: str | None = None
+    topic: _Named = _Named()
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: str
+    name: str
+    releaseYear: str | None = None
+    imdbId: str | None = None
+    tmdbId: str | None = None
+    itemType: _Named = _Named()
+    topicItemStats: list[object] = Field(default_factory=list)
+
+
+def read(path: Path) -> Both:
+    """Items as CATALOG_ROWS (JSON only: a table names items by the ids of others) and WARNINGS, kind `topic`."""
+    if path.is_dir() or path.suffix.lower() == ".json":
+        rows, drops = sources.each(items.STAGE, SOURCE, _answers(path), _media)
+    else:
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, expected=())
+        if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
+            raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
+    return items.both_read(rows, drops)
+
+
+def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
+    expected = "answers of the DoesTheDogDie API"
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        data = sources.json_file(file, expected)
+        if isinstance(data, dict) and isinstance(data.get("items"), list):
+            data = data["items"]
+        for n, found in enumerate(data if isinstance(data, list) else [data], 1):
+            if not isinstance(found, dict):
+                raise SourceError(f"{file}: found {type(found).__name__}, expected {expected}")
+            if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
+                yield f"{file.name}:{n}", sources.sound(found)
+
+
+def _media(place: str, raw: Row) -> list[Row | Left]:
+    saved = raw.get("media")
+    media = saved if isinstance(saved, dict) else raw
+    named = item if isinstance(item := media.get("item"), dict) else media
+    row = _Item.model_validate({**named, "topicItemStats": media.get("topicItemStats", [])})
+    kind = (row.itemType.name or "movie").casefold()
+    if kind not in KINDS:
+        raise Left("other kind", f"found {kind!r}, expected one of {', '.join(KINDS)}")
+    dated = row.releaseYear or ""
+    year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
+    ids = [refs.imdb(row.imdbId)] if row.imdbId else []
+    ids += [f"tmdb:{row.tmdbId}"] if re.fullmatch(r"0*[1-9][0-9]{0,11}", row.tmdbId or "") else []
+    asked = raw.get("ids")  # of the item that was asked for
+    expected = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
+    ids += expected if _agree(ids, expected) else []  # else the site answered with another item
+    made: list[Row | Left] = []
+    made.append(items.item(SOURCE, row.id, place, domain=KINDS[kind], title=row.name, year=year, refs=ids))
+    for stat in row.topicItemStats:
+        made += _votes(place, row, stat, raw.get("retrieved"))
+    return made
+
+
+def _agree(ids: list[str], expected: list[str]) -> bool:
+    """No collection of which both name an item names two."""
+    held = {ref.partition(":")[0]: ref for ref in ids}
+    return all(held.get(ref.partition(":")[0], ref) == ref for ref in expected)
+
+
+def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[Row | Left]:
+    stat = _Stat.model_validate(raw)
+    topic = stat.doesName or stat.topic.doesName or stat.topic.name
+    if not topic:
+        return [Left("no topic", "a count without a name", f"{place} {row.id}")]
+    if stat.yesSum + stat.noSum == 0:
+        return []  # nobody voted: the API lists every topic
+    url, when = f"{SITE}/media/{row.id}", retrieved if isinstance(retrieved, str) else None
+    yes, no, ref = stat.yesSum, stat.noSum, f"ddd:{row.id}"
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, url=url, retrieved=when)]
+
+
+def _clear(place: str, row: dict[str, str]) -> Rows:
+    clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
+    if not clear:
+        raise Left("no topic", "no column with a clear answer")
+    ref = _named(row)
+    made: Rows = []
+    for name, cell in sorted(clear.items()):  # no before yes: of a row that says both the worse word is the last
+        prefix = next(p for p in CLEAR if name.startswith(p))
+        if cell.casefold() in YES:
+            topic = name.removeprefix(prefix)
+            made.append(items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=CLEAR[prefix]))
+    if not made:
+        raise Left("no clear answer", "no topic is clearly yes or no")
+    return made
+
+
+def _named(row: dict[str, str]) -> str:
+    cells = {name.casefold(): cell for name, cell in row.items()}
+    if imdb := cells.get("imdbid") or cells.get("imdb"):
+        return refs.imdb(imdb.removesuffix(".0"))
+    if (lens := cells.get("movieid", "").removesuffix(".0")).isdigit():
+        return f"movielens:{lens}"
+    return refs.of_row({"title": cells.get("title") or cells.get("name") or "", "year": cells.get("year", "")})

@@ -1,0 +1,139 @@
+"""The row format that all sources of items and warnings share; a reader fills it, `catalog` merges the rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypedDict
+
+import polars as pl
+
+from saferec_builder import sources
+from saferec_builder.sources import Left, Read, Row, Rows
+from saferec_builder.storage import tables
+
+STAGE = "catalog"
+
+
+class Source(StrEnum):
+    """Every source of items or warnings, as `saferec-build catalog add` names them."""
+
+    movielens = "movielens"
+    redial = "redial"
+    imdb = "imdb"
+    esrb = "esrb"
+    ddd = "ddd"
+    csv = "csv"
+    demo = "demo"
+    warnings = "warnings"
+    parent_guide = "parent-guide"
+
+
+@dataclass(frozen=True)
+class Both:
+    """What a file gave that holds items and statements about them; the drops are those of the file."""
+
+    items: Read
+    warnings: Read
+
+
+def item(
+    source: str,
+    source_id: str,
+    place: str,
+    *,
+    domain: str,
+    title: str,
+    year: int | None,
+    refs: Iterable[str] = (),
+    aliases: Iterable[str] = (),
+    genres: Iterable[str] = (),
+    plot: str | None = None,
+) -> Row:
+    """A row of CATALOG_ROWS with its `place`; a row that names nothing or no known domain is left out."""
+    if not title.strip():
+        raise Left("no title", "an item needs a title")
+    if domain not in sources.DOMAINS:
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}")
+    return {
+        "source": source,
+        "source_id": source_id,
+        "domain": domain,
+        "title": " ".join(title.split()),
+        "year": year,
+        "refs": list(dict.fromkeys(refs)),
+        "aliases": [a for a in dict.fromkeys(" ".join(a.split()) for a in aliases) if a],
+        "genres": [g for g in dict.fromkeys(g.strip() for g in genres) if g],
+        "plot": (plot or "").strip() or None,
+        "place": place,
+    }
+
+
+def items_read(rows: Rows, drops: Rows) -> Read:
+    """Rows of CATALOG_ROWS; of two with one id the first stays."""
+    first, twice = sources.one_each(rows, ("source", "source_id"), STAGE)
+    frame = pl.DataFrame(first, schema=tables.CATALOG_ROWS.schema)
+    figures = {
+        "with_external_id": int((frame["refs"].list.len() > 0).sum()),
+        "without_year": frame["year"].null_count(),
+    }
+    return Read(frame, sources.drops_frame(drops + twice), figures)
+
+
+def warning(
+    source: str,
+    place: str,
+    ref: str,
+    *,
+    kind: str,
+    topic: str,
+    domain: str | None = None,
+    yes: int | None = None,
+    no: int | None = None,
+    answer: str | None = None,
+    severity: int | None = None,
+    url: str | None = None,
+    retrieved: str | None = None,
+) -> Row:
+    """A row of WARNINGS with its `place`; the same statement always has the same id."""
+    if domain is not None and domain not in sources.DOMAINS:
+        raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
+    statement = {
+        "ref": ref,
+        "domain": domain,
+        "kind": kind,
+        "topic": topic,
+        "yes": yes,
+        "no": no,
+        "answer": answer,
+        "severity": severity,
+        "source": source,
+        "url": url,
+        "retrieved": retrieved,
+    }
+    return {"warning": tables.digest(*statement.values()), **statement, "place": place}
+
+
+class Noted(TypedDict):
+    """What a table of warnings may say beside its answers."""
+
+    domain: str | None
+    url: str | None
+    retrieved: str | None
+
+
+def noted(cells: dict[str, str]) -> Noted:
+    """The optional columns of a row; a blank cell says nothing."""
+    domain, url, retrieved = (cells.get(name) or None for name in ("domain", "url", "retrieved"))
+    return Noted(domain=domain, url=url, retrieved=retrieved)
+
+
+def warnings_read(rows: Rows, drops: Rows) -> Read:
+    """Rows of WARNINGS; the same statement twice counts once."""
+    first, twice = sources.one_each(rows, ("warning",), STAGE)
+    return Read(pl.DataFrame(first, schema=tables.WARNINGS.schema), sources.drops_frame(drops + twice))
+
+
+def both_read(rows: Rows, drops: Rows) -> Both:
+    """Rows of both tables as one reader made them."""
+    warnings = [row for row in rows if "warning" in row]
+    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(warnings, []))

@@ -1,0 +1,84 @@
+"""Keeps conversation texts on disk, in the order of a release, so that memory holds only what is looked at."""
+
+import io
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+BLOCK = 10_000  # rows that are read back at once
+SAID = ("turns", "recommended", "accepted", "seen")
+
+
+class Spool:
+    """Rows by their place, in a file without a name: nothing is left of it, also where the process is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 closed with this
+        weakref.finalize(self, _close, self._file)
+        self._pieces: dict[int, list[tuple[int, int]]] = {}  # block -> start and length of its pieces
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Rows with `place`, in any order; every place from 0 on comes once."""
+        for (block,), piece in _by_block(rows).items():
+            made = io.BytesIO()
+            piece.write_ipc_stream(made, compression="lz4", compat_level=pl.CompatLevel.oldest())
+            start = self._file.seek(0, io.SEEK_END)
+            self._file.write(made.getbuffer())
+            self._pieces.setdefault(block, []).append((start, made.tell()))
+
+    def rows(self, places: pl.Series, *columns: str) -> pl.DataFrame:
+        """These columns (or all) of the rows at `places`, which rise."""
+        wanted = _by_block(places.to_frame("place"))
+        return pl.concat(
+            self._block(block, columns)[part["place"] - block * BLOCK] for (block,), part in wanted.items()
+        )
+
+    def turns(self, places: pl.Series) -> pl.Series:
+        return self.rows(places, "turns")["turns"]
+
+    def _block(self, block: int, columns: tuple[str, ...]) -> pl.DataFrame:
+        parts = []
+        for start, length in self._pieces[block]:
+            self._file.seek(start)
+            parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or SAID)]))
+        # two runs at once may have mined one revision twice
+        return pl.concat(parts).unique("place", keep="first").sort("place").drop("place")
+
+
+def _close(file: IO[bytes]) -> None:
+    """What found no room before finds none now, and nobody misses it."""
+    with suppress(OSError):
+        file.close()
+
+
+def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
+    block = (pl.col("place") // BLOCK).alias("block")
+    return rows.with_columns(block).partition_by("block", include_key=False, as_dict=True, maintain_order=True)
+
+
+def narrow(ws: Workspace) -> pl.DataFrame:
+    """All revisions of all conversations without what was said in them."""
+    columns = [c for c in tables.CONVERSATIONS.columns if c not in SAID]
+    return pl.concat([tables.CONVERSATIONS.empty.select(columns), *workspace.parts(ws, tables.CONVERSATIONS, *columns)])
+
+
+def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
+    """(subject, digest, turns): all revisions of these conversations."""
+    found = [tables.CONVERSATIONS.empty] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
+    here = pl.col("conversation").is_in(subjects.implode())
+    return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in found])
+
+
+def refs_in(conversations: pl.DataFrame) -> list[str]:
+    """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
+    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
+    frames = [conversations.select(ref=in_turns.list.explode(empty_as_null=True))]
+    frames += [conversations.select(ref=pl.col(c).list.explode()) for c in ("recommended", "accepted", "seen")]
+    return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()

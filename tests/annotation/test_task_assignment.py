@@ -1,0 +1,106 @@
+"""In which order tasks are dealt out: audits between the rest and without holes in their draw, and pauses."""
+
+from collections import Counter
+from itertools import islice, pairwise
+
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from annotation.routing import texts
+from annotation.task_assignment import by_turn
+from saferec_builder.storage import tables
+from tests.worlds.routing import MANY, by_draw, conversations, proposals, send
+
+PEOPLE = ("ann", "bo", "di", "el")
+TEXT = texts(conversations(*MANY))
+EVEN = proposals(*((c, "gore", "present") for c in MANY[::2]))
+SLUGS = ("gore", "needles", "torture")
+MIXED = proposals(*((c, slug, "present") for n, c in enumerate(MANY[:180]) for slug in SLUGS[: 1 + n % 3]))
+CAPS = {"severe": frozenset({"torture"}), "severe_in_a_row": 3}
+
+
+def reasons(sent: pl.DataFrame, name: str) -> list[str]:
+    return sent.filter(reviewer=name)["why"].to_list()
+
+
+def most_of(row: list[str], size: int) -> int:
+    """The most audits among `size` tasks one after the other, up to the last other task."""
+    end = max((n for n, why in enumerate(row) if why != "audit"), default=-1) + 1
+    return max((row[n : n + size].count("audit") for n in range(max(1, end - size + 1))), default=0)
+
+
+def test_a_short_push_holds_proposals():
+    """30 minutes, a minute each, of 150 proposals and as many audits; it was 15 for whom the draw came first."""
+    sent = send(TEXT, EVEN, reviewers=("ann", "bo"), audit=1.0, budget=30)
+    assert Counter(sent["why"]) == {"proposed": 24, "audit": 6}
+    assert reasons(sent, "ann") == reasons(sent, "bo") == [*["proposed"] * 3, "audit"] * 3 + ["proposed"] * 3
+
+
+@pytest.mark.parametrize("people", [2, 3, 4])
+@pytest.mark.parametrize("plan", [{}, CAPS, CAPS | {"severe_a_day": 20}, {"budget": 90}], ids=str)
+def test_no_four_tasks_in_a_row_hold_two_audits_while_anything_else_waits(people: int, plan: dict):
+    sent = send(TEXT, MIXED, reviewers=PEOPLE[:people], audit=0.6, **plan)
+    assert sent.head(20)["why"].to_list().count("audit") <= 5
+    assert sent.filter(why="audit").height > 5
+    for name in PEOPLE[:people]:
+        mine = reasons(sent, name)
+        assert most_of(mine, 4) == 1 and mine[3] == "audit"
+
+
+def test_small_pushes_hold_audits_too():
+    """Two tasks each a push: what came before counts, or the fourth would never come."""
+    sent = tables.ASSIGNMENTS.empty
+    for _ in range(6):
+        sent = pl.concat([sent, send(TEXT, EVEN, sent, reviewers=("ann", "bo"), audit=1.0, budget=4)])
+    assert reasons(sent, "ann") == [*["proposed"] * 3, "audit"] * 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(2, 4), st.sampled_from([0.05, 0.3, 1.0]))
+def test_what_is_handed_out_of_the_draw_is_its_beginning(budgets: list[int], people: int, share: float):
+    """Under any budgets, though proposals cost one to three: with a hole the bound would count it as missed."""
+    sent = tables.ASSIGNMENTS.empty
+    draw = sorted(set(MANY) - set(MIXED["subject"]), key=by_draw)
+    for budget in budgets:
+        new = send(TEXT, MIXED, sent, reviewers=PEOPLE[:people], audit=share, budget=budget, **CAPS)
+        sent = pl.concat([sent, new])
+        drawn = sent.filter(why="audit")["subject"].unique(maintain_order=True).to_list()
+        assert drawn == draw[: len(drawn)]
+
+
+def test_the_order_of_proposals_says_nothing_of_the_draw():
+    """Of 300 by one order the first 30 have a mean place of 149.5 in the other: 15.8 is its standard deviation."""
+    place = {c: n for n, c in enumerate(sorted(MANY, key=by_draw))}
+    first = list(islice(sorted(MANY, key=by_turn), 30))
+    assert abs(sum(place[c] for c in first) / 30 - 149.5) < 3 * 15.8
+    sent = send(TEXT, EVEN, reviewers=("ann", "bo"), budget=60)
+    assert set(sent["subject"]) == set(sorted(EVEN["subject"], key=by_turn)[:30])
+
+
+def test_audits_come_at_once_to_whom_nothing_else_can_be_given():
+    """Ann would rather not see what is proposed: she reads audits, and bo reads both."""
+    sent = send(TEXT, EVEN, reviewers=("ann", "bo"), audit=1.0, budget=60, avoid=frozenset({("ann", "gore")}))
+    assert set(reasons(sent, "ann")) == {"audit"} and len(reasons(sent, "ann")) >= 8
+    assert reasons(sent, "bo")[:8] == [*["proposed"] * 3, "audit"] * 2
+
+
+def test_audits_are_pauses_between_severe_tasks_and_without_them_there_are_none():
+    hard = proposals(*((c, "torture", "present") for c in MANY[:20]))
+    sent = send(TEXT, hard, reviewers=("ann", "bo"), audit=0.01, **CAPS)
+    audits = sent.filter(why="audit", reviewer="ann").height
+    assert 0 < audits < 7  # 20 severe tasks would need six to stand between
+    mine = reasons(sent, "ann")
+    assert mine == [*["proposed"] * 3, "audit"] * audits + ["proposed"] * (20 - 3 * audits)
+    alone = send(TEXT, hard, reviewers=("ann", "bo"), audit=0.01, **CAPS | {"severe_in_a_row": 1})
+    assert reasons(alone, "ann") == ["proposed", "audit"] * audits + ["proposed"] * (20 - audits)
+
+
+def test_other_proposals_are_pauses_before_audits_are():
+    """Every second proposal is severe: with one in a row the others stand between, and audits keep to one in four."""
+    both = proposals(*((c, "torture" if n % 2 else "gore", "present") for n, c in enumerate(MANY[:100])))
+    sent = send(TEXT, both, reviewers=("ann", "bo"), audit=1.0, **CAPS | {"severe_in_a_row": 1})
+    severe = set(both.filter(trait="torture")["subject"])
+    mine = sent.filter(reviewer="ann")
+    assert not any(a in severe and b in severe for a, b in pairwise(mine["subject"]))
+    assert most_of(mine["why"].to_list()[:80], 4) == 1

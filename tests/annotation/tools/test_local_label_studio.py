@@ -1,0 +1,220 @@
+"""Two commands at once are one installation, one server and everybody's account; and who may reach that server."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotation.tools import local_label_studio as managed
+from annotation.tools.label_studio_client import Server
+from tests.servers.fixtures import PLANTED
+
+SERVER = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return managed._home()
+
+
+def both(what: Callable[[int], Any]) -> list[Any]:
+    """What two threads got that began together."""
+    found: list[Any] = [None, None]
+    line = threading.Barrier(2)
+
+    def run(n: int) -> None:
+        line.wait()
+        found[n] = what(n)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def slow(words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        ran.append(words)
+        cache.mkdir(exist_ok=True)
+        time.sleep(0.3)  # the other one would begin meanwhile
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    assert both(lambda n: managed.install(lambda line: None)) == [cache, cache]
+    assert len(ran) == 2  # an environment, and what goes into it
+
+
+def test_two_starts_at_once_are_one_server(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.mkdir(parents=True)
+    (cache / "ready").touch()
+    (cache / "empty.sqlite3").touch()
+    home = tmp_path / "label-studio"
+
+    def words(installation: Path, home: Path, port: int) -> list[str]:
+        return [sys.executable, "-c", SERVER, str(port), str(home / "data")]
+
+    monkeypatch.setattr(managed, "_command", words)
+    try:
+        (one, first), (two, second) = both(lambda n: managed.up(home, lambda line: None))
+        assert {first, second} == {True, False}
+        assert one == two == managed.state(home)
+    finally:
+        assert managed.down(home)
+    assert not managed.healthy(one["url"])
+
+
+def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(home: Path, facts: dict[str, Any], invite: str, name: str) -> dict[str, str]:
+        time.sleep(0.2)
+        return {"email": name, "password": "p"}
+
+    monkeypatch.setattr(managed, "_account", made)
+    managed.save(tmp_path, {"url": "u", "accounts": {}})
+    known = [json.loads((tmp_path / "server.json").read_text()) for _ in range(2)]  # as two commands have read it
+    both(lambda n: managed.account(tmp_path, known[n], lambda: "invite", ("ann", "bo")[n]))
+    assert set((managed.state(tmp_path) or {})["accounts"]) == {"ann", "bo"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere `ps` comes with the system")
+def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small images have none: a server that was started there could not be stopped, nor started a second time."""
+    words = [sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path / "data")]
+    process = subprocess.Popen(words)
+    managed.save(tmp_path, {"pid": process.pid, "url": "http://127.0.0.1:9", "accounts": {}})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert managed.down(tmp_path)
+    process.returncode = 0  # `down` has waited for its end
+    assert not managed.down(tmp_path)
+
+
+@pytest.mark.servers
+def test_everybodys_name_gets_an_account(label_studio: tuple[Path, dict[str, Any]]) -> None:
+    """A real server: it wants ASCII before the @, and no dot at its end. Names are what `review push` lets through."""
+    home, facts = label_studio
+    server = Server(facts["url"], facts["token"])
+    names = ["Ann.Lee", "zoë", "Łukasz", "李", "di.", "a..b"]
+    made = {name: managed.account(home, facts, server.invite, name)["email"] for name in names}
+    assert made["Ann.Lee"] == "ann.lee@saferec.local"
+    assert set(made.values()) <= {known[0] for known in server.people().values()}
+    assert set(names) <= set(server.names(made, names).values())
+
+
+def test_what_a_server_is_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours goes no further than what any program needs; what is another Label Studio's setting changes nothing."""
+    strange = PLANTED | {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "false", "HEARTEX_ALLOWED_HOSTS": "*"}
+    for name, value in {**strange, "LC_ALL": "C.UTF-8", "TZ": "UTC"}.items():
+        monkeypatch.setenv(name, value)
+    facts = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
+    given = managed._environment(Path("/home"), facts)
+    assert not given.keys() & (strange.keys() - {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"})
+    assert given["LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"] == "true"
+    assert given["LABEL_STUDIO_ALLOWED_HOSTS"] == "127.0.0.1,localhost"
+    assert (given["LC_ALL"], given["TZ"], given["PATH"]) == ("C.UTF-8", "UTC", os.environ["PATH"])
+
+
+def test_a_server_of_another_version_is_started_anew(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was started with open doors, and with all keys in its environment, must not go on."""
+    cache.mkdir(parents=True)
+    for name in ("ready", "empty.sqlite3"):
+        (cache / name).touch()
+    words = lambda installation, home, port: [sys.executable, "-c", SERVER, str(port), str(home / "data")]  # noqa: E731
+    monkeypatch.setattr(managed, "_command", words)
+    home, told = tmp_path / "label-studio", list[str]()
+    try:
+        old, _ = managed.up(home, told.append)
+        assert managed.up(home, told.append) == (old, False)
+        managed.save(home, {name: fact for name, fact in old.items() if name != "settings"})
+        new, started = managed.up(home, told.append)
+        assert started and new["pid"] != old["pid"] and "started anew" in " ".join(told)
+        assert new["password"] == old["password"] and managed.up(home, told.append) == (new, False)
+    finally:
+        managed.down(home)
+
+
+# ---- a real server
+
+
+def page(url: str, path: str, **how: Any) -> Any:
+    import httpx2
+
+    return httpx2.get(url + path, timeout=120, **how)
+
+
+def signed_up(url: str, path: str, email: str) -> int:
+    """The answer to somebody who fills in the sign-up page."""
+    import httpx2
+
+    with httpx2.Client(base_url=url, timeout=120) as web:
+        token = web.get(path).text.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
+        form = {"email": email, "password": "password-1234", "csrfmiddlewaretoken": token, "allow_newsletters": "false"}
+        return int(web.post(path, data=form, headers={"Referer": url + path}).status_code)
+
+
+@pytest.mark.servers
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can look")
+def test_no_key_of_ours_is_in_the_servers_environment(label_studio: tuple[Path, dict[str, Any]]) -> None:
+    _, facts = label_studio
+    given = dict(
+        line.split("=", 1) for line in Path(f"/proc/{facts['pid']}/environ").read_text().split("\0") if "=" in line
+    )
+    assert given["LABEL_STUDIO_USER_TOKEN"] == facts["token"]  # it is the right process
+    assert not given.keys() & PLANTED.keys()
+    assert not [name for name, value in given.items() if "canary" in value]
+
+
+@pytest.mark.servers
+def test_nobody_signs_up_without_an_invitation(label_studio: tuple[Path, dict[str, Any]]) -> None:
+    """A link that a reviewer has read is dead once the next account was made; reading a page is no account."""
+    home, facts = label_studio
+    url, server = facts["url"], Server(facts["url"], facts["token"])
+    owner = {"Authorization": f"Token {facts['token']}"}
+    link = page(url, "/api/invite", headers=owner).json()["invite_url"]
+    managed.account(home, managed.state(home) or {}, server.invite, "somebody-new")
+    before = server.people()
+    assert "somebody-new@saferec.local" in {known[0] for known in before.values()}
+    for path in ("/user/signup/", "/user/signup/?token=guessed", link):
+        assert signed_up(url, path, "stranger@example.org") == 403, path
+    assert server.people() == before
+    now = page(url, "/api/invite", headers=owner).json()["invite_url"]
+    assert signed_up(url, now, "guest@example.org") == 302  # the page itself works: it was the link
+
+
+@pytest.mark.servers
+def test_a_server_answers_to_its_own_name_alone(label_studio: tuple[Path, dict[str, Any]]) -> None:
+    _, facts = label_studio
+    port = facts["url"].rsplit(":", 1)[1]
+    told = {
+        host: page(facts["url"], "/user/login/", headers={"Host": host}).status_code
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"rebound.example.org:{port}", "0.0.0.0")
+    }
+    assert list(told.values()) == [200, 200, 400, 400], told
+
+
+def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp_path: Path):
+    managed.save(tmp_path, {"pid": 1, "url": "http://127.0.0.1:9", "accounts": {}})
+    assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
+    assert not managed.alive(tmp_path, {"pid": 1})  # some process has that number, and it is not ours
+    assert managed.down(tmp_path) is False
+    assert managed.state(tmp_path / "nowhere") is None

@@ -1,0 +1,141 @@
+"""The numbers of the report, each checked on rows that one can count by eye."""
+
+from itertools import pairwise
+
+import polars as pl
+import pytest
+
+from exports.report import report_statistics as figures
+from saferec_builder.core import oracle as violations
+from saferec_builder.storage import tables
+from tests.worlds.release_world import conversation, conversations, label, labels
+from tests.worlds.report_world import TAXONOMY, claim, drop, frame, reading, vote
+
+A, B, C, D = (conversation(name, f"I am {name}, no blood please.") for name in "abcd")
+
+
+def test_every_step_of_the_funnel_balances() -> None:
+    # 4 mined, 2 rows of the files left out; a and b read; b, c reviewed (c unread); b, c have a verdict;
+    # the release holds a (without a verdict) and b, and only b can teach
+    steps = figures.funnel(
+        conversations(A, B, C, D),
+        frame(
+            tables.DROPS,
+            drop("mine", "x:3", "same id"),
+            drop("mine", "x:4", "same id"),
+            drop("propose", "c", "no usable answer"),
+            drop("release", "c", "straddles split"),
+            drop("release", "a", "no linked item"),
+        ),
+        frame(tables.READINGS, reading(A), reading(B), reading(D, digest="of an older text")),
+        frame(tables.ASSIGNMENTS, {"kind": "sensitivity", "subject": "a", "reviewer": "ann", "role": "reviewer"}),
+        frame(tables.REVIEWS, vote(B), vote(C)),
+        labels(label(B), label(C), label(A, verdict=None)),
+        released={"conversations": {"a", "b"}, "sft": {"b"}},
+    )
+    assert [(s["name"], s["count"], s["lost"], sum(s["joined"].values())) for s in steps] == [
+        ("Found in the source files", 6, {}, 0),
+        ("Mined", 4, {"same id": 2}, 0),
+        ("Read by a proposer", 2, {"no usable answer": 1, "not read yet": 1}, 0),
+        ("Reviewed", 2, {"assigned, no answer that stands": 1}, 1),
+        ("With a verdict", 2, {}, 0),
+        ("In the release", 2, {"straddles split": 1}, 1),
+        ("Rows to train and test with", 1, {"no linked item": 1}, 0),
+    ]
+    for before, step in pairwise(steps):
+        assert step["count"] == before["count"] - sum(step["lost"].values()) + sum(step["joined"].values())
+
+
+def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
+    # a, b mined, c withheld since; the release before that held all three, and one row more was made from a
+    empty = [t.empty for t in (tables.DROPS, tables.READINGS, tables.ASSIGNMENTS, tables.REVIEWS)]
+    steps = figures.funnel(
+        conversations(A, B),
+        *empty,
+        labels(label(A), label(B)),
+        released={"conversations": {"a", "b", "c"}, "sft": {"a", "made from a"}},
+        withheld={"c": "removed on request"},
+    )
+    told = {s["name"]: (s["count"], s["lost"], s["joined"]) for s in steps}
+    assert told["Found in the source files"] == (3, {}, {})
+    assert told["Mined"] == (2, {"removed on request": 1}, {})
+    assert told["In the release"] == (3, {}, {"released before: removed on request": 1})
+    rows, lost, joined = told["Rows to train and test with"]
+    assert (rows, lost) == (2, {"no item that is clear for them": 2})
+    assert joined == {"requests with a sentence of ours added (injected)": 1}
+
+
+def test_without_a_release_the_funnel_ends_with_verdicts() -> None:
+    empty = [t.empty for t in (tables.DROPS, tables.READINGS, tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)]
+    assert [s["count"] for s in figures.funnel(conversations(A), *empty, released=None)] == [1, 1, 0, 0, 0]
+
+
+def test_a_trait_counts_its_present_labels_by_form() -> None:
+    rows = figures.traits(
+        labels(
+            label(A, form="explicit"), label(B), label(C, form=None), label(D, verdict="absent"),
+            label(A, "needles", verdict=None), label(B, "needles", verdict="unsure"),
+        ),
+        TAXONOMY,
+    )  # fmt: skip
+    found = {row["slug"]: row for row in rows}
+    # a form that nobody stated is implied, as in the release
+    gore = {"slug": "gore", "name": "Blood and gore", "present": 3, "explicit": 1, "implicit": 2}
+    assert rows[0] == gore | {"absent": 1, "unsure": 0, "unresolved": 0}
+    assert (found["needles"]["unsure"], found["needles"]["unresolved"], found["needles"]["present"]) == (1, 1, 0)
+    assert len(rows) == len(TAXONOMY.traits)
+
+
+def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
+    # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, nobody settled
+    told = figures.proposers(
+        frame(tables.PROPOSALS, claim(A), claim(B), claim(C, verdict="unsure"), claim(A, "needles")),
+        frame(tables.READINGS, reading(A), reading(B), reading(C)),
+        labels(label(A), label(B, verdict="absent"), label(C), label(D)),
+        TAXONOMY,
+    )
+    assert len(told) == 1
+    total = told[0]["total"]
+    assert [total[key] for key in ("right", "wrong", "missed", "open")] == [1, 1, 1, 1]
+    assert total["precision"]["mean"] == total["recall"]["mean"] == 0.5
+    by_trait = {row["slug"]: row for row in told[0]["traits"]}
+    assert list(by_trait) == ["gore", "needles"]
+    assert (by_trait["needles"]["open"], by_trait["needles"]["precision"], told[0]["read"]) == (1, None, 3)
+
+
+def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
+    # a was read and refused, b is `auto`: of what people judged none is right, which were 1 of 2
+    told = figures.proposers(
+        frame(tables.PROPOSALS, claim(A), claim(B)),
+        frame(tables.READINGS, reading(A), reading(B)),
+        labels(label(A, verdict="absent"), label(B, method="auto")),
+        TAXONOMY,
+    )[0]["total"]
+    assert (told["right"], told["wrong"], told["open"], told["precision"]["mean"]) == (0, 1, 1, 0.0)
+
+
+def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
+    old = dict(A, digest="older")
+    claims, read = frame(tables.PROPOSALS, claim(old)), frame(tables.READINGS, reading(old))
+    told = figures.proposers(claims, read, labels(label(A)), TAXONOMY)[0]["total"]
+    assert [told[word] for word in ("right", "missed", "open")] == [0, 0, 1]
+
+
+def test_wilson_on_eight_of_ten() -> None:
+    # z = 1.96: (0.8 + 0.19207 -+ 1.96 * sqrt(0.016 + 0.0096036)) / 1.38415 = 0.4902, 0.9433
+    found = figures.wilson(8, 10)
+    assert found is not None
+    assert (found["mean"], round(found["low"], 4), round(found["high"], 4)) == (0.8, 0.4902, 0.9433)
+    assert figures.wilson(0, 0) is None
+    none, all_ = figures.wilson(0, 5), figures.wilson(5, 5)
+    assert none and all_ and none["low"] == 0.0 and all_["high"] == pytest.approx(1.0)
+
+
+def test_coverage_counts_items_and_not_the_item_that_nobody_knows() -> None:
+    codes = [[violations.UNKNOWN] * len(TAXONOMY.traits) for _ in range(3)]
+    gore = TAXONOMY.slugs.index("gore")
+    codes[0][gore], codes[1][gore] = violations.VIOLATED, violations.CLEAR
+    oracle = violations.oracle(list("xyz"), TAXONOMY.slugs, pl.DataFrame(codes, orient="row").to_numpy().astype("int8"))
+    rows = figures.coverage(oracle, TAXONOMY)
+    assert rows[0] == {"slug": "gore", "name": "Blood and gore", "violated": 1, "clear": 1, "unknown": 1}
+    assert rows[1]["unknown"] == 3

@@ -1,0 +1,83 @@
+"""What names a request, what an answer costs, and what this machine is."""
+
+import json
+from typing import Any
+
+import pytest
+
+from saferec_builder import llm
+from saferec_builder.llm.requests_and_replies import read_body, refusal
+from tests.worlds.llm_client import body
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
+        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # no table holds such a number
+        ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
+        ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
+        ("7 tokens", (None, None)),
+    ],
+)
+def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | None, int | None]) -> None:
+    """It was paid for, whatever the server says of its price."""
+    text = json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": usage})
+    reply = read_body("r", "m", text)
+    assert (reply.content, reply.error, reply.tokens_in, reply.tokens_out) == ("fine", None, *tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("<p>log in</p>", "web page instead of JSON: "),
+        ("[1", "broken JSON: Invalid JSON"),
+        ('{"choices": [], "choices": []}', "broken JSON: "),  # a name that stands twice
+        ("{}", "no choices"),
+        ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
+        ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),
+        ('{"choices": [{"message": {"content": ""}}]}', "empty answer"),
+    ],
+)
+def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None:
+    reply = read_body("r", "m", text)
+    assert (reply.content, reply.body, reply.sent) == (None, text, True) and (reply.error or "").startswith(error)
+    assert "url" not in (reply.error or "") and not llm.Reply("r", "m", error="quota exhausted: not sent").sent
+
+
+def test_what_a_server_refuses_has_its_reason() -> None:
+    codes = {429: "rate limited", 402: "quota exhausted", 401: "key refused", 403: "forbidden", 302: "redirected"}
+    codes |= {500: "server error", 404: "bad request"}
+    assert {code: refusal(code, "a\nb") for code in codes} == {c: f"{why}: status {c}: a b" for c, why in codes.items()}
+    assert refusal(429, "insufficient_quota").startswith("quota exhausted")
+
+
+def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
+    server = llm.Server("m", sampling=(("temperature", 0), ("seed", 1)), refuses=("temperature", "top_p"))
+    assert json.loads(server.payload({"messages": []})) == {"model": "m", "seed": 1, "messages": []}
+    half = server.payload(body("é \ud83d"))
+    assert "é ?".encode() in half and b", " not in half
+    assert server.is_openai and llm.Server("m", "https://eu.api.openai.com/v1").is_openai
+    assert not llm.Server("m", "https://api.openai.com.example.org/v1").is_openai
+
+
+def test_another_model_server_or_sampling_is_another_request() -> None:
+    url = "http://127.0.0.1:1/v1"
+    ours, other = llm.Server("m", url), llm.Server("m", "http://127.0.0.1:2/v1")
+    others = [llm.Server("n", url), other, llm.Server("m", url, sampling=(("temperature", 0.5),))]
+    assert ours.name(body("a")) not in [s.name(body("a")) for s in others]
+    assert ours.name(body("a")) != ours.name(body("b"))
+    assert ours.name(body("a")) == llm.Server("m", f"{url}/", key="other", concurrency=2).name(body("a"))
+
+
+HERE = ("localhost:8000/v1", "127.0.0.1/v1", "127.9.9.9:1/v1", "[::1]:8000/v1")
+ELSEWHERE = (
+    *("api.openai.com/v1", "127.0.0.1.example.org/v1", "localhost.example.org/v1", "127.0.0.1@example.org/v1"),
+    *("example.org/127.0.0.1", "example.org#@127.0.0.1/", "0.0.0.0:8000/v1", "192.168.0.4:8000/v1"),
+)
+
+
+@pytest.mark.parametrize("address", [*HERE, *ELSEWHERE])
+def test_only_loopback_is_this_machine(address: str) -> None:
+    assert llm.Server("m", f"http://{address}").is_loopback is (address in HERE)
+    assert not llm.Server("m", "not a url").is_loopback

@@ -1,0 +1,105 @@
+"""What models write, and the items that it means. Titles are real where a real title is the trap."""
+
+import tomllib
+
+import pytest
+
+from saferec_builder.core import titles
+from saferec_builder.scoring.answer_parser import MOST, finder, from_items, parse
+from tests import DATA
+
+WRITTEN = tomllib.loads((DATA / "answers.toml").read_text(encoding="utf-8"))
+CATALOGUE = [
+    *(("alien", "Alien", 1979), ("saw", "Saw", 2004), ("hostel", "Hostel", 2005), ("71", "'71", 2014)),
+    ("500", "(500) Days of Summer", 2009),
+    ("birdman", "Birdman or (The Unexpected Virtue of Ignorance)", 2014),
+    *(("alive", "#Alive", 2020), ("runner", "Blade Runner 2049", 2017), ("2049", "2049", 2017), ("1917", "1917", 2019)),
+    *(("2012", "2012", 2009), ("12", "12 Angry Men", 1957), ("300", "300: Rise of an Empire", 2014)),
+    *(("mash", "M*A*S*H", 1970), ("mission", "Mission: Impossible", 1996), ("odyssey", "2001: A Space Odyssey", 1968)),
+    ("yuma", "3:10 to Yuma", 2007),
+    ("good", "The Good, the Bad and the Ugly", 1966),
+    *(("schindler", "Schindler's List", 1993), ("matrix", "The Matrix", 1999), ("it", "It", 2017), ("up", "Up", 2009)),
+    *(("a", "A", 1999), ("b", "B", 2003), ("suspiria77", "Suspiria", 1977), ("suspiria18", "Suspiria", 2018)),
+    ("chess", "Chess", None),
+]
+FIND = finder(titles.index((item, title, year, "film" if year else "game", ()) for item, title, year in CATALOGUE))
+
+
+def ids(text: str) -> list[str | None]:
+    """Items in rank order; None for a title that is none."""
+    return [entry.item for entry in parse(text, FIND).entries]
+
+
+@pytest.mark.parametrize("text", WRITTEN["three"])
+def test_every_way_of_listing_gives_the_same_three_items(text):
+    assert ids(text) == ["alien", "saw", "hostel"]
+
+
+@pytest.mark.parametrize("text", WRITTEN["two"])
+def test_tables_and_json(text):
+    assert ids(text) == ["alien", "2049"]
+
+
+SPELT = [(line, item) for item, lines in WRITTEN["spelt"].items() for line in lines]
+
+
+@pytest.mark.parametrize(("line", "item"), SPELT)
+def test_one_position_however_it_is_written(line, item):
+    assert ids(f"1. {line}") == [item]
+    assert ids(f"- {line}\n- Up (2009)") == [item, "up"]
+
+
+@pytest.mark.parametrize(("text", "items"), WRITTEN["apart"].items())
+def test_titles_that_only_the_catalogue_can_tell_apart(text, items):
+    assert ids(text) == items
+
+
+@pytest.mark.parametrize("line", WRITTEN["none"])
+def test_what_is_no_item_keeps_its_rank_and_is_never_taken_for_one(line):
+    assert ids(f"1. {line}\n2. Up (2009)") == [None, "up"]
+    if "(" in line:
+        assert ids(f"Watch {line}") == [None]
+
+
+def test_duplicates_and_unknown_titles_are_said_by_position():
+    answer = parse("1. Alien (1979)\n2. Zed (1990)\n3. ALIEN (1979)\n4. zed (1990)\n5. Zed (1991)", FIND)
+    assert answer.duplicates == [2, 3] and answer.unknown == [1, 3, 4]
+    assert answer.ranked == ["alien", "title:zed (1990)", "alien", "title:zed (1990)", "title:zed (1991)"]
+    assert [(e.title, e.year) for e in answer.entries[:2]] == [("Alien", 1979), ("Zed", 1990)]
+    assert answer.problem is None
+
+
+PROBLEMS = [(text, problem) for problem, texts in WRITTEN["problem"].items() for text in texts]
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS)
+def test_an_answer_without_items_says_why(text, problem):
+    answer = parse(text, FIND)
+    assert (answer.entries, answer.problem) == ((), problem)
+
+
+def test_the_domain_decides_only_between_items_that_share_a_title():
+    find = finder(titles.index([("film", "Doom", 2005, "film", ()), ("game", "Doom", None, "game", ())]))
+    assert [find("Doom", None, domain) for domain in (None, "film", "game", "series")] == [None, "film", "game", None]
+    assert parse("- Chess", FIND, "film").ranked == ["chess"]  # a game named to a film's seeker is still that game
+
+
+def test_items_that_come_as_objects():
+    answer = from_items([{"title": "Alien", "year": 1979}, {"title": "Nope", "year": 2030}, {"year": 1}, 5], FIND)
+    assert [e.item for e in answer.entries] == ["alien", None]
+    assert from_items([], FIND).problem == "empty"
+
+
+@pytest.mark.timeout(60)  # what is guarded against takes minutes
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(piece * (30_000 // len(piece)), id=repr(piece))
+        for piece in (
+            " ", "(", "'", "* ", "**a", "1. ", "a, ", "| ", "(1999", "(1999) ", "[1,", "a (1999) ", '"a"', "(a, ",
+            "x\n", "a  -", "'a'b", "\x02", "1. a (1999) ", "|--", "Saw (2004), ", "_a", "{\"a\":",
+        )
+    ],
+)  # fmt: skip
+def test_a_text_made_to_be_slow_is_read_at_once_and_cut(text):
+    assert len(parse(text, FIND).entries) <= MOST

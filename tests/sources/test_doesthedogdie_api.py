@@ -1,0 +1,121 @@
+"""Questions to Does the Dog Die: what matters most first, a busy site waited for, a key for nobody else."""
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.sources import doesthedogdie_api as fetch
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.catalog_files import media
+
+
+class Double(BaseHTTPRequestHandler):
+    """The two addresses of the API that are asked, over three films; it can be busy, or refuse."""
+
+    films = (media(7, "Heat", "1995", "tt0113277", [("Does the dog die", 0, 20)]), media(8, "Big", "1988"))
+
+    def do_GET(self):
+        server = self.server
+        server.asked.append((self.path, self.headers.get("X-API-KEY")))
+        status = server.script.pop(0) if server.script else 200
+        url = urlsplit(self.path)
+        asked = parse_qs(url.query)
+        if url.path == "/dddsearch":
+            items = [film["item"] for film in self.films]
+            body = {"items": [i for i in items if [i["imdbId"]] == asked.get("imdb") or [i["name"]] == asked.get("q")]}
+        else:
+            body = next(f for f in self.films if url.path == f"/media/{f['item']['id']}")
+        self.send_response(status)
+        self.send_header("Retry-After", "0")
+        if status == 302:
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def double(*script):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Double)
+    server.asked, server.script = [], list(script)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server, f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, films, monkeypatch):
+    monkeypatch.setenv("DDD_API_KEY", "secret")
+    with double() as (server, base):
+
+        def fetched(*more):
+            return cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, *more, "-C", films.root, "--json")
+
+        first = fetched("--limit", 1).json
+        assert (first["asked"], first["added"], first["requests"]) == (1, 2, 2)  # Heat: the item and one count
+        assert server.asked[0] == ("/dddsearch?imdb=tt0113277", "secret")
+        second = fetched().json
+        assert (second["asked"], second["not_on_the_site"]) == (2, 1)  # Big is there, Alien is not
+        before = len(server.asked)
+        third = fetched().json
+        assert (third["asked"], third["added"], len(server.asked)) == (0, 0, before)
+    checked = cli("catalog", "check", "Heat (1995)", "--trait", "animal_harm", "-C", films.root, "--json").json
+    assert [(s["topic"], s["no"], s["source"]) for s in checked["sources"]] == [("Does the dog die", 20, "ddd")]
+    assert checked["sources"][0]["retrieved"]
+    assert store.read(films, tables.CATALOG_ROWS).filter(source="ddd")["title"].to_list() == ["Heat", "Big"]
+
+
+def test_fetch_waits_for_a_busy_site_and_keeps_what_came(cli, films, monkeypatch):
+    monkeypatch.setenv("DDD_API_KEY", "secret")
+    monkeypatch.setattr(fetch.Site, "sleep", lambda self, seconds: None)
+    heat = {"title": "Heat", "year": 1995, "domain": "film", "refs": ["imdb:tt0113277"]}
+    with double(503, 429, 200) as (_, base):
+        assert fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)["item"]["id"] == 7
+    with double(*[500] * 9) as (server, base), pytest.raises(SourceError, match="HTTP 500 after 5 tries"):
+        fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)
+    assert len(server.asked) == 5
+    refusals = ((401, UsageError, "refused the key"), (404, SourceError, "HTTP 404"), (302, SourceError, "HTTP 302"))
+    for status, error, says in refusals:
+        with double(status) as (server, base), pytest.raises(error, match=says) as fault:
+            fetch.media(fetch.Site("secret-key", base, 0, lambda _: None), heat)
+        assert len(server.asked) == 1 and "secret-key" not in str(fault.value)
+    with double(200, 200, *[500] * 9) as (_, base):  # the first item comes, the second does not
+        monkeypatch.setattr(fetch, "TRIES", 1)
+        ran = cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, "-C", films.root, "--json")
+    assert (ran.code, ran.json["added"]) == (1, 2)
+    assert ran.err.strip().endswith("what came is kept")
+
+
+def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
+    monkeypatch.delenv("DDD_API_KEY", raising=False)
+    ran = cli("catalog", "fetch", "ddd", "-C", films.root)
+    assert (ran.code, "DDD_API_KEY is not set" in ran.err) == (1, True)
+    with pytest.raises(UsageError, match="https"):
+        fetch.Site("k", "http://example.org")
+    with pytest.raises(UsageError, match="--base is no address"):
+        fetch.Site("k", "https://[::1")
+
+
+def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
+    """A year apart, or two films of one title, or one under another id: nobody is chosen."""
+    emma = {"name": "Emma", "releaseYear": "1996"}
+    answers = {
+        "Heat": [{"id": 1, "name": "Heat", "releaseYear": "1986"}],
+        "Emma": [emma | {"id": 2}, emma | {"id": 3}],
+        "Big": [{"id": 4, "name": "Big", "releaseYear": "1988", "imdbId": "tt0000004"}],
+    }
+    monkeypatch.setattr(fetch, "_search", lambda site, asked: answers.get(asked.get("q", ""), []))
+    site = fetch.Site("k", pause=0)
+    for title, year, refs in (("Heat", 1995, []), ("Emma", 1996, []), ("Big", 1988, ["imdb:tt0094737"])):
+        assert fetch.media(site, {"title": title, "year": year, "domain": "film", "refs": refs}) is None

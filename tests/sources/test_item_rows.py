@@ -1,0 +1,77 @@
+"""The readers of published item and warning files: a round trip each, and what is odd is counted, never guessed."""
+
+import pytest
+
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import (
+    doesthedogdie as ddd,
+    esrb,
+    imdb_titles,
+    items_csv,
+    items_demo,
+    movielens,
+    parent_guide,
+    warnings_csv,
+)
+from tests.worlds.catalog_files import BASICS, DESCRIBED, described, file
+
+# ---- what every reader survives
+
+READERS = {
+    "movielens": (movielens.read, "movies.csv", "movieId,title,genres\n", '{n},"Film {n} (1999)",Drama\n'),
+    "imdb": (imdb_titles.read, "b.tsv", BASICS, "tt{n}\tmovie\tFilm {n}\tFilm {n}\t0\t1999\t\\N\t9\tDrama\n"),
+    "esrb": (esrb.read, "e.csv", DESCRIBED, described("Game {n},0,1,0,0,M")),
+    "ddd": (ddd.read, "d.csv", "imdbId,Clear Yes: Does the dog die\n", "tt{n},1\n"),
+    "csv": (items_csv.read, "o.csv", "domain,title,year\n", "film,Film {n},1999\n"),
+    "demo": (items_demo.read, "d.jsonl", "", '{{"title":"Film {n}","year":1999,"domain":"film"}}\n'),
+    "warnings": (warnings_csv.read, "w.csv", "imdb,topic,yes,no\n", "tt{n},Does the dog die,1,2\n"),
+    "guide": (parent_guide.read, "g.csv", "imdb,violence\n", "tt{n},Mild\n"),
+}
+
+
+def parts(read):
+    """(rows, drops) of a reader's answer, of both tables."""
+    reads = [read.items, read.warnings] if hasattr(read, "items") else [read]
+    return sum(r.rows.height for r in reads), [reason for r in reads for reason in r.drops["reason"]]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path, name):
+    reader, filename, header, row = READERS[name]
+    plain = header + row.format(n=1) + row.format(n=2)
+    rows, drops = parts(reader(file(tmp_path, filename, plain)))
+    assert rows >= 2 and drops == []
+    odd = b"\xef\xbb\xbf" + plain.replace("\n", "\r\n").encode()
+    assert parts(reader(file(tmp_path, filename, odd))) == (rows, [])
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_same_row_twice_counts_once(tmp_path, name):
+    reader, filename, header, row = READERS[name]
+    rows, _ = parts(reader(file(tmp_path, filename, header + row.format(n=1))))
+    twice, drops = parts(reader(file(tmp_path, filename, header + row.format(n=1) * 2)))
+    assert twice == rows and set(drops) == {"same id"}
+
+
+@pytest.mark.parametrize("name", [n for n in READERS if n != "demo"])
+def test_a_wrong_delimiter_and_a_missing_column_are_one_line(tmp_path, name):
+    reader, filename, header, row = READERS[name]
+    for text in ((header + row.format(n=1)).replace(",", ";").replace("\t", ";"), "a,b\n1,2\n"):
+        with pytest.raises(SourceError) as fault:
+            reader(file(tmp_path, filename, text))
+        assert "\n" not in str(fault.value) and filename in str(fault.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_a_line_of_a_hundred_megabytes_costs_one_row(tmp_path, name):
+    reader, filename, header, row = READERS[name]
+    path = tmp_path / filename
+    with path.open("w") as out:
+        out.write(header + row.format(n=1))
+        for _ in range(100):
+            out.write("x" * 2**20)
+        out.write("\n" + row.format(n=2))
+    rows, drops = parts(reader(path))
+    assert rows == parts(reader(file(tmp_path, filename, header + row.format(n=1) + row.format(n=2))))[0]
+    assert len(drops) == 1

@@ -1,0 +1,173 @@
+"""evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from tests.conftest import Patch, Printed
+from tests.servers.loopback import Asked, Reply, serving
+from tests.worlds import small_release
+from training import answers_from_server as server, data
+from training.safecrs import main
+
+
+class Model:
+    """`replies` holds statuses to give first, `seen` what was asked; `cut` answers break off."""
+
+    def __init__(self) -> None:
+        self.replies: list[int] = []
+        self.seen: list[tuple[dict[str, Any], str | None]] = []
+        self.strangers: list[str | None] = []  # the keys that whoever was redirected brought along
+        self.cut = 0
+        self.bars: list[str] = []  # parameters that it refuses by name, one at a time
+        self.url = ""
+
+    def answer(self, request: Asked) -> Reply:
+        key = request.headers.get("Authorization")
+        if request.method == "GET":
+            self.strangers.append(key)
+            return Reply(400)
+        asked = json.loads(request.body)
+        self.seen.append((asked, key))
+        barred = next((name for name in self.bars if name in asked), None)
+        status = self.replies.pop(0) if self.replies else 400 if barred else 200
+        text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
+        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        if barred:
+            told = {"error": {"message": f"'{barred}' is not supported with this model."}}
+        body = json.dumps(told).encode()
+        self.cut -= (cut := self.cut > 0)
+        return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url)))
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    made = Model()
+    with serving(made.answer) as url:
+        made.url = f"{url}/v1"
+        yield made
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[dict[str, Any]]:
+    return data.rows(small_release.write(tmp_path / "release"), "grpo", "test")
+
+
+def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "org/name:1"]
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    run = report["runs"][0]
+    # u7 wants d e and gets d; u8's answer is null: nothing could be read
+    assert run["name"].startswith("org-name-1@127.0.0.1-") and run["metrics"]["recall@4"]["mean"] == 0.25
+    assert run["metrics"]["invalid@4"]["mean"] == 0.5
+    asked, key = model.seen[0]
+    assert (key, asked["model"]) == ("Bearer sk-secret", "org/name:1")
+    assert "4 titles" in asked["messages"][0]["content"]
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert len(model.seen) == 2  # a second run asks nothing again
+    # another release with the same ids asks for lists of five: what was answered to the other question is no answer
+    manifest = tmp_path / "release" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"k": 4', '"k": 5'))
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
+    assert "sk-secret" not in capsys.readouterr().out
+
+
+def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, rows: Any, tmp_path: Path) -> None:
+    model.bars = ["max_tokens", "temperature"]
+    server.ask(model.url, "m", rows, 4, tmp_path / "a.jsonl", lambda _: None)
+    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert len(answers) == 2 and not any("refused" in answer for answer in answers)
+    last, _ = model.seen[-1]
+    assert last["max_completion_tokens"] == server.TOKENS and "temperature" not in last and "max_tokens" not in last
+
+
+def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: Any, tmp_path: Path) -> None:
+    path, waits = tmp_path / "a.jsonl", []
+    model.replies = [429, 503]
+    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
+    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    with open(path, "a") as file:
+        file.write('{"id": "u8", "te')  # killed while it wrote
+    model.replies = [500] * 5
+    with pytest.raises(TrainingError, match="answered 500 5 times: .* what came is kept"):
+        server.ask(model.url, "m", rows, 4, path, waits.append)
+    server.ask(model.url, "m", rows, 4, path, waits.append)
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["u7", "u8"]
+
+
+def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp_path: Path) -> None:
+    model.replies = [401, 401]
+    with pytest.raises(TrainingError, match="refused with 401"):
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+    with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
+        server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
+    with pytest.raises(TrainingError, match="begins with http"):
+        server.ask("file:///etc/passwd", "m", rows[:1], 4, tmp_path / "c.jsonl")
+
+
+def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: Any, tmp_path: Path) -> None:
+    table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
+    model.replies = [400, 400, 422]  # too long, or filtered; the server answers the others
+    server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in found} == {row["conversation"] for row in table}
+    assert sorted(row["refused"] for row in found if "refused" in row) == [400, 400, 422]
+    assert all((row["text"] == "") == ("refused" in row) for row in found)
+
+
+def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
+    model: Model, rows: Any, tmp_path: Path
+) -> None:
+    table = [{**rows[0], "conversation": f"c{n}"} for n in range(200)]
+    model.replies = [400] * 200
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
+    assert len(model.seen) < 100 and (tmp_path / "a.jsonl").read_text() == ""
+    # the same where it has answered before: an account that is spent, for example
+    model.replies = [200, *[400] * 200]
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", table, 4, tmp_path / "b.jsonl")
+    assert len((tmp_path / "b.jsonl").read_text().splitlines()) <= server.AT_ONCE
+
+
+def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    path, waits = tmp_path / "a.jsonl", []
+    model.cut = 2
+    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
+    assert waits == [1, 2] and len(path.read_text().splitlines()) == 1
+    model.replies = [302]
+    with pytest.raises(TrainingError, match="refused with 400"):
+        server.ask(model.url, "m", rows[1:], 4, tmp_path / "b.jsonl", waits.append)
+    assert model.strangers == [None]
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
+def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
+    with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
+        server.consented(url, 12, remote=False)
+    server.consented(url, 12, remote=True)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://[::1", "http://localhost:99999/v1", "http:///v1"])
+def test_no_address_is_said_before_anything_else(url: str) -> None:
+    for remote in (True, False):
+        with pytest.raises(TrainingError, match="expected an address that begins with http"):
+            server.consented(url, 12, remote)
+    with pytest.raises(TrainingError, match="put the key into") as told:
+        server.consented("htp://me:secret@[here/v1", 12, remote=True)
+    assert "secret" not in str(told.value)
+
+
+def test_this_machine_needs_no_word() -> None:
+    for url in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"):
+        server.consented(url, 12, remote=False)

@@ -1,0 +1,102 @@
+"""--release NS/NAME@VERSION against a Hub on the loopback, with the client as it is."""
+
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from tests.servers.hub import READER, Hub
+from tests.servers.hub_repo import Blob, Fault, Repo
+from tests.worlds import small_release
+from training import data
+from training.release_from_hub import folder, is_name
+from training.safecrs import main
+
+REPO = "ann/safe"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the double speaks LFS only
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_TOKEN", READER)
+    tree = small_release.write(tmp_path / "release")
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        repo = hub.repos[REPO] = Repo(private=True)
+        blobs = {p.relative_to(tree).as_posix(): Blob(p.read_bytes(), False) for p in tree.rglob("*") if p.is_file()}
+        repo.tags["v1.0.0"] = repo.add("Release 1.0.0", "", blobs).oid
+        yield hub
+
+
+def test_a_version_becomes_the_release_that_was_published(hub: Hub, tmp_path: Path) -> None:
+    found = data.open_release(folder(f"{REPO}@1.0.0"))
+    assert found.digest == data.open_release(tmp_path / "release").digest
+    assert len(data.rows(found.folder, "grpo", "test")) == 2
+    asked = len([line for line in hub.seen if "parquet" in line and line.startswith("GET")])
+    folder(f"{REPO}@1.0.0")
+    assert len([line for line in hub.seen if "parquet" in line and line.startswith("GET")]) == asked  # in the cache
+
+
+def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = tmp_path / "mine.jsonl"
+    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
+    fixed = ["--predictions", str(answers), "--output", str(tmp_path / "out")]
+    assert main(["evaluate", "--release", f"{REPO}@1.0.0", *fixed]) == 0
+    assert "mine" in capsys.readouterr().out and (tmp_path / "out" / "report.json").is_file()
+    assert main(["evaluate", "--release", f"{REPO}@9.0.0", *fixed]) == 1
+    assert "there is no version 9.0.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("marks", "told"),
+    [
+        (b'{"1.0.0": "a person asked"}', "was withdrawn .a person asked."),
+        (b'{"1.0.', "WITHDRAWN.json is damaged"),
+        (b"[" * 200_000, "WITHDRAWN.json is damaged"),  # brackets without end
+    ],
+)
+def test_a_withdrawn_version_is_not_trained_on(hub: Hub, marks: bytes, told: str) -> None:
+    repo = hub.repos[REPO]
+    repo.add("mark", "", {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(marks, False)})
+    with pytest.raises(TrainingError, match=told):
+        folder(f"{REPO}@1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "told"),
+    [
+        ("data/grpo/train.parquet", b"PAR1", r"grpo/train\.parquet is not what the manifest says"),
+        ("manifest.json", b"[" * 200_000, "no manifest: expected what"),
+    ],
+)
+def test_other_bytes_than_the_manifest_says_are_refused(hub: Hub, path: str, content: bytes, told: str) -> None:
+    repo = hub.repos[REPO]
+    repo.tags["v1.0.1"] = repo.add("by hand", "", {**repo.commits[-1].tree, path: Blob(content, False)}).oid
+    with pytest.raises(TrainingError, match=told):
+        folder(f"{REPO}@1.0.1")
+
+
+def test_who_may_not_read_it_is_told(hub: Hub) -> None:
+    hub.faults.append(Fault("GET", "/api/datasets/", 403, times=9))
+    hub.faults.append(Fault("HEAD", "/resolve/", 403, times=9))
+    with pytest.raises(TrainingError, match="may not read it"):
+        folder(f"{REPO}@1.0.0")
+
+
+def test_a_folder_stays_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_name("releases/1.0.0") and not is_name("/a/b@1.0.0/") and is_name("ann/safe@1.0.0")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ann" / "safe@1.0.0").mkdir(parents=True)
+    assert folder("ann/safe@1.0.0") == Path("ann/safe@1.0.0")
+
+
+def test_a_release_whose_text_stays_with_its_source_is_refused(tmp_path: Path) -> None:
+    release = data.open_release(small_release.write(tmp_path / "release"))
+    rows = data.rows(release.folder, "grpo", "train")
+    silent = [row | {"prompt": []} for row in rows]
+    assert data.with_prompt([*rows[:1], *silent[1:]], release) == rows[:1]
+    with pytest.raises(TrainingError, match="no row has a prompt"):
+        data.with_prompt(silent, release)

@@ -1,0 +1,105 @@
+"""The folder of a training stage: what it may clear away, and what it leaves alone."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from training import run_folders as stages
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "run.json").write_text('{"safe_sft": {"key": "of a stage in it"}}')  # what `run` writes for all stages
+    with pytest.raises(TrainingError, match="left as it is"):
+        stages.begin(tmp_path, "new")
+    with pytest.raises(TrainingError, match="left as it is"):
+        stages.begin(tmp_path / "thesis.tex", "new")
+    assert names(tmp_path) == {"thesis.tex", "run.json"}
+
+
+def test_an_empty_folder_becomes_a_stage_and_one_of_the_same_key_goes_on(tmp_path: Path) -> None:
+    stages.begin(tmp_path, "new")
+    (tmp_path / "checkpoint").write_text("half way")
+    stages.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json", "checkpoint"}
+
+
+@pytest.mark.parametrize("card", [{"run.json": "old"}, {".begun.json": "old"}, {".begun.json": ""}])
+def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tmp_path: Path, card) -> None:
+    for name, found in card.items():
+        (tmp_path / name).write_text(json.dumps({"key": found}))
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "weights").write_text("old")
+    stages.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json"} and stages.read_card(tmp_path, ".begun.json") == {"key": "new"}
+
+
+RELEASE: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+
+
+def redone(folder: Path, weights: tuple[str, ...], fill: Callable[[str], None]) -> list[str]:
+    """Those of these weights, each in turn filled into the folder `model`, for which a stage upon them was done."""
+    done: list[str] = []
+    (folder / "model").mkdir()
+    for one in weights:
+        fill(one)
+        run = stages.Run(RELEASE, folder / "runs", say=lambda _: None)
+        run.stage("gdpo", {}, lambda _, one=one: done.append(one) or {}, str(folder / "model"))  # type: ignore[misc]
+    return done
+
+
+def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
+    card = tmp_path / "model" / "run.json"
+    again = redone(tmp_path, ("first", "first", "second"), lambda key: card.write_text(json.dumps({"key": key})))
+    assert again == ["first", "second"]
+
+
+def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_path: Path) -> None:
+    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
+    model = tmp_path / "mine"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    done: list[str] = []
+    for weights in ("first", "first", "other"):  # as long as the first
+        if not done or weights != done[-1]:
+            (model / "model.safetensors").write_text(weights)
+            os.utime(model / "model.safetensors", ns=(0, len(done)))
+        run = stages.Run(release, tmp_path, say=lambda _: None)
+
+        def train(_: Path, weights: str = weights) -> dict[str, Any]:
+            done.append(weights)
+            return {}
+
+        run.stage("sft", {}, train, str(model))
+    assert done == ["first", "other"]
+
+
+def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:
+    model = tmp_path / "runs" / "sft" / "best"
+    model.mkdir(parents=True)
+    (model / "weights").write_text("of days")
+    (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
+    run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
+    for start in (model, model.parent):
+        with pytest.raises(TrainingError, match="holds the model to start from"):
+            run.stage("sft", {}, lambda _: {}, str(start))
+    run.stage("start", {}, lambda _: {}, "tiny")
+    with pytest.raises(TrainingError, match="holds the model to start from"):
+        run.stage("start", {"other": 1}, lambda _: {}, "start")
+    assert (model / "weights").exists()
+
+
+def test_a_card_half_written_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "..begun.json.half").write_text('{"ke')
+    stages.begin(tmp_path, "new")
+    assert names(tmp_path) == {".begun.json"}

@@ -1,0 +1,97 @@
+"""Downloads a release from the Hub by its name, NAMESPACE/NAME@VERSION, and checks it against its manifest."""
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from saferec_builder.core.errors import TrainingError, whole_object
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_Found = TypeVar("_Found")
+_NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
+WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn
+
+
+def is_name(release: str) -> bool:
+    return _NAME.fullmatch(release) is not None and not Path(release).exists()
+
+
+def folder(release: str) -> Path:
+    """The folder itself, or of NS/NAME@VERSION the files at its tag, downloaded once into the Hub's cache.
+
+    A version that was withdrawn, or whose files are not what its manifest says, is refused. HF_TOKEN, HF_ENDPOINT and
+    HF_HOME are honoured.
+    """
+    if not is_name(release):
+        return Path(release)
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        raise TrainingError(
+            "a release on the Hub needs huggingface-hub: pip install 'saferec-builder[train]'"
+        ) from None
+    repo, version = release.rsplit("@", 1)
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
+    _refuse_withdrawn(api, repo, version)
+    download = partial(api.snapshot_download, repo, repo_type="dataset", revision=f"v{version}")
+    found = Path(_from_hub(repo, version, download))
+    _check(found, release)
+    return found
+
+
+def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    def read() -> dict[str, str]:
+        try:
+            path = api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")
+        except LocalEntryNotFoundError:  # the Hub could not be asked: also an EntryNotFoundError
+            raise
+        except EntryNotFoundError:
+            return {}
+        found = whole_object(Path(path).read_bytes())
+        if found is None:  # nobody can tell what was withdrawn
+            raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
+        return found
+
+    reasons = _from_hub(repo, version, read)
+    if version in reasons:
+        raise TrainingError(f"{repo}@{version} was withdrawn ({reasons[version]}): train on another version")
+
+
+def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
+    """The Hub's faults as one line that says what to do."""
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
+
+    clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    network = (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
+    try:
+        return ask()
+    except RevisionNotFoundError:
+        raise TrainingError(f"{repo}: there is no version {version}") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, *network) as fault:
+        cause = fault.__cause__ if isinstance(fault, LocalEntryNotFoundError) and fault.__cause__ else fault
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        if status in (401, 403, 404):
+            raise TrainingError(f"{repo} is not on the Hub, or HF_TOKEN may not read it ({status})") from None
+        fate = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
+        raise TrainingError(f"{repo}: the Hub {fate}: run it again later") from None
+
+
+def _check(found: Path, release: str) -> None:
+    try:
+        files = (whole_object((found / "manifest.json").read_bytes()) or {})["files"]
+        expected = {path: fact["sha256"] for path, fact in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise TrainingError(f"{release}: no manifest: expected what `saferec-build publish` made") from None
+    for path, digest in expected.items():
+        file = found / path
+        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            raise TrainingError(f"{release}: {path} is not what the manifest says: delete {found} and run it again")
