@@ -2,7 +2,8 @@
 
 Reads numbered and bulleted lists, tables, JSON, titles in running text and one title a line; bold, quotes of all
 kinds, `Title (Year)`, `[Year]`, `Title, Year`, year first, reasons after the title. A title that is ambiguous or not
-in the catalogue keeps its rank without an item. list_entry_parser.py reads one position, titles_in_prose.py running text.
+in the catalogue keeps its rank without an item. list_entry_parser.py reads one position, titles_in_prose.py running
+text.
 """
 
 import re
