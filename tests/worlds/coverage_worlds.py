@@ -1,0 +1,254 @@
+"""Review campaigns with known truth, day by day, through the product's own design, routing and bounds.
+
+Each condition is something that happens to real campaigns and broke, or could break, a bound: see CONDITIONS. What is
+bounded is relative to the label that these readers and their adjudicator would give (`World.label`): a bound is wrong
+where more is missed, at any look. Shares, sizes and days were fixed before the first run.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from annotation import recall_bounds as bounds, routing, sampling_design as design
+from annotation.confidence_bounds import ALPHA
+from annotation.task_assignment import Plan
+from saferec_builder.storage import tables
+from tests.worlds.routing import NO_DISPUTES, SECRET
+
+PREVALENCE = {"gore": 0.2, "needles": 0.12, "accidents_disasters": 0.08, "animal_harm": 0.05, "torture": 0.1}
+NEW = "horror_scares"  # joins the taxonomy midway, prevalence 10 %
+SEVERE = frozenset({"torture"})
+PEOPLE = ("ann", "bo")
+UNITS, DAYS, READ = 900, 8, 0.85  # READ: share of what lies there that a person reads until the next look
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What is other than in the first of CONDITIONS: two people who err in nothing, an audit that grows every day."""
+
+    days: int = DAYS
+    recall: float = 0.93  # of the proposer: a little more than ALPHA is missed by it
+    growth: float = 0.14  # of the audit's share, each day
+    budget: int = 0
+    caps: bool = False
+    hand_back: bool = False  # bo would rather not see torture: he hands back an audit with it, and nobody takes it over
+    leave: float = 0.0  # share of all who ask to be removed, each day
+    withdraw: float = 0.0  # share of those newly found who do
+    arrive: int = 0  # conversations mined every other day, with twice the prevalence and a worse proposer
+    second: bool = False  # another proposer and a band, midway
+    taxonomy: bool = False  # a trait joins midway: nobody's `*` counts until they have read again
+    alone: bool = False  # one reader for the first half: two thirds as fast, and nothing is a label
+    errors: float = 0.0  # share of what is there that a reader overlooks, apart from the other
+    together: float = 0.0  # share of conversations that are hard: in these both overlook half
+    pretty: bool = False  # they stop as soon as the bound of all is good
+
+
+CONDITIONS = {
+    "growing audit": Condition(),
+    "budget": Condition(budget=220),
+    "caps": Condition(caps=True),
+    "opt-outs": Condition(hand_back=True),
+    "removals": Condition(leave=0.04),
+    "found people withdraw": Condition(withdraw=0.8),
+    "added and drift": Condition(arrive=120),
+    "second proposer": Condition(second=True, recall=0.8),
+    "taxonomy changed": Condition(taxonomy=True, days=DAYS + 2),
+    "one reader, then two": Condition(alone=True, errors=0.1),
+    "correlated errors": Condition(together=0.3, errors=0.05),
+    "interleaved queue": Condition(budget=130, growth=0.5, days=14),
+    "stopping when pretty": Condition(pretty=True, growth=0.07, days=12),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """bound -> what is missed at most, and what is; the traits that are certified together."""
+
+    at_most: dict[str, float | None]
+    missed: dict[str, float]
+    together: list[str]
+
+    def wrong(self) -> set[str]:
+        return {name for name, share in self.at_most.items() if share is not None and share < self.missed[name] - 1e-9}
+
+    def joint_wrong(self) -> bool:
+        return any(self.missed[slug] > ALPHA + 1e-9 for slug in self.together)
+
+
+@dataclass
+class World:
+    """What is there, who claims it, and what each reader would say of it."""
+
+    condition: Condition
+    seed: int
+    truth: dict[str, frozenset[str]] = field(default_factory=dict)
+    said: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)  # reader -> conversation -> traits
+    claims: list[tuple[str, str]] = field(default_factory=list)
+    later: list[tuple[str, str]] = field(default_factory=list)  # of the second proposer
+    score: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng([self.seed, 22])
+
+    def grow(self, units: int, more: float = 1.0) -> None:
+        """Mines so many; `more` multiplies prevalence, and what the proposer overlooks."""
+        rng, miss = self.rng, (1 - self.condition.recall) * more
+        for n in range(len(self.truth), len(self.truth) + units):
+            name = f"w{self.seed}-{n}"
+            held = frozenset(s for s, p in (PREVALENCE | {NEW: 0.1}).items() if rng.random() < p * more)
+            self.truth[name] = held
+            hard = rng.random() < self.condition.together
+            for person in PEOPLE:
+                blind = 0.5 if hard else self.condition.errors
+                seen = frozenset(s for s in held if rng.random() >= blind)
+                self.said.setdefault(person, {})[name] = seen
+            claimed = {s for s in held if rng.random() >= miss} | {s for s in PREVALENCE if rng.random() < 0.005}
+            self.claims += [(name, s) for s in sorted(claimed)]
+            self.later += [(name, s) for s in sorted(held) if rng.random() < 0.7]
+            self.score[name] = float(rng.normal() + 1.5 * bool(held - claimed))
+
+    def label(self, name: str, slug: str) -> bool:
+        """What two readers, and the adjudicator where they differ, would say: who rules overlooks nothing."""
+        one, other = (slug in self.said[person][name] for person in PEOPLE)
+        return one if one == other else slug in self.truth[name]
+
+
+class Campaign:
+    def __init__(self, world: World) -> None:
+        self.world, self.rng = world, np.random.default_rng([world.seed, 23])
+        self.design, self.given = tables.DESIGN.empty, tables.ASSIGNMENTS.empty
+        self.slugs = list(PREVALENCE)
+        self.gone = set[str]()
+        self.done: dict[str, set[str]] = {}  # conversation -> who has read it in the words of this taxonomy
+        self.ruled = set[str]()
+        self.back = set[tuple[str, str]]()  # (conversation, reader) handed back
+        self.known: dict[str, dict[str, bool]] = {}  # labels as they stand
+        self.ever: dict[str, dict[str, bool]] = {}  # as they stood at some time
+        self.asked = set[str]()  # who was found, and has decided whether to stay
+        self.band = 0
+
+    def days(self) -> Iterator[Look]:
+        what = self.world.condition
+        self.world.grow(UNITS)
+        for day in range(what.days):
+            self._happens(day)
+            self._push(day)
+            self._read()
+            told = self._bounds()
+            yield self._look(told)
+            if what.pretty and told.pooled.certified:
+                return
+
+    def _happens(self, day: int) -> None:
+        what, here = self.world.condition, self.here
+        midway = day == what.days // 2
+        if what.arrive and day and day % 2 == 0:
+            self.world.grow(what.arrive, 2.0)
+        if what.leave and day:
+            self.gone |= {name for name in here if self.rng.random() < what.leave}
+        if what.withdraw:
+            found = {name for name in here if any(self.known.get(name, {}).values())} - self.asked
+            self.asked |= found
+            self.gone |= {name for name in sorted(found) if self.rng.random() < what.withdraw}
+        if what.second and midway:
+            self.world.claims += self.world.later
+            self.band = 60
+        if what.taxonomy and midway:
+            self.slugs.append(NEW)
+            self.world.claims += [(name, s) for name, s in self.world.later if s == NEW]
+            self.done, self.ruled = {}, set()
+            self.known = {name: {s: True for s, v in of.items() if v} for name, of in self.known.items()}
+
+    @property
+    def here(self) -> list[str]:
+        return [name for name in self.world.truth if name not in self.gone]
+
+    def _push(self, day: int) -> None:
+        what = self.world.condition
+        people = PEOPLE[: 1 if what.alone and day < what.days // 2 else 2]
+        text = pl.DataFrame([("sensitivity", c, c, None, [], True) for c in self.here], routing.TEXTS, orient="row")
+        props = self._proposals()
+        caps = {"severe": SEVERE, "severe_a_day": 12, "severe_in_a_row": 3} if what.caps else {}
+        plan = Plan(people, audit=min(1.0, what.growth * (day + 1)), batch=f"{day}", budget=what.budget, **caps)
+        plan = replace(plan, band=self.band)
+        new = design.arrivals(
+            text, self.design, claimed=routing.called_for(props, plan), sure=(), secret=SECRET, batch=plan.batch
+        )
+        self.design = pl.concat([self.design, new])
+        plan = replace(plan, zone=design.zone(self.design), census=design.census(self.design))
+        who = dict.fromkeys(("kind", "subject", "reviewer"), pl.String)
+        back = pl.DataFrame([("sensitivity", *pair) for pair in sorted(self.back)], who, orient="row")
+        self.given = pl.concat([self.given, routing.route(text, props, self.given, NO_DISPUTES, plan, back)])
+
+    def _proposals(self) -> pl.DataFrame:
+        names = [(name, slug, "present", None) for name, slug in self.world.claims if slug in self.slugs]
+        if self.band:
+            names += [(c, "gore", "absent", 1 / (1 + np.exp(s - 2))) for c, s in self.world.score.items()]
+        columns = {"subject": pl.String, "trait": pl.String, "verdict": pl.String, "confidence": pl.Float64}
+        frame = pl.DataFrame(names, columns, orient="row").with_columns(kind=pl.lit("sensitivity"))
+        return frame.match_to_schema(tables.PROPOSALS.schema, missing_columns="insert")
+
+    def _read(self) -> None:
+        """What people read until the next look; the adjudicator rules on most of what is disputed."""
+        what, world = self.world.condition, self.world
+        for name, person, why in self.given.select("subject", "reviewer", "why").iter_rows():
+            if name in self.gone or person in self.done.get(name, ()) or (name, person) in self.back:
+                continue
+            if what.hand_back and person == "bo" and why == "audit" and "torture" in world.truth[name]:
+                self.back.add((name, person))
+            elif self.rng.random() < READ:
+                self.done.setdefault(name, set()).add(person)
+        for name, people in self.done.items():
+            if len(people) == len(PEOPLE):
+                one, other = (world.said[person][name] for person in PEOPLE)
+                if name in self.ruled or self.rng.random() < READ:
+                    self.ruled.add(name)
+                verdicts = {
+                    s: world.label(name, s) for s in self.slugs if (s in one) == (s in other) or name in self.ruled
+                }
+                self.known.setdefault(name, {}).update(verdicts)
+                self.ever.setdefault(name, {}).update(verdicts)
+
+    def _bounds(self) -> bounds.LabelBounds:
+        here = self.here
+        read = pl.DataFrame({"subject": list(self.done)}, {"subject": pl.String}).with_columns(
+            kind=pl.lit("sensitivity")
+        )
+        said = design.said(_labels(self.known), _labels(self.ever), read, here)
+        return bounds.bounds(self.design, here, self.given, said, tables.GOLD.empty, tuple(self.slugs))
+
+    def _look(self, told: bounds.LabelBounds) -> Look:
+        here = self.here
+        there = {s: {name for name in here if self.world.label(name, s)} for s in self.slugs}
+        found = {s: {name for name in names if self.known.get(name, {}).get(s)} for s, names in there.items()}
+        there[bounds.POOLED], found[bounds.POOLED] = set().union(*there.values()), set().union(*found.values())
+        missed = {name: len(there[name] - found[name]) / max(len(there[name]), 1) for name in there}
+        shares = {slug: bound.share for slug, bound in told.traits.items()} | {bounds.POOLED: told.pooled.share}
+        return Look(shares, missed, told.together)
+
+
+def _labels(known: dict[str, dict[str, bool]]) -> pl.DataFrame:
+    rows = [(c, s, "present" if v else "absent") for c, of in known.items() for s, v in of.items()]
+    frame = pl.DataFrame(rows, dict.fromkeys(("subject", "trait", "verdict"), pl.String), orient="row")
+    return frame.with_columns(kind=pl.lit("sensitivity"), method=pl.lit("agreed"))
+
+
+def campaign(condition: str, seed: int) -> list[Look]:
+    return list(Campaign(World(CONDITIONS[condition], seed)).days())
+
+
+def wrong(condition: str, seeds: range) -> tuple[Counter[str], int]:
+    """(bound -> worlds in which it was below the truth at any look, worlds in which a trait was certified together with
+    others at any look, and should not have been)."""
+    single, joint = Counter[str](), 0
+    for seed in seeds:
+        looks = campaign(condition, seed)
+        single.update(set().union(*(look.wrong() for look in looks)))
+        joint += any(look.joint_wrong() for look in looks)
+    return single, joint
