@@ -8,13 +8,15 @@ A positive and a hole are named by their number in the draw, which without the w
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from annotation import confidence_bounds as bounds, recall_bounds
+from annotation import confidence_bounds as bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
+from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.errors import ReleaseError
 
@@ -24,14 +26,14 @@ CLAIM = (
 )
 MODE = "anytime-valid: each bound holds at whatever look it is read, with `confidence`; `together` hold all at once"
 ASSUMPTIONS = (
-    "The labels are the measure: what every reader overlooks is in no bound.",
+    "The labels are the measure: what every reader overlooks is in `of_the_truth` alone, by blind controls.",
     "Places in the draw are a keyed hash of the id, fixed before anybody was asked.",
     "A subject that is claimed, drawn or without a place, and has no sure label, counts as missed.",
     "Bounds of single traits are pointwise; those in `together` hold at once (Holm).",
 )
 
 
-BOUNDS = {"missed", "missed_of_all", "together", "false", "false_of_all"}  # fields of Certificate
+BOUNDS = {"missed", "missed_of_all", "together", "of_the_truth", "false", "false_of_all"}  # fields of Certificate
 
 
 class _Strict(BaseModel):
@@ -98,6 +100,18 @@ class OnGold(_Strict):
     invented_at_most: float | None
 
 
+class Truth(_Strict):
+    """What blind controls say of what the readers themselves miss (controls.py)."""
+
+    controls: int  # conversations with something in it that nothing suggested
+    missed: int  # by who read them
+    missed_at_most: float | None
+    apart: float | None  # the share of missed_of_all, so that it holds together with missed_at_most
+    share: float | None  # of the truth, as far as missed ones are no harder than the controls
+    breaks_at: float | None  # how many times as hard they may be before `share` says nothing any more
+    words: str
+
+
 class Certificate(_Strict):
     """The whole statement."""
 
@@ -111,6 +125,7 @@ class Certificate(_Strict):
     missed: dict[str, Missed]
     missed_of_all: Missed
     together: list[str]
+    of_the_truth: Truth
     false: dict[str, Wrong]
     false_of_all: Wrong | None
     on_gold: OnGold
@@ -131,6 +146,7 @@ def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
         missed={slug: _missed(bound) for slug, bound in kept.items()},
         missed_of_all=_missed(found.pooled),
         together=recall_bounds.together(kept),
+        of_the_truth=_truth(found.apart, found.blind),
         false={slug: _wrong(share) for slug, share in found.false.items() if slug not in without},
         false_of_all=None if found.false_pooled is None else _wrong(found.false_pooled),
         on_gold=OnGold.model_validate(found.gold),
@@ -143,6 +159,18 @@ def _missed(bound: Bound) -> Missed:
         positive=_numbers(bound.outcomes),
         done=None if bound.left is None else bound.zone - bound.left,
         words=recall_bounds.words(bound),
+    )
+
+
+def _truth(apart: float | None, blind: Blind) -> Truth:
+    return Truth(
+        controls=blind.read,
+        missed=blind.missed,
+        missed_at_most=blind.rate,
+        apart=apart,
+        share=controls.of_the_truth(apart, blind),
+        breaks_at=controls.breaks_at(apart, blind),
+        words=controls.words(apart, blind),
     )
 
 
@@ -190,11 +218,20 @@ def _fault(stated: Certificate) -> str | None:
         return "population.subjects"
     if (stated.alpha, stated.confidence) != (ALPHA, 1 - DELTA):
         return "alpha or confidence"
+    truth = stated.of_the_truth
+    try:
+        blind = controls.Blind.of(truth.controls, truth.missed)
+        apart = bounds.apart(_audit(stated.missed_of_all))
+    except ValueError:
+        return "of_the_truth"
+    if name := _unlike(truth, _truth(apart, blind)):
+        return f"of_the_truth.{name}"
+    measured = controls.certifies(apart, blind)
     again: dict[str, Bound] = {}
     for slug, missed in {**stated.missed, "": stated.missed_of_all}.items():
         where = f"missed.{slug}" if slug else "missed_of_all"
         try:
-            again[slug] = bounds.bound(_audit(missed))
+            again[slug] = replace(bounds.bound(_audit(missed)), measured=measured)
         except ValueError:
             return where
         if (name := _unlike(missed, _missed(again[slug]))) or missed.zone != people.zone:

@@ -71,10 +71,16 @@ class Bound(Audit):
     log_e: float = 0.0  # evidence against a missed share above ALPHA
     more: int | None = None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
+    measured: bool = False  # blind controls tell what these reviewers themselves miss (controls.py)
+
+    @property
+    def within(self) -> bool:
+        """Of what these reviewers would find no more is missed than a certificate allows."""
+        return self.share is not None and self.share <= ALPHA
 
     @property
     def certified(self) -> bool:
-        return self.share is not None and self.share <= ALPHA
+        return self.within and self.measured
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,11 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
         why = f"under {ENOUGH} positives were found"
     more = 0 if share <= alpha and not why else needed(audit, alpha, delta) if audit.zone else None
     return Bound(**vars(audit), share=None if why else share, most=missed, log_e=log_e, more=more, why=why)
+
+
+def apart(audit: Audit) -> float | None:
+    """The share that is not exceeded with half of DELTA: the other half is for what the readers themselves miss."""
+    return bound(audit, delta=DELTA / 2).share
 
 
 def _known(audit: Audit, x: int) -> int:

@@ -131,13 +131,21 @@ class Blind:
     missed: int
     rate: float | None
 
+    @classmethod
+    def of(cls, read: int, missed: int, delta: float = DELTA / 2) -> "Blind":
+        if not 0 <= missed <= read:
+            raise ValueError(f"{missed} missed of {read}")
+        return cls(read, missed, rate(missed, read, delta) if read >= ENOUGH else None)
+
+
+NOBODY = Blind(0, 0, None)
+
 
 def blind_misses(readings: pl.DataFrame, delta: float = DELTA / 2) -> Blind:
     """Each conversation is one chance, however many sensitivities it holds. The other half of DELTA is for the share
     that `of_the_truth` takes: both hold together with 1 - DELTA."""
     each = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(2).all())["missed"]
-    read, missed = len(each), int(each.sum())
-    return Blind(read, missed, rate(missed, read, delta) if read >= ENOUGH else None)
+    return Blind.of(len(each), int(each.sum()), delta)
 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:
@@ -158,10 +166,16 @@ def breaks_at(share: float | None, blind: Blind) -> float | None:
     return max(0.0, (LIMIT - share) / (1 - share)) / blind.rate
 
 
+def certifies(share: float | None, blind: Blind) -> bool:
+    """Whether a bound may be called certified: at most LIMIT of the truth is missed, by enough controls."""
+    most = of_the_truth(share, blind)
+    return most is not None and most <= LIMIT
+
+
 def words(share: float | None, blind: Blind) -> str:
     """What the bound is relative to."""
     most, times = of_the_truth(share, blind), breaks_at(share, blind)
     if most is None or times is None:
         return f"relative to these reviewers ({blind.read} of {ENOUGH} controls read)"
     limit = f"{100 * LIMIT:.0f} % up to {times:.1f} times as hard"
-    return f"{at_most(most)} of the truth, as far as missed ones are no harder than the controls ({limit})"
+    return f"{at_most(most)} relative to the truth, as far as missed ones are no harder than the controls ({limit})"

@@ -9,12 +9,13 @@ ones open. The same holds for what has no place in the design yet.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates, sampling_design as drawing
+from annotation import confidence_bounds as certificates, controls, sampling_design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
+from annotation.controls import NOBODY, Blind
 
 POOLED = "any sensitivity"
 
@@ -34,6 +35,8 @@ class LabelBounds:
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # of the conversations that are open, those that nobody was given
+    blind: Blind = NOBODY  # how these reviewers read what is known and was not suggested
+    apart: float | None = None  # the share of `pooled`, so that it holds together with the rate of `blind`
     claimed: int = 0  # each of them is read
     undrawn: int = 0  # conversations without a place in the sampling design: what is not known of them is open
     zone: int = 0  # what an audit speaks for, with those that have left the data since
@@ -50,6 +53,7 @@ def bounds(
     *,
     auto: frozenset[tuple[str, str]] = frozenset(),
     kind: str = "sensitivity",
+    blind: Blind = NOBODY,
 ) -> LabelBounds:
     """Every trait's bound on FN / (FN + TP) of the labels, and the one of subjects with any trait.
 
@@ -60,14 +64,16 @@ def bounds(
     for subject, trait, verdict in judged.filter(kind=kind).select("subject", "trait", "verdict").iter_rows():
         verdicts.setdefault(subject, {})[trait] = verdict
     strata = drawing.strata(design, current, assignments, kind)
-    found = {
-        slug: certificates.bound(
-            drawing.audit(strata, drawing.states(verdicts, slug), verdicts, {s for s, trait in auto if trait == slug})
-        )
-        for slug in slugs
-    }
     of_any = drawing.states_of_any(verdicts, slugs)
-    pooled = certificates.bound(drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto}))
+    of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
+    apart = certificates.apart(of_all)
+    measured = controls.certifies(apart, blind)
+    pooled = replace(certificates.bound(of_all), measured=measured)
+    found = {}
+    for slug in slugs:
+        sure = {subject for subject, trait in auto if trait == slug}
+        audit = drawing.audit(strata, drawing.states(verdicts, slug), verdicts, sure)
+        found[slug] = replace(certificates.bound(audit), measured=measured)
     open_ = {subject for subject in strata.read if of_any.get(subject) is None}
     given = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return LabelBounds(
@@ -75,6 +81,8 @@ def bounds(
         pooled,
         together(found),
         _on_gold(verdicts, gold, slugs),
+        blind=blind,
+        apart=apart,
         unassigned=len(open_ - given),
         claimed=len(strata.read) - strata.undrawn,
         undrawn=strata.undrawn,
@@ -84,9 +92,9 @@ def bounds(
 
 
 def together(traits: Mapping[str, Bound]) -> list[str]:
-    """The traits whose certificates hold at once, by Holm over these."""
+    """The traits whose bounds are within the limit, and hold at once, by Holm over these."""
     holds = certificates.holm([bound.log_e for bound in traits.values()])
-    return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.certified]
+    return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.within]
 
 
 def _on_gold(verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
@@ -124,7 +132,9 @@ def words(bound: Bound) -> str:
     most = certificates.at_most(bound.share)
     # what waits may turn out either way: labels for it promise nothing
     goal = "" if bound.more is None and waiting else f" for {100 * certificates.ALPHA:.0f} %"
-    return f"{most} (certified)" if bound.certified else f"{most} ({need}{goal})"
+    if bound.within:
+        return f"{most} ({'certified' if bound.measured else 'relative to these reviewers'})"
+    return f"{most} ({need}{goal})"
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:
@@ -135,7 +145,7 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     if waiting := bounds.pooled.open + bounds.pooled.holes:
         why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
         return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
-    open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.certified and b.more}
+    open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
     if not open_:
         return None
     slug = min(open_, key=lambda name: open_[name] or 0)
@@ -147,7 +157,7 @@ def band(proposals: pl.DataFrame, pooled: Bound) -> int:
 
     The score of a conversation is the doubt that a proposer left on any of its traits.
     """
-    if pooled.certified or pooled.zone <= pooled.audited:
+    if pooled.within or pooled.zone <= pooled.audited:
         return 0
     flags = pl.col("verdict").is_in(["present", "unsure"]).any().over("subject")
     quiet = proposals.filter(kind="sensitivity").filter(~flags).filter(pl.col("confidence").is_not_null())

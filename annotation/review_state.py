@@ -147,7 +147,8 @@ def label_bounds(desk: Desk) -> LabelBounds:
     slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known.filter("current"), desk.withheld)
     current = pool.filter(kind="sensitivity")["subject"].to_list()
     said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
-    found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto)
+    blind = controls.blind_misses(blind_readings(desk))
+    found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto, blind=blind)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
     return replace(found, false=false, false_pooled=pooled)
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from annotation import review_history
+from annotation import controls, review_history
 from annotation.certificate import Certificate
 from exports import (
     build_rows,
@@ -106,7 +106,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     released = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
-    agreement = review_facts.agreement_by_trait(base.reviews, taxonomy, small)
+    voting, _ = controls.apart(base.reviews, snapshot.assignments)
+    agreement = review_facts.agreement_by_trait(voting, taxonomy, small)
     stated = review_facts.certified(snapshot, base.known, base.reviews, base.out, taxonomy, small)
     missed = review_facts.missed(stated)
     content = formats.Content(

@@ -25,6 +25,7 @@ class Statement(TypedDict):
     confidence: float
     any: str  # what is missed of any sensitivity, in words
     together: list[str]  # traits whose bounds hold at once
+    truth: str  # what blind controls say of what the readers themselves miss
 
 
 class FileEntry(TypedDict):

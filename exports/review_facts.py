@@ -4,8 +4,17 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation import aggregation, agreement, certificate, precision_bounds, recall_bounds, sampling_design as design
+from annotation import (
+    aggregation,
+    agreement,
+    certificate,
+    controls,
+    precision_bounds,
+    recall_bounds,
+    sampling_design as design,
+)
 from annotation.certificate import Certificate
+from annotation.confidence_bounds import ALPHA
 from exports import checks
 from exports.manifest_types import Agreement, RecallBound, Statement
 from exports.snapshot import Snapshot
@@ -44,11 +53,12 @@ def certified(
     current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
     said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
     votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
-    found = recall_bounds.bounds(
-        snapshot.design, current, snapshot.assignments, said, snapshot.gold, taxonomy.slugs, auto=auto
-    )
-    false, pooled = precision_bounds.false_shares(votes, snapshot.assignments, auto, taxonomy.slugs)
-    checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.certified])
+    drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
+    read = controls.readings(snapshot.assignments, votes, judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
+    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=controls.blind_misses(read))
+    voting, _ = controls.apart(votes, snapshot.assignments)
+    false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs)
+    checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])
     return certificate.of(replace(found, false=false, false_pooled=pooled), small)
 
 
@@ -72,6 +82,7 @@ def statement(stated: Certificate) -> Statement:
         "confidence": stated.confidence,
         "any": stated.missed_of_all.words,
         "together": stated.together,
+        "truth": stated.of_the_truth.words,
     }
 
 
@@ -86,10 +97,11 @@ def labels(
     who, key = dict(reviews.select("review", "reviewer").iter_rows()), tables.keyed_digest
     lists = released["reviews"].to_list()
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
-    certified = {trait: facts["words"] for trait, facts in missed.items() if facts["certified"]}
+    shares = [(trait, facts["share"], facts["words"]) for trait, facts in missed.items()]
+    within = {trait: words for trait, share, words in shares if share is not None and share <= ALPHA}
     return released.select("place", "subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
-        certificate=pl.col("trait").replace_strict(certified, default=None, return_dtype=pl.String),
+        certificate=pl.col("trait").replace_strict(within, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
         basis=pl.Series([key(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
     )

@@ -27,6 +27,7 @@ class Snapshot:
     assignments: pl.DataFrame
     design: pl.DataFrame
     gold: pl.DataFrame
+    decoys: pl.DataFrame
 
     def turns(self, revisions: pl.DataFrame) -> pl.DataFrame:
         """(subject, digest, turns) of these rows of `conversations`, in the order of the table."""
@@ -81,4 +82,5 @@ def take(ws: Workspace) -> Snapshot:
         assignments=read(ws, tables.ASSIGNMENTS),
         design=read(ws, tables.DESIGN),
         gold=read(ws, tables.GOLD),
+        decoys=read(ws, tables.DECOYS),
     )

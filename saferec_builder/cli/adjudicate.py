@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from annotation import adjudication, certificate, precision_bounds as precision, recall_bounds as recall
+from annotation import adjudication, certificate, controls, precision_bounds as precision, recall_bounds as recall
 from annotation.adjudication import Adjudication
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.json_value import JsonValue
@@ -42,6 +42,7 @@ def _lines(done: Adjudication) -> list[str]:
         found.append(f"alpha of {trait}{' (items)' * (kind == 'item_flag')}: {_alpha(*alpha)}")
     found += [f"missed share of {slug}: {recall.words(bound)}" for slug, bound in bounds.traits.items()]
     found.append(f"missed share of {recall.POOLED}: {recall.words(bounds.pooled)}")
+    found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}")
     rechecked = {slug: share for slug, share in bounds.false.items() if share.rechecked}
     found += [f"false share of {slug}: {precision.words(share)}" for slug, share in rechecked.items()]
     if bounds.false_pooled:

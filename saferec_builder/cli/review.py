@@ -7,6 +7,7 @@ import typer
 
 from annotation import (
     certificate,
+    controls,
     precision_bounds,
     pull as pulling,
     push as pushing,
@@ -156,8 +157,9 @@ def _table(found: ReviewStatus) -> None:
         typer.echo(f"{slug:<22}{numbers}  {missed.get(slug, ''):<{wide}}  {false}".rstrip())
     if bounds.false_pooled:
         typer.echo(f"false of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
-    together = f"certified together: {len(bounds.together)} traits"
+    together = f"within the limit together: {len(bounds.together)} traits"
     typer.echo(f"missed of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}; {together}")
+    typer.echo(f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}")
 
 
 @app.command("opt-out")

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from annotation import certificate, confidence_bounds as c
+from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.errors import ReleaseError
 
 CLEAN = (0,) * 400
+OF_ANY = c.Audit(240, 1_000, (*CLEAN, 1, 1, 1), open=5, holes=2, left=590)
 TRAITS = {
     "gore": c.bound(c.Audit(200, 1_000, (*CLEAN, 1, 0, 1), open=2, holes=1, elsewhere=3, gone=1, left=590)),
     "needles": c.bound(c.Audit(60, 1_000, CLEAN, left=600)),
@@ -20,7 +22,7 @@ TRAITS = {
 }
 BOUNDS = LabelBounds(
     traits=TRAITS,
-    pooled=c.bound(c.Audit(240, 1_000, (*CLEAN, 1, 1, 1), open=5, holes=2, left=590)),
+    pooled=c.bound(OF_ANY),
     together=[],
     gold={
         "units_present": 30,
@@ -32,6 +34,8 @@ BOUNDS = LabelBounds(
     },
     false={"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)},
     false_pooled=c.false_share(240, (0,) * 90),
+    blind=Blind.of(40, 2),
+    apart=c.apart(OF_ANY),
     claimed=500,
     undrawn=7,
     zone=1_000,

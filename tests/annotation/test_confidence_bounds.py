@@ -85,13 +85,13 @@ def test_what_a_certificate_allows():
 
 def test_everything_read_leaves_nothing_missed():
     told = c.bound(c.Audit(found=30, zone=50, outcomes=(1, *[0] * 49)))
-    assert (told.share, told.certified, told.more) == (0.0, True, 0)
+    assert (told.share, told.within, told.more) == (0.0, True, 0)
 
 
 def test_where_all_was_handed_out_only_what_is_open_is_missed():
     """No zone, so no audit: it said "at most 100 %, read everything" of a trait of which everything had been read."""
     told = c.bound(c.Audit(found=57, zone=0, outcomes=()))
-    assert (told.share, told.certified, told.more) == (0.0, True, 0) and c.holm([told.log_e]) == [True]
+    assert (told.share, told.within, told.more) == (0.0, True, 0) and c.holm([told.log_e]) == [True]
     # 3 of 60 wait: 5 % is allowed; 4 of 61 are more, and no audit could help
     assert c.bound(c.Audit(57, 0, (), open=3)).share == 0.05
     waits = c.bound(c.Audit(57, 0, (), open=4))
@@ -107,7 +107,7 @@ def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
 def test_needed_is_what_it_takes(found):
     start = c.Audit(found, 10_000, ())
     more = c.needed(start)
-    assert c.bound(c.Audit(found, 10_000, (0,) * more)).certified
+    assert c.bound(c.Audit(found, 10_000, (0,) * more)).within
     short = c.bound(c.Audit(found, 10_000, (0,) * (more - 1)))
     assert short.log_e < log(1 / c.DELTA)
 
@@ -165,7 +165,7 @@ def test_what_is_found_elsewhere_or_has_left_is_not_missed():
     assert c.bound(replace(audit, elsewhere=top + 50)).share == 0  # never less than nothing
     # only 3 of the zone are unread, and 1 outside it: 4 of 412 at most, whatever the draw allows
     few = c.bound(replace(audit, left=3, open=1))
-    assert few.share == 4 / 412 and few.certified and few.log_e == c.MOST
+    assert few.share == 4 / 412 and few.within and few.log_e == c.MOST
 
 
 def test_the_draw_is_counted_up_to_before_the_hole_where_the_bound_is_best():
@@ -180,7 +180,7 @@ def test_the_draw_is_counted_up_to_before_the_hole_where_the_bound_is_best():
 def test_bounds_before_the_first_audit_and_with_few_positives():
     told = c.bound(c.Audit(500, 5_000, ()))  # all of the zone may be missed
     assert (told.share, told.log_e, told.more) == (5_000 / 5_500, 0.0, c.needed(c.Audit(500, 5_000, ())))
-    assert c.bound(c.Audit(1_000, 5, ())).certified  # 5 of 1,005, whatever they are
+    assert c.bound(c.Audit(1_000, 5, ())).within  # 5 of 1,005, whatever they are
     assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
     few = c.Audit(2, 1_000, (1,) + (0,) * 49)
     assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None
@@ -192,10 +192,10 @@ def test_bounds_before_the_first_audit_and_with_few_positives():
 
 def test_too_little_data_refuses_and_says_how_much_is_missing():
     told = c.bound(c.Audit(found=2, zone=1_000, outcomes=(0,) * 50))
-    assert (told.share, told.certified) == (None, False)
+    assert (told.share, told.within) == (None, False)
     assert "positives" in told.why
     rare = c.bound(c.Audit(found=10, zone=5_000, outcomes=(0,) * 100))
-    assert not rare.certified
+    assert not rare.within
     assert rare.more > 4_000  # nothing may be missed at all: nearly everything has to be read
     assert c.bound(c.Audit(0, 0, ())).why == "nothing was found"
     with pytest.raises(ValueError, match="in a zone of 3"):
@@ -205,13 +205,13 @@ def test_too_little_data_refuses_and_says_how_much_is_missing():
 def test_unread_draws_count_as_missed():
     clean = c.bound(c.Audit(400, 8_000, (0,) * 1_200))
     waiting = c.bound(c.Audit(400, 8_000, (1,) * 60 + (0,) * 1_140))
-    assert clean.certified
-    assert not waiting.certified
+    assert clean.within
+    assert not waiting.within
 
 
 def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
     clean = c.Audit(400, 8_000, (0,) * 1_200)
-    assert c.bound(clean).certified
+    assert c.bound(clean).within
     # 40 of 440 are open: at least 9 % are missed, whatever is audited
     waiting = c.bound(c.Audit(400, 8_000, (0,) * 1_200, open=40))
     assert waiting.share > 40 / 440

@@ -166,7 +166,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     rows, ids, said = world(200, 700, 1_500)
     found = told(rows, said, current=ids)
     gore = found.traits["gore"]
-    assert gore.certified and found.pooled.certified and found.together == ["gore"]
+    assert gore.within and found.pooled.within and found.together == ["gore"]
     assert (gore.found, gore.zone, gore.audited) == (200, 1_500, 700)
     assert found.traits["needles"].share is None  # nobody has needles: no share of nothing
     # 700 of 1,500 audited: six would all be among the other 800 with a chance of .53^6 = .02
@@ -174,7 +174,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     for c in [c for c in said if c.startswith("z")][:60]:
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = told(rows, said, current=ids)
-    assert not open_.traits["gore"].certified
+    assert not open_.traits["gore"].within
     assert f"60 {WAITS}" in bounds.words(open_.traits["gore"])  # no more reading helps
     assert "60 conversations" in (bounds.lowers_most(open_) or "")
 

@@ -94,7 +94,7 @@ def test_a_server_that_is_not_there_is_one_line(tool, url, says):
 def test_a_missing_library_is_the_line_that_installs_it(tool, monkeypatch):
     name = tool.__name__.split(".")[-1]
     monkeypatch.setitem(
-        sys.modules, {"label_studio_server": "label_studio_sdk", "argilla_server": "argilla"}[name], None
+        sys.modules, {"label_studio_client": "label_studio_sdk", "argilla_client": "argilla"}[name], None
     )
     with pytest.raises(ReviewError, match="pip install 'saferec-builder"):
         tool.Server("http://127.0.0.1:9", "t")

@@ -15,6 +15,7 @@ from tests.worlds.csv_rows import edit
 from tests.worlds.release_world import fill, requests
 from tests.worlds.report_world import probe, text_of, world
 from tests.worlds.reviewing import yes
+from tests.worlds.settings import review_settings
 
 
 def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_something(
@@ -31,6 +32,7 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
 def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
     """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
     fill(workspace, requests()[0], [])
+    review_settings(workspace.root, held_back=0)  # these two only take over what is suggested
     where, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
     for words in (("propose",), ("review", "push", *people, "--all")):
         assert cli(*words, *where).code == 0
