@@ -18,7 +18,7 @@ from annotation import confidence_bounds as bounds, controls, recall_bounds
 from annotation.confidence_bounds import ALPHA, DELTA, Audit, Bound, FalseShare
 from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
-from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.errors import ReleaseError, strict_json
 
 CLAIM = (
     "Of the subjects that have a trait, at most `share` are without its label, relative to the label that two readers"
@@ -196,17 +196,17 @@ def _outcomes(number: int, ones: list[int]) -> tuple[int, ...]:
 def check(path: Path) -> Certificate:
     """The document at `path`, every bound of which was computed anew from its counts; ReleaseError names the fault."""
     try:
-        stated = Certificate.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as fault:
+        stated = Certificate.model_validate(strict_json(path.read_bytes()))
+    except (OSError, ValueError, RecursionError) as fault:
         raise ReleaseError(f"{path}: no certificate that this program can read: {_first(fault)}") from None
     if (place := _fault(stated)) is not None:
         raise ReleaseError(f"{path}: {place} does not follow from the counts beside it: build or fetch it again")
     return stated
 
 
-def _first(fault: OSError | ValidationError) -> str:
-    if isinstance(fault, OSError):
-        return str(fault.strerror)
+def _first(fault: Exception) -> str:
+    if not isinstance(fault, ValidationError):
+        return str(fault.strerror if isinstance(fault, OSError) else fault)
     error = fault.errors()[0]
     return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
 

@@ -73,6 +73,13 @@ def test_a_withheld_trait_is_not_in_it_and_the_rest_can_be_computed(tmp_path):
     assert checked(json.loads(text), tmp_path) == made
 
 
+def test_a_count_that_stands_there_twice_is_refused(stated, tmp_path):
+    path = tmp_path / "certificate.json"  # pydantic's own reader would keep the last, a person would see the first
+    path.write_text(json.dumps(stated).replace('"subjects": 1503', '"subjects": 9, "subjects": 1503'))
+    with pytest.raises(ReleaseError, match="the key 'subjects' comes twice"):
+        certificate.check(path)
+
+
 def counts(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of every number in it."""
     if isinstance(node, dict):
