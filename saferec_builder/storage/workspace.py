@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 SECRET = 32  # bytes
+DEMO_SECRET = b"everybody and everything invented"[:SECRET]
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,15 @@ class Workspace:
 
     @cached_property
     def secret(self) -> bytes:
-        """Key of the seekers' pseudonyms: made once, readable by its owner only, never exported."""
+        """Key of the seekers' pseudonyms and of the draw: made once, readable by its owner only, never exported.
+
+        Every demo has the same one: its people are invented, and whoever runs it sees the figures of the docs.
+        """
         path = self.root / ".secret"
         if not path.exists():
             with alone(self, "secret", wait=True):  # another process may be first: its secret counts
                 if not path.exists():
-                    write_private(path, os.urandom(SECRET))
+                    write_private(path, DEMO_SECRET if self.config.demo else os.urandom(SECRET))
         found = path.read_bytes()
         if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
             raise StoreError(f"{path}: {len(found)} bytes, expected {SECRET}: it is damaged: put your copy of it back")

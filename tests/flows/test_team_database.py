@@ -57,6 +57,7 @@ def pushed(ws: store.Workspace) -> list[Path]:
     """The answered files of five people, each of whom errs in a way of their own."""
     rows, _ = release_world.requests(60)
     release_world.fill(ws, rows, [])
+    (ws.root / ".secret").write_bytes(b"the same for all: the draw hangs on it")
     at = ["-C", str(ws.root)]
     assert world.run(["propose", *at]).code == 0
     people = [word for name in PEOPLE for word in ("--reviewer", name)]
