@@ -25,7 +25,3 @@ def attention_figures() -> None:
 def covered(harder: float) -> int:
     """Worlds in which no look is wrong, of the bound for missed ones that are so many times as hard."""
     return sum(all(look.covers(harder) for look in worlds.looks(seed, harder)) for seed in range(WORLDS))
-
-
-if __name__ == "__main__":
-    attention_figures()

@@ -6,6 +6,7 @@ A right method at 95 % errs in 10 of 200; 16 or more come in 4 of 100 runs.
 
 import sys
 
+from tests.bench.attention_figures import attention_figures
 from tests.bench.figures import figure
 from tests.worlds import coverage_worlds as worlds
 
@@ -24,3 +25,4 @@ def main() -> None:
         single_worst, joint_worst = max(single_worst, worst), max(joint_worst, joint)
     figure("coverage.single_worst", single_worst, "worlds", "<= 15")
     figure("coverage.joint_worst", joint_worst, "worlds", "<= 15")
+    attention_figures()
