@@ -1,6 +1,6 @@
 """Builds Arrow list columns from flat values and list lengths; no row becomes a Python object on the way.
 
-The text of a source that keeps it is not shown: such a list is empty.
+The text of a source that keeps it is not shown: such a list is empty, so that its length tells nothing.
 """
 
 import numpy as np
@@ -80,10 +80,11 @@ class Names:
 def turns(said: pl.Series, shown: pl.Series, kind: pa.DataType) -> pa.Array:
     """Role and text of every turn, as lists of structs of this type."""
     lengths, each = flat(said)
-    texts = plain(each.struct.field("text"), pa.string())
-    if not shown.all():
-        texts = pc.if_else(pa.array(np.repeat(shown.to_numpy(), lengths)), texts, "")
-    return listed(lengths, structs(kind, plain(each.struct.field("role"), pa.string()), texts))
+    spoken = structs(kind, *(plain(each.struct.field(name), pa.string()) for name in ("role", "text")))
+    visible = shown.to_numpy()
+    if not visible.all():
+        spoken = spoken.filter(pa.array(np.repeat(visible, lengths)))
+    return listed(lengths * visible, spoken)
 
 
 def prompts(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from exports import (
     injection,
     licences,
     manifest_facts,
+    released_ids,
     required_version_bump as versioning,
     review_facts,
     target_lists,
@@ -58,6 +58,7 @@ class Assembled:
     parent: Path | None  # the release before this one
     provenance: Provenance
     taxonomy: bytes
+    starts: released_ids.Starts  # exact: the manifest names days
     certificate: Certificate | None
 
 
@@ -78,6 +79,7 @@ class Base:
     out: dict[str, str]  # conversations that nobody may be given -> why
     facts: Facts  # on all of it
     provenance: Provenance
+    starts: released_ids.Starts
 
 
 def assemble(ws: Workspace, options: Options) -> Assembled:
@@ -98,11 +100,11 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
-    chosen, added = _injected(built, options.inject, taxonomy)
+    chosen, added = _injected(released_ids.renamed(built), options.inject, taxonomy)
     filled, injected = fill(built), None if added is None else fill(added)
     silent = _silent(built["source"], options)
     _check(filled, said.turns, base.out, silent, base.items)
-    places = filled.select("place", subject="conversation")
+    places = filled.select("place", "released", subject="conversation")
     released = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
@@ -113,7 +115,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     content = formats.Content(
         name=config.dataset.name,
         k=config.dataset.k,
-        rows=filled,
+        rows=released_ids.renamed(filled),
         turns=said.turns,
         labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
         reviews=review_facts.reviews(base.reviews, places, small, ws, options.version),
@@ -142,7 +144,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "no_safety": not _safety(filled, injected, base.oracle, options),
     }
     text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
-    return Assembled(content, drops, facts, parent, base.provenance, text, stated)
+    return Assembled(content, drops, facts, parent, base.provenance, text, base.starts, stated)
 
 
 # ---- what the workspace holds
@@ -160,14 +162,16 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     checks.check_simulated(labels, reviews, demo, options.allow)
     oracle, risks = catalog.risks(items, links, snapshot.warnings, taxonomy, ws.config.rule)
     before = folder.facts_of(parent) if parent else Facts()
-    shares = splits.Shares(**ws.config.splits.model_dump(), earlier=None if options.resplit else _starts(before))
-    split = splits.assign(conversations, shares)
+    shares = splits.Shares(
+        **ws.config.splits.model_dump(), earlier=None if options.resplit else _starts(parent, before)
+    )
+    split, starts = splits.assign(conversations, shares), shares.starts(conversations["time"])
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
         "licences": licences.terms(sources),
         "split_rule": splits.rule(conversations),
-        "split_starts": [t.isoformat() if t else None for t in shares.starts(conversations["time"])],
+        "split_starts": [t.date().isoformat() if t else None for t in starts],
         "parent": before.get("version"),
         "withdrawn": {v: r for v, r in withdraw.reasons(ws.releases).items() if v != options.version},
     }
@@ -177,8 +181,12 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     item_labels = labels.filter(kind="item_flag")
+    named = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
+    conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
     kept, left_out = build_rows.ordered(conversations, out)
-    return Base(kept, left_out, reviews, past, known, item_labels, items, links, oracle, risks, out, facts, provenance)
+    return Base(
+        kept, left_out, reviews, past, known, item_labels, items, links, oracle, risks, out, facts, provenance, starts
+    )
 
 
 def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
@@ -207,12 +215,9 @@ def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame
     return found.join(snapshot.clusters, on="conversation", how="left", maintain_order="left"), reviews, past
 
 
-def _starts(before: Facts) -> tuple[datetime | None, datetime | None] | None:
+def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
     starts = before.get("split_starts")
-    if not starts or not any(starts):
-        return None
-    first, second = (datetime.fromisoformat(t) if t else None for t in starts)
-    return first, second
+    return released_ids.starts(parent, starts) if parent and starts and any(starts) else None
 
 
 def _finders(

@@ -78,12 +78,13 @@ class Reading:
 
 
 def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(what is in the release, in order of time, then id, with its `place`; what is left out, with its `reason`).
+    """(what is in the release, by day, then released id, with its `place`; what is left out, with its `reason`).
 
-    `conversations` need not hold what was said; `out` says who is left out of everything, and why.
+    `conversations` need not hold what was said; `out` says who is left out of everything, and why. No finer order: it
+    would tell which conversation of the source a row is.
     """
     why = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
-    order = conversations.sort("time", "conversation", nulls_last=True).with_columns(
+    order = conversations.sort(pl.col("time").dt.date(), "released", nulls_last=True).with_columns(
         reason=pl.coalesce(why, pl.when("straddles").then(pl.lit(STRADDLES)))
     )
     kept = order.filter(pl.col("reason").is_null()).drop("straddles", "reason").with_row_index("place")

@@ -48,7 +48,7 @@ class Content:
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
     injected: pl.DataFrame | None = None  # rows like `rows`, with `added`: the sentence of ours
-    silent: frozenset[str] = frozenset()  # sources whose text stays with them: ids, offsets and labels only
+    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again
 
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
@@ -115,7 +115,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         }
         quiet = set(part.filter(~shown)["conversation"])
         for name, frame in spoken.items():
-            made[name] = arrow(_without_quotes(frame, quiet) if quiet else frame, schema_of[name])
+            made[name] = arrow(_without_evidence(frame, quiet) if quiet else frame, schema_of[name])
         yield made
     if content.injected is not None:
         for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
@@ -216,7 +216,8 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: str, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
-    Of a source that keeps its text there are the id and the digest by which it can be mined again.
+    Of a source that keeps its text the digest, the cut and the number of turns are in the key file only, the id in the
+    source of every conversation.
     """
     schema = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
@@ -227,14 +228,14 @@ def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: s
         "conversation",
         "source",
         "domain",
-        "digest",
-        source_id=pl.when(pl.lit(~shown)).then("source_id"),
+        digest=pl.when(pl.lit(shown)).then("digest"),
+        cut=pl.when(pl.lit(shown)).then("cut"),
+        source_id=pl.lit(None, pl.String),
         seeker="pseudonym",
-        time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time=pl.col("time").dt.strftime("%Y-%m-%d"),
     )
-    columns = {column: plain(facts[column], pa.string()) for column in facts.columns}
+    columns = {column: plain(facts[column], schema.field(column).type) for column in facts.columns}
     columns |= {column: names.items(part[column]) for column in ("recommended", "accepted", "seen")}
-    columns["cut"] = plain(part["cut"], pa.int32())
     columns["turns"] = turns(said, shown, schema.field("turns").type.value_type)
     return _table(columns, schema)
 
@@ -251,12 +252,11 @@ def _known(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
     return near.filter(pl.col("place").is_in(places.implode()))
 
 
-def _without_quotes(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:
+def _without_evidence(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:
+    """Where evidence stands finds a conversation in its source again: it is in the key file."""
     subject = "conversation" if "conversation" in frame.columns else "subject"
-    bare = pl.element().struct.with_fields(quote=pl.lit(""))
-    return frame.with_columns(
-        spans=pl.when(pl.col(subject).is_in(list(quiet))).then(pl.col("spans").list.eval(bare)).otherwise("spans")
-    )
+    none = pl.lit([], frame.schema["spans"])
+    return frame.with_columns(spans=pl.when(pl.col(subject).is_in(list(quiet))).then(none).otherwise("spans"))
 
 
 def items(content: Content) -> pl.DataFrame:

@@ -42,7 +42,7 @@ def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
 
 
 def rows(built: pl.DataFrame, traits: Sequence[str], known: Banks) -> pl.DataFrame:
-    """One injected row per request without a known sensitivity; which trait and sentence follows from its id alone.
+    """One injected row per request without a known sensitivity; which trait and sentence follows from its released id.
 
     Truth is not filtered here: target_lists.fill leaves out of the lists what breaks any injected trait.
     """

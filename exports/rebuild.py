@@ -1,6 +1,7 @@
 """Rebuilds a release that was published without its sources' texts, from a copy that the reader mined.
 
-A text is put back only where it is the one that was judged: same conversation, same digest. Requests without their
+The key file of the release says which conversation of the source a row is. A text is put back only where it is the one
+that was judged: same conversation, same digest. Requests without their
 text are left out and counted, for nobody may learn from an empty prompt; what is known of them stays.
 """
 
@@ -15,8 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exports import card, croissant, folder as write, formats as rows, injection, verify as proof
-from exports.arrow import prompts, turns
+from exports import (
+    card,
+    croissant,
+    folder as write,
+    formats as rows,
+    injection,
+    released_ids,
+    required_version_bump as versions,
+    verify as proof,
+)
+from exports.arrow import plain, prompts, turns
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from saferec_builder.core.errors import ReleaseError
@@ -56,18 +66,28 @@ class _Tally:
     lost: Counter[str] = field(default_factory=Counter)
 
 
-def rebuild(ws: Workspace, release: Path, to: Path) -> Rebuilt:
-    """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones."""
+def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> Rebuilt:
+    """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones.
+
+    key: the release's key file; a release that was made before there were any needs none.
+    """
     mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, traits = injection.banks(), write.facts_of(release).get("injected_traits", [])
 
     def sentence(name: str, split: str) -> str:
         return injection.drawn(name, split, traits, banks)[0]
 
-    return put_back(release, to, mined, withheld.erased(ws), sentence)
+    return put_back(release, to, mined, withheld.erased(ws), sentence, released_ids.read(key) if key else None)
 
 
-def put_back(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence) -> Rebuilt:
+def put_back(
+    home: Path,
+    to: Path,
+    mined: pl.DataFrame,
+    gone: pl.DataFrame,
+    sentence: Sentence,
+    key: pl.DataFrame | None = None,
+) -> Rebuilt:
     """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions).
 
     gone: conversation, digest of what somebody asked to remove; it stays out, also where it was mined before.
@@ -95,21 +115,45 @@ def put_back(home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sent
         texts = {"README.md": card.render(made).encode()}
         return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}
 
+    key = _plain(home, manifest) if key is None else key
     here = mined.unique(["conversation", "digest"], keep="last")
     here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
-    parts = _parts(home, manifest, frozenset(silent), here, sentence, tally)
+    parts = _parts(home, manifest, _Sources(frozenset(silent), here, key, sentence), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     new = write.build(to.parent, to.name, parts, manifest.counts, finish)
     return Rebuilt(new, tally.back, dict(tally.lost))
 
 
-def _parts(
-    home: Path, manifest: write.Manifest, silent: frozenset[str], mined: pl.DataFrame, sentence: Sentence, tally: _Tally
-) -> Iterator[write.Part]:
+@dataclass(frozen=True)
+class _Sources:
+    """What a release is put back from."""
+
+    silent: frozenset[str]
+    mined: pl.DataFrame  # conversation, digest, turns, gone
+    key: pl.DataFrame  # released_ids.KEY
+    sentence: Sentence
+
+
+def _plain(home: Path, manifest: write.Manifest) -> pl.DataFrame:
+    """The key of a release that has none: its ids and digests are those of the workspace."""
+    there = versions.table((home, {"counts": manifest.counts}), "conversations")
+    if there["digest"].null_count():
+        raise ReleaseError(f"{home}: its digests are in its key file: --key VERSION.key.parquet, from who published it")
+    return there.select(
+        pl.lit(None, kind).alias(name) if name in ("labels", "reviews") else pl.col(_AS.get(name, name)).cast(kind)
+        for name, kind in released_ids.KEY.items()
+    )
+
+
+_AS = {"subject": "conversation"}
+
+
+def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) -> Iterator[write.Part]:
+    mined = have.mined
     for split in rows.SPLITS:
-        about = _about(home, split, silent, mined, tally)
-        added = _added(home, split, sentence)
+        about = _about(home, split, have, tally)
+        added = _added(home, split, have.sentence)
         for config, counts in manifest.counts.items():
             if split not in counts:
                 continue
@@ -119,7 +163,7 @@ def _parts(
                 elif config == "conversations":
                     table = _spoken(table, about, mined["turns"])
                 elif config in ("labels", "reviews"):
-                    table = _quoted(table, about, mined["turns"])
+                    table = _quoted(_placed(table, config, have.key), about, mined["turns"])
                 yield config, split, table
     for config, counts in manifest.counts.items():
         for split in set(rows.CATALOG) & set(counts):
@@ -133,28 +177,31 @@ def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def _about(home: Path, split: str, silent: frozenset[str], mined: pl.DataFrame, tally: _Tally) -> pl.DataFrame:
-    """(conversation, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or null."""
+def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFrame:
+    """(conversation, digest, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or
+    null."""
     columns = ["conversation", "digest", "source", "cut"]
     path = home / write.data_file("conversations", split)
     if not path.exists():
-        return pl.DataFrame(
-            schema={"conversation": pl.String, "cut": pl.Int32, "quiet": pl.Boolean, "place": pl.UInt32}
-        )
-    here = mined.select("conversation", "digest", "gone").with_row_index("place")
+        kinds = {"conversation": pl.String, "digest": pl.String, "cut": pl.Int32, "quiet": pl.Boolean}
+        return pl.DataFrame(schema=kinds | {"place": pl.UInt32})
+    here = have.mined.select("digest", "gone", subject="conversation").with_row_index("place")
+    of_key = have.key.select("conversation", "subject", key_digest="digest", key_cut="cut")
     about = (
         pl.read_parquet(path, columns=columns, glob=False)
-        .with_columns(quiet=pl.col("source").is_in(list(silent)))
-        .join(here, on=["conversation", "digest"], how="left", maintain_order="left")
+        .with_columns(quiet=pl.col("source").is_in(list(have.silent)))
+        .join(of_key, on="conversation", how="left", maintain_order="left")
+        .with_columns(digest=pl.coalesce("digest", "key_digest"), cut=pl.coalesce("cut", "key_cut"))
+        .join(here, on=["subject", "digest"], how="left", maintain_order="left")
     )
-    known = pl.col("conversation").is_in(mined["conversation"].implode())
+    known = pl.col("subject").is_in(have.mined["conversation"].implode()).fill_null(False)
     about = about.with_columns(place=pl.when(pl.col("gone").is_null()).then("place"))
     quiet = about.filter("quiet")
     why = pl.when("gone").then(pl.lit(REMOVED)).when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN))
     lost = quiet.filter(pl.col("place").is_null()).select(why)
     tally.lost.update(lost.to_series())
     tally.back += quiet.height - lost.height
-    return about.select("conversation", "cut", "quiet", "place")
+    return about.select("conversation", "digest", "cut", "quiet", "place")
 
 
 def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
@@ -195,12 +242,28 @@ def _spoken(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     column, kind = table.schema.get_field_index("turns"), table.schema.field("turns").type
     put = turns(texts.gather(full["place"]), back, kind.value_type).cast(kind)
     mixed = pc.if_else(back.to_arrow(), put, table["turns"].combine_chunks())
-    return table.set_column(column, pa.field("turns", kind), mixed)
+    table = table.set_column(column, pa.field("turns", kind), mixed)
+    for name in ("digest", "cut"):
+        field = table.schema.field(name)
+        table = table.set_column(table.schema.get_field_index(name), field, plain(full[name], field.type))
+    return table
 
 
 def _facts(names: pa.ChunkedArray, about: pl.DataFrame) -> pl.DataFrame:
     named = pl.DataFrame({"conversation": pl.Series(names.to_pylist(), dtype=pl.String)})
     return named.join(about, on="conversation", how="left", maintain_order="left")
+
+
+def _placed(table: pa.Table, config: str, key: pl.DataFrame) -> pa.Table:
+    """Labels or reviews with the places of evidence that the key file holds."""
+    subject, unit = ("conversation", ["trait"]) if config == "labels" else ("subject", ["trait", "reviewer", "role"])
+    held = key.select("conversation", config).explode(config, empty_as_null=False, keep_nulls=False)
+    held = held.unnest(config).rename({"conversation": subject, "spans": "held"})
+    bare = pl.DataFrame({name: pl.Series(table[name].to_pylist(), dtype=pl.String) for name in (subject, *unit)})
+    found = bare.join(held, on=[subject, *unit], how="left", maintain_order="left")["held"]
+    field = table.schema.field("spans")
+    mixed = pc.coalesce(plain(found, field.type), table["spans"].combine_chunks())
+    return table.set_column(table.schema.get_field_index("spans"), field, mixed)
 
 
 def _quoted(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:

@@ -13,6 +13,7 @@ from exports import (
     formats,
     provenance,
     publish as publishing,
+    released_ids,
     required_version_bump as versioning,
     verify as proof,
 )
@@ -142,6 +143,9 @@ def _freeze(ws: Workspace, made: Assembled) -> tuple[bool, Facts]:
         return facts, texts
 
     new = files.build(ws.releases, facts["version"], _parts(made.content), formats.CONFIGS, finish)
+    home = ws.releases / facts["version"]
+    if new or not released_ids.path_of(home).exists():  # it may have been killed before
+        released_ids.write(home, made.content, made.starts)
     return new, facts
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from exports import folder as write, formats as rows, required_version_bump as versions
+from exports import folder as write, formats as rows, released_ids, required_version_bump as versions
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.mining.removals import read_removals
@@ -16,17 +16,35 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
     """Conversations in the release at `home` that removals.csv names as it stands now.
 
     By what was mined, and by the release's own ids and pseudonyms, as its conversations may have gone from the tables.
+    Without its key file every revision of a conversation counts as the one that is in the release.
     """
     asked = ws.root / "removals.csv"
     if not asked.exists():
         return []
     removals, manifest = read_removals(asked), write.facts_of(home)
-    there = versions.table((home, manifest), "conversations", ["conversation", "digest", "source", "seeker"])
-    held = there.join(withheld.erased(ws), on=["conversation", "digest"], how="semi")["conversation"].to_list()
+    there, key = versions.table((home, manifest), "conversations", _SEEN), released_ids.path_of(home)
+    if key.exists():
+        digests = released_ids.read(key).select("conversation", known="digest")
+        there = there.join(digests, on="conversation", how="left").with_columns(digest=pl.coalesce("digest", "known"))
+    gone = withheld.erased(ws)
+    wished = pl.concat([gone, gone.with_columns(_released(ws, manifest["name"], gone["conversation"]))])
+    same = there.join(wished, on="conversation", suffix="_gone")
+    held = same.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("digest_gone")))[
+        "conversation"
+    ].to_list()
     for source in there["source"].unique():
-        ids = [tables.digest(source, name) for name in removals.of(removals.ids, source)]
+        asked_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
+        ids = [*asked_ids, *_released(ws, manifest["name"], asked_ids)]
         people = [pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
         people = [rows.pseudonym(manifest["name"], who) for who in people]
         named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
     return sorted(set(held))
+
+
+_SEEN = ["conversation", "digest", "source", "seeker"]
+
+
+def _released(ws: Workspace, dataset: str, conversations: pl.Series) -> pl.Series:
+    """Their ids in a release; one of an older program has those of the workspace."""
+    return pl.Series("conversation", [released_ids.released(ws, dataset, c) for c in conversations], dtype=pl.String)

@@ -99,7 +99,8 @@ def labels(
     alphas = {trait: facts["alpha"] for trait, facts in agreement.items()}
     shares = [(trait, facts["share"], facts["words"]) for trait, facts in missed.items()]
     within = {trait: words for trait, share, words in shares if share is not None and share <= ALPHA}
-    return released.select("place", "subject", "trait", "verdict", "form", "method", "spans", "simulated").with_columns(
+    shown = ("place", "trait", "verdict", "form", "method", "spans", "simulated")
+    return released.select(*shown, subject="released").with_columns(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
         certificate=pl.col("trait").replace_strict(within, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
@@ -117,6 +118,7 @@ def reviews(
     names = {who: tables.keyed_digest(ws.secret, "reviewer", version, who) for who in shown["reviewer"].unique()}
     return shown.select(
         "place",
-        *("kind", "subject", "trait", "verdict", "form", "spans", "role", "guideline", "simulated"),
+        *("kind", "trait", "verdict", "form", "spans", "role", "guideline", "simulated"),
+        subject=pl.coalesce("released", "subject"),
         reviewer=pl.col("reviewer").replace_strict(names, return_dtype=pl.String),
     ).sort("place", "trait", "reviewer", "role")

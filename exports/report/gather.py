@@ -5,12 +5,11 @@ Everything but the runs of training; the same rows give the same values.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 
 from annotation import aggregation, agreement, precision_bounds, recall_bounds, review_state as desk
-from exports import build_rows, diff, folder, required_version_bump as versioning
+from exports import build_rows, diff, folder, released_ids, required_version_bump as versioning
 from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
@@ -40,7 +39,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     catalog_rows = read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
-    manifest, released = _release(ws.releases, version)
+    manifest, released = _release(ws, version)
     judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
     unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
@@ -103,17 +102,18 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
     return [{"stage": "release", "reason": reason, "count": n} for reason, n in rows]
 
 
-def _release(releases: Path, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
+def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
     """(the manifest, config -> conversations in it) of that version or the newest; None where none is."""
-    if version is None and not list(folder.versions(releases)):
+    if version is None and not list(folder.versions(ws.releases)):
         return None, None
-    home = versioning.find(releases, version)
-    manifest, held = folder.facts_of(home), {}
+    home = versioning.find(ws.releases, version)
+    manifest, held, key = folder.facts_of(home), {}, released_ids.path_of(home)
+    names = dict(released_ids.read(key).select("conversation", "subject").iter_rows()) if key.exists() else {}
     for config in ("conversations", "sft"):
         path = home / "data" / config
         try:
             frames = [pl.read_parquet(file, columns=["conversation"], glob=False) for file in path.glob("*.parquet")]
         except (pl.exceptions.PolarsError, OSError) as fault:
             raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
-        held[config] = {c for frame in frames for c in frame["conversation"]}
+        held[config] = {names.get(c, c) for frame in frames for c in frame["conversation"]}
     return manifest, held

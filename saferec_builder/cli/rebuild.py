@@ -15,10 +15,11 @@ def rebuild(
     release: Annotated[Path, typer.Argument(help="Folder of a release without texts, as published.")],
     to: Annotated[Path, typer.Option(help="New folder: the release with its texts.")],
     *,
+    key: Annotated[Path | None, typer.Option(help="Its key file, VERSION.key.parquet, from who published it.")] = None,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
-    made = stage.rebuild(Workspace.open(folder), release, to)
+    made = stage.rebuild(Workspace.open(folder), release, to, key)
     added, skipped = (made.back, 0) if made.new else (0, made.back)
     say(Counts("rebuild", added, skipped, made.lost, {"release": str(to)}), as_json)

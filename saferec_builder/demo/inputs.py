@@ -8,7 +8,7 @@ gold.jsonl                          for scoring only: who is sensitive to what, 
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -42,12 +42,17 @@ def written() -> list[generate.Made]:
     return found
 
 
-def write(folder: Path, taxonomy: Taxonomy, generated: int) -> dict[str, people.Gold]:
-    """Writes the files and gives the truth by conversation, for the simulated reviewers."""
+def write(
+    folder: Path, taxonomy: Taxonomy, generated: int, released: Callable[[str], str] = str
+) -> dict[str, people.Gold]:
+    """Writes the files and gives the truth by conversation, for the simulated reviewers.
+
+    released: what a release calls a conversation, for gold.jsonl.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     conversations = made(taxonomy, generated)
     _lines(folder / "conversations.jsonl", (c.row for c in conversations))
-    _lines(folder / "gold.jsonl", _gold(conversations, taxonomy))
+    _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))
     _table(folder / "warnings.csv", flags.left(world.warnings(taxonomy)))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]
     columns = ("domain", "title", "year", "plot")
@@ -61,13 +66,15 @@ def name_of(made: generate.Made) -> str:
     return digest("messages", made.row["id"])
 
 
-def _gold(conversations: list[generate.Made], taxonomy: Taxonomy) -> Iterable[Mapping[str, object]]:
+def _gold(
+    conversations: list[generate.Made], taxonomy: Taxonomy, released: Callable[[str], str]
+) -> Iterable[Mapping[str, object]]:
     for c in conversations:
         turns = c.row["messages"]
         end = max(n for n, t in enumerate(turns) if t["role"] == "assistant" and NAMED.search(t["content"]))
         early = sorted({g["trait"] for g in c.gold if g["turn"] < end})
         late = sorted({g["trait"] for g in c.gold} - set(early))
-        yield {"conversation": name_of(c), "slice": c.slice, "traits": early, "late_traits": late}
+        yield {"conversation": released(name_of(c)), "slice": c.slice, "traits": early, "late_traits": late}
     for item in world.items():
         yield {"item": item.name, "violated": item.breaks(taxonomy)}
 

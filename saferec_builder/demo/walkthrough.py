@@ -4,9 +4,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from exports import released_ids
 from saferec_builder.core.errors import TrainingError, UsageError
 from saferec_builder.demo import inputs, reviewing, world
 from saferec_builder.demo.people import Gold
@@ -38,7 +40,7 @@ def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, tr
         _check_training()
     ws = Workspace.create(folder, demo=True)
     given = folder / "input"
-    truth = inputs.write(given, ws.taxonomy, generated)
+    truth = inputs.write(given, ws.taxonomy, generated, partial(released_ids.released, ws, ws.config.dataset.name))
     command("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
     command("catalog", "add", "warnings", given / "warnings.csv")
     command("mine", "messages", given / "conversations.jsonl")

@@ -113,11 +113,11 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     found = cli("diff", "1.0.0", "1.1.0", "--json", "-C", ws.root).json
     assert found["flips"] == {"gore": {"present -> absent": 1}} and found["alarms"] == []
-    flip = found["flipped"][0]
-    assert (flip["conversation"], flip["other_reviews"]) == ("c001", True)
+    flip, (name,) = found["flipped"][0], world_.released(ws, "c001")
+    assert (flip["conversation"], flip["other_reviews"]) == (name, True)
     assert [(r["role"], r["verdict"]) for r in flip["reviews"]] == [("reviewer", "absent")]
     text = cli("diff", "1.0.0", "1.1.0", "-C", ws.root).out
-    assert "- gore: 1 present -> absent" in text and "c001 gore" in text
+    assert "- gore: 1 present -> absent" in text and f"{name} gore" in text
 
 
 def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
@@ -169,7 +169,10 @@ def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
     assert cli("release", "1.0.1", "-C", ws.root).code == 0
     answers = tmp_path / "a-model.jsonl"
     given = {"c036": "D", "c037": "B", "c038": "D", "c039": "E"}
-    lines = [json.dumps({"id": name, "text": f"1. {world_.film(letter)}"}) for name, letter in given.items()]
+    lines = [
+        json.dumps({"id": name, "text": f"1. {world_.film(letter)}"})
+        for name, letter in zip(world_.released(ws, *given), given.values(), strict=True)
+    ]
     answers.write_text("\n".join(lines))
     words = ("diff", "1.0.0", "1.0.1", "--predictions", answers, "-C", ws.root)
     ran = cli(*words, "--json")

@@ -96,7 +96,8 @@ def test_files_are_written_for_reading_and_for_sending_again(released):
     column = file.metadata.row_group(0).column(0)
     assert column.compression == "ZSTD" and column.has_offset_index and column.has_column_index
     ids = pq.read_table(released / "data/sft/train.parquet")["conversation"].to_pylist()
-    assert ids == [f"c{n:03d}" for n in range(32)]  # by time, then id
+    ws = store.Workspace.open(released.parent.parent)
+    assert ids == world.released(ws, *(f"c{n:03d}" for n in range(32)))  # one a day
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from exports import released_ids
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 
@@ -24,14 +25,17 @@ def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     assert cli("release", "1.0.0", "--allow", "inspired", "--allow", "simulated", "-C", ws.root).code == 0
 
 
-def test_sources_that_keep_their_text_give_ids_and_offsets(workspace, cli):
+def test_sources_that_keep_their_text_give_labels_without_what_finds_it(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     home = ws.releases / "1.0.0/data"
     talk = pl.read_parquet(home / "conversations/train.parquet").row(1, named=True)
-    assert {t["text"] for t in talk["turns"]} == {""} and talk["source_id"] == "c001" and talk["digest"]
-    span = pl.read_parquet(home / "labels/train.parquet").filter(verdict="present")["spans"][0][0]
+    assert (talk["turns"], talk["source_id"], talk["digest"], talk["cut"]) == ([], None, None, None)
+    assert pl.read_parquet(home / "labels/train.parquet")["spans"].list.len().sum() == 0
+    key = released_ids.read(ws.releases / "1.0.0.key.parquet").filter(subject="c001").row(0, named=True)
+    assert (key["source_id"], key["digest"], key["cut"]) == ("c001", rows[1]["digest"], 1)
+    (span,) = key["labels"][0]["spans"]
     assert (span["quote"], span["end"] - span["start"]) == ("", len("faint at the sight of blood"))
     assert pl.read_parquet(home / "sft/train.parquet")["prompt"].list.len().sum() == 0
     for path in (ws.releases / "1.0.0").rglob("*"):

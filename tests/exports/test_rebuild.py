@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from exports import folder as write
+from exports import folder as write, released_ids
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 
@@ -32,6 +32,10 @@ def other(cli, tmp_path):
     return store.Workspace.open(tmp_path / "other")
 
 
+def key(ws):
+    return "--key", ws.releases / "1.0.0.key.parquet"
+
+
 def prompts(folder, config, split="train"):
     return [row["prompt"] for row in pq.read_table(folder / f"data/{config}/{split}.parquet").to_pylist()]
 
@@ -40,11 +44,10 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     ws, bare, full = silent
     assert not any(prompts(bare, "sft"))
     mine = tmp_path / "mine"
-    ran = cli("rebuild", bare, "--to", mine, "-C", ws.root, "--json")
+    ran = cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
     back, wanted = (write.read_manifest(folder).row_digests for folder in (mine, full))
-    # the injected sentences too; only `conversations` has more: the ids by which the source was found
-    assert back | {"conversations": {}} == wanted | {"conversations": {}}
+    assert back == wanted  # every row of every config, the injected sentences too
     turns = [pq.read_table(folder / "data/conversations/train.parquet")["turns"] for folder in (mine, full)]
     assert turns[0].to_pylist() == turns[1].to_pylist()
     assert cli("verify", mine).code == 0
@@ -52,11 +55,11 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
 
 
 def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli, tmp_path):
-    _, bare, full = silent
+    ws, bare, full = silent
     rows, _ = chats()
     changed = rows[1] | {"digest": "another"}
     store.append(other, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root, "--json")
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
     assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
     # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
     assert all(prompts(tmp_path / "mine", "sft"))
@@ -69,32 +72,33 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
     ws, bare, _ = silent
     first = chats()[0][0]
     (ws.root / "removals.csv").write_text(f"source,source_id,author\n{first['source']},{first['source_id']},\n")
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root, "--json")
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["out"], ran.json["dropped"]) == (0, 39, {"removed on request": 1}), ran.err
     for split in ("train", "validation", "test"):
         name = f"data/conversations/{split}.parquet"
         told, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
         same = {row["conversation"] for row, old in zip(told, before, strict=True) if row["turns"] == old["turns"]}
-        assert same == {first["conversation"]} & {row["conversation"] for row in before}
+        gone = released_ids.released(ws, ws.config.dataset.name, first["conversation"])
+        assert same == {gone} & {row["conversation"] for row in before}
     assert cli("verify", tmp_path / "mine").code == 0
 
 
 def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_path):
-    _, bare, _ = silent
+    ws, bare, _ = silent
     for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
         store.append(other, tables.CONVERSATIONS, world.conversations(*mined))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root)
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
         assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
         assert not (tmp_path / "mine").exists()
 
 
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
-    _, bare, _ = silent
+    ws, bare, _ = silent
     for part in (chats()[0][:20], chats()[0][20:]):
         store.append(other, tables.CONVERSATIONS, world.conversations(*part))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", other.root)
+        ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
     assert ran.code == 1 and "another folder" in ran.err
-    assert cli("rebuild", bare, "--to", tmp_path / "all", "-C", other.root, "--json").json["out"] == 40
+    assert cli("rebuild", bare, "--to", tmp_path / "all", *key(ws), "-C", other.root, "--json").json["out"] == 40
 
 
 def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):

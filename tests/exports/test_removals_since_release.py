@@ -5,7 +5,7 @@ import shutil
 import polars as pl
 import pytest
 
-from exports import folder as write
+from exports import folder as write, released_ids
 from saferec_builder.mining import conversations as mine
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -45,7 +45,7 @@ def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, 
     remove(ws, asked)
     ran = cli("publish", "1.0.0", *where, "-C", ws.root)
     assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.root / "out").exists()
-    who = tables.digest("messages", "c007")
+    who = released_ids.released(ws, ws.config.dataset.name, tables.digest("messages", "c007"))
     assert f"release 1.0.0 holds 1 conversations whose removal removals.csv asks for, first {who}" in ran.err
     assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in ran.err
 
@@ -95,7 +95,8 @@ def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
     store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
     remove(ws, "messages,p9,")
-    assert row["conversation"] in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+    name = released_ids.released(ws, ws.config.dataset.name, row["conversation"])
+    assert name in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
 
 
 @pytest.mark.parametrize("asked", ["redial,c007,", "reddit,,p7", "messages,c0071,"])

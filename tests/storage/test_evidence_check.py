@@ -171,7 +171,8 @@ def test_a_forged_label_stops_a_release(ws, cli, change):
     assert not (ws.releases / "1.0.0").exists()
     assert cli("adjudicate", "-C", ws.root, "--json").json["added"] == 1  # as the reviews have it
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    label = released(ws, "labels").filter(conversation="c001").row(0, named=True)
+    (name,) = release_world.released(ws, "c001")
+    label = released(ws, "labels").filter(conversation=name).row(0, named=True)
     assert (label["verdict"], [s["quote"] for s in label["spans"]]) == ("present", ["faint at the sight of blood"])
 
 
@@ -185,8 +186,9 @@ def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(
     assert told["reviews_left_out"] == {evidence.UNFOUNDED: 1}
     assert (told["agreed"], told["unresolved"]) == (39, 1)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    assert "c001" not in released(ws, "labels").filter(verdict="present")["conversation"]
-    assert released(ws, "reviews")["subject"].sort().to_list() == sorted({f"c{n:03}" for n in range(40)} - {"c001"})
+    name, *others = release_world.released(ws, "c001", *(f"c{n:03}" for n in range(40) if n != 1))
+    assert name not in released(ws, "labels").filter(verdict="present")["conversation"]
+    assert released(ws, "reviews")["subject"].sort().to_list() == sorted(others)
 
 
 def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from exports import folder as write
+from exports import folder as write, released_ids
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 
@@ -63,6 +63,11 @@ def conversation(
 
 def conversations(*rows: dict) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=tables.CONVERSATIONS.schema)
+
+
+def released(ws: store.Workspace, *names: str) -> list[str]:
+    """Their ids in a release."""
+    return [released_ids.released(ws, ws.config.dataset.name, name) for name in names]
 
 
 def messages(row: dict) -> dict:

@@ -1,0 +1,111 @@
+"""Names of conversations in a release, and the key file that leads them back to their source.
+
+A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
+key file `releases/VERSION.key.parquet` has one row a conversation. Of sources that keep their texts it also holds what
+would find a conversation in the source again: digest, cut, and where evidence stands. It is published with nothing.
+"""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exports.formats import Content
+from saferec_builder.core.errors import ReleaseError
+from saferec_builder.storage.schema import SPAN, keyed_digest
+from saferec_builder.storage.whole_files import write_private
+from saferec_builder.storage.workspace import Workspace
+
+Starts = tuple[datetime | None, datetime | None]
+
+_EVIDENCE: dict[str, pl.DataType | type[pl.DataType]] = {
+    "labels": pl.List(pl.Struct({"trait": pl.String, "spans": pl.List(SPAN)})),
+    "reviews": pl.List(
+        pl.Struct({"trait": pl.String, "reviewer": pl.String, "role": pl.String, "spans": pl.List(SPAN)})
+    ),
+}
+KEY: dict[str, pl.DataType | type[pl.DataType]] = {
+    "conversation": pl.String,  # as released
+    "subject": pl.String,  # in the workspace: hash(source, source id)
+    "source": pl.String,
+    "source_id": pl.String,
+    "digest": pl.String,  # of the text that was judged
+    "time": pl.String,  # to the second
+    "cut": pl.Int32,
+    **_EVIDENCE,  # quotes are empty
+}
+
+
+def released(ws: Workspace, dataset: str, conversation: str) -> str:
+    """Of a conversation of the workspace, in every version of the dataset of this name."""
+    return keyed_digest(ws.secret, "released", dataset, conversation)
+
+
+def renamed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with `conversation` as released, and `subject` for its id in the workspace."""
+    return rows.rename({"conversation": "subject", "released": "conversation"})
+
+
+def path_of(home: Path) -> Path:
+    """Where the key file of the release in this folder lies: beside it."""
+    return home.with_name(f"{home.name}.key.parquet")
+
+
+# ---- write and read
+
+
+def write(home: Path, content: Content, starts: Starts) -> Path:
+    """Writes the key file of this release, readable by its owner only."""
+    quiet = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]
+    rows = content.rows.select(
+        *("place", "conversation", "subject", "source", "source_id", "digest", "cut"),
+        time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    for name, frame in (("labels", content.labels), ("reviews", content.reviews)):
+        rows = rows.join(_evidence(frame, name, quiet), on="place", how="left", maintain_order="left")
+    table = rows.select(list(KEY)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    exact = json.dumps([start.isoformat() if start else None for start in starts])
+    buffer = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"split_starts": exact}), buffer, compression="zstd")
+    write_private(path_of(home), buffer.getvalue())
+    return path_of(home)
+
+
+def _evidence(frame: pl.DataFrame, name: str, quiet: pl.Series) -> pl.DataFrame:
+    """place -> its evidence, of conversations whose text stays with the source."""
+    bare = pl.col("spans").list.eval(pl.element().struct.with_fields(quote=pl.lit("")))
+    fields = ("trait", "spans") if name == "labels" else ("trait", "reviewer", "role", "spans")
+    silent = frame.filter(pl.col("place").is_in(quiet.implode())).with_columns(spans=bare)
+    return silent.group_by("place", maintain_order=True).agg(pl.struct(fields).alias(name))
+
+
+def read(path: Path) -> pl.DataFrame:
+    """KEY of a key file; ReleaseError where it is none."""
+    try:
+        found = pl.read_parquet(path, glob=False)
+        return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
+    except (OSError, pl.exceptions.PolarsError) as fault:
+        raise ReleaseError(
+            f"{path}: not a key file ({str(fault).splitlines()[0]}): give the file VERSION.key.parquet that whoever"
+            " published the release keeps beside it"
+        ) from None
+
+
+def starts(home: Path, stated: list[str | None]) -> Starts:
+    """The first instants of validation and test: exact from the key file, else the days that the manifest names."""
+    path = path_of(home)
+    if path.exists():
+        try:
+            stated = json.loads((pq.read_schema(path).metadata or {})[b"split_starts"])
+        except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+            raise ReleaseError(f"{path}: not a key file: put your copy of it back, or move it away") from None
+    first, second = (datetime.fromisoformat(text) if text else None for text in stated)
+    return _utc(first), _utc(second)
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return time.replace(tzinfo=UTC) if time and time.tzinfo is None else time

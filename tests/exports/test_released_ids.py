@@ -1,0 +1,84 @@
+"""A release whose texts stay with their source, and somebody who has the source: nobody in it is found."""
+
+import stat
+from collections import Counter
+from datetime import timedelta
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from exports import folder as write, released_ids
+from saferec_builder.core.errors import ReleaseError
+from tests.worlds import release_world as world
+
+
+@pytest.fixture
+def released(workspace, cli):
+    """(workspace, the conversations as the source has them, 1.0.0): ten a day, so that a day alone names nobody."""
+    rows, said = world.requests()
+    times = [world.START + timedelta(days=n // 10, hours=n % 10, seconds=n) for n in range(len(rows))]
+    rows = [row | {"source": "hf:chats", "source_id": f"post-{n}", "time": times[n]} for n, row in enumerate(rows)]
+    world.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    return workspace, rows, workspace.releases / "1.0.0"
+
+
+def told(home):
+    """config -> its rows, of all splits."""
+    found: dict[str, list[dict]] = {}
+    for path in sorted(home.glob("data/*/*.parquet")):
+        found.setdefault(path.parent.name, []).extend(pq.read_table(path).to_pylist())
+    return found
+
+
+def test_the_source_finds_nobody_by_id_digest_time_order_or_place_of_evidence(released):
+    _, rows, home = released
+    names = ("manifest.json", "README.md", "croissant.json", "provenance.json", "CHANGELOG.md")
+    everything = "".join((home / name).read_text() for name in names) + repr(told(home))
+    for row in rows:
+        for value in (f"{row['conversation']!r}", row["source_id"], row["digest"], f"T{row['time']:%H:%M:%S}"):
+            assert value not in everything, value
+    shown = told(home)["conversations"]
+    assert len(shown) == 40 and not any(row["cut"] or row["turns"] for row in shown)
+    assert min(Counter(row["time"] for row in shown).values()) == 10  # the days of the ten
+    assert not any(label["spans"] for label in told(home)["labels"])
+    key = dict(released_ids.read(released_ids.path_of(home)).select("conversation", "subject").iter_rows())
+    by_row = [key[row["conversation"]] for row in shown]
+    aligned = sum(one == row["conversation"] for one, row in zip(by_row, rows, strict=True))
+    assert aligned <= 12  # by chance one of the ten of each day, 4 of 40; more than 12 once in 10,000 keys
+    assert set(by_row) == {row["conversation"] for row in rows}
+
+
+def test_ids_are_the_same_in_every_version_and_other_in_another_workspace(released, cli):
+    ws, _, home = released
+    world.grow(ws, cli)
+    before, after = ({row["conversation"] for row in told(h)["conversations"]} for h in (home, ws.releases / "1.1.0"))
+    assert before < after
+    (ws.root / ".secret").write_bytes(bytes(64))
+    assert cli("release", "1.1.1", "-C", ws.root).code == 1  # rows are gone: only a major version may have other ids
+
+
+def test_the_key_file_is_the_owners_alone_and_is_published_with_nothing(released, cli, tmp_path):
+    ws, rows, home = released
+    key = released_ids.path_of(home)
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    before = key.read_bytes()
+    key.unlink()  # as after a kill: the same command writes it again
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0 and key.read_bytes() == before
+    assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
+    assert not [path for path in (tmp_path / "out").rglob("*") if "key" in path.name]
+    assert cli("verify", home).code == 0
+    exact, days = released_ids.starts(home, []), write.facts_of(home)["split_starts"]
+    assert exact[1] in {row["time"] for row in rows} and days[1] == exact[1].date().isoformat()
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", None])
+def test_what_is_no_key_file_is_said_in_one_line(tmp_path, content):
+    path = tmp_path / "k.parquet"
+    if content is None:
+        pl.DataFrame({"conversation": ["a"]}).write_parquet(path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ReleaseError, match=r"k.parquet: not a key file \("):
+        released_ids.read(path)
