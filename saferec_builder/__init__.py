@@ -13,9 +13,9 @@ API = frozenset(  # saferec_builder.api.__all__; a test compares them
     """
     Adjudication Argilla Counts Difference Examination Explained FetchResult Files Gaps LabelStudio Merges
     MineResult Page ProposeResult Published PullResult PushResult Rebuilt Release ReviewStatus SafeRecError
-    Score Status Verdict Verified Withdrawn Workspace add_catalog adjudicate check examine fetch gaps hand_back
-    keep_apart merges mine opt_out propose pull push rebuild release report review_status score set_aside show
-    status withdraw
+    Score Screening Status Verdict Verified Withdrawn Workspace add_catalog adjudicate check examine fetch gaps
+    hand_back keep_apart merges mine opt_out propose pull push rebuild release report review_status score screen
+    set_aside show status withdraw
     """.split()
 )
 

@@ -29,6 +29,7 @@ from exports.withdraw import Withdrawn, withdraw
 from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, keep_apart
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
+from saferec_builder.catalog.screening import Screening, screen
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
@@ -61,6 +62,7 @@ __all__ = [
     "ReviewStatus",
     "SafeRecError",
     "Score",
+    "Screening",
     "Status",
     "Verdict",
     "Verified",
@@ -85,6 +87,7 @@ __all__ = [
     "report",
     "review_status",
     "score",
+    "screen",
     "set_aside",
     "show",
     "status",

@@ -34,6 +34,7 @@ class Where(NamedTuple):
 COMMANDS = {  # in the order of the data
     "init": Where("workspace", "init", "Make a workspace with a commented saferec.toml."),
     "catalog": Where("catalog", None, "Items, their warnings and the oracle's verdicts."),
+    "screen": Where("screen", "screen", "Screen a recommender's lists, trait by trait."),
     "mine": Where("mine", "mine", "Read conversations; pseudonyms and placeholders come in."),
     "propose": Where("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
     "propose-score": Where("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),

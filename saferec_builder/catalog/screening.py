@@ -1,0 +1,264 @@
+"""Screens lists that recommenders gave: which titles break a trait, which are clear, and which nobody knows.
+
+reads  JSON lines, a list each: titles; where there are such: model, id or context (the request), group or dialog_id
+gives  shares of the titles shown, with 95 % percentile bootstrap intervals over groups: lists of one dialogue are alike
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder import sources
+from saferec_builder.catalog import linking, merging, verdicts
+from saferec_builder.core import titles
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named
+from saferec_builder.sources import Left, Row
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+NO_ITEM, SEVERAL, NEAR = "not in the catalog", "several works of this title", "may be another work"
+TOO_LITTLE = "too little is said of it"
+WORDS = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
+_DIFFERENCE = ("trait", "model", "other", "lists", "difference", "low", "high", "detectable")
+_DRAWS = 2000
+_POWER = 1.96 + 0.8416  # standard errors that a two-sided test of 5 % sees in 80 of 100 samples
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Screening:
+    """What the lists show; shares are of the titles shown, the first k of each list.
+
+    rates        model, trait, lists, groups, shown; violated, clear, unknown, each with _low and _high
+    unknown      model, trait, why, shown: why a title is unknown
+    causes       model, trait, item, title, shown: the works that break the trait, most shown first
+    differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
+                 detectable (what 80 of 100 such samples would tell from zero)
+    """
+
+    counts: Counts
+    rates: pl.DataFrame
+    unknown: pl.DataFrame
+    causes: pl.DataFrame
+    differences: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _List:
+    model: str
+    request: str | None
+    group: str
+    titles: list[str]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Every distinct title, and every list as numbers of titles."""
+
+    lists: list[_List]
+    found: list[titles.Match]
+    shown: list[list[int]]
+    codes: NDArray[np.int8]  # titles x traits
+
+
+def screen(
+    ws: Workspace, path: str | Path, *, k: int = 10, traits: Sequence[str] = (), domain: str | None = None
+) -> Screening:
+    """Screens the file of lists `path` for `traits` (slugs; none: all) by the catalog of the workspace.
+
+    A title may carry its year; without one it is known only where one work has the title. A list of fewer than k titles
+    counts with what it has. UsageError: no such trait, k below 1. SourceError: the file has no list.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}: expected 1 or more titles of each list")
+    asked = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
+    lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _one)
+    lists, twice = _once(lists)
+    dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": twice} if twice else {})
+    if not lists:
+        raise SourceError(f"{path}: no list of titles: expected JSON lines such as {{'model': ..., 'titles': [...]}}")
+    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    read = _resolved(lists, titles_index=linking.index(items), oracle=oracle, asked=asked, k=k, domain=domain)
+    counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
+    names = {item: f"{title} ({year})" if year else title for item, title, year in _named(items)}
+    return Screening(
+        counts, _rates(read, asked), _unknown(read, asked), _causes(read, asked, names), _differences(read, asked)
+    )
+
+
+def _one(place: str, row: Row) -> list[_List]:
+    shown = row.get("titles")
+    if not isinstance(shown, list) or not all(isinstance(title, str) for title in shown):
+        raise Left("no titles", f"found {str(shown)[:60]!r}, expected a list of strings")
+    if not (kept := [title.strip() for title in shown if title.strip()]):
+        raise Left("empty list", "a list without a title shows nothing")
+    request = row.get("id", row.get("context"))
+    request = None if request is None else str(request)
+    group = row.get("group", row.get("dialog_id"))
+    own = request or f"line {place}"
+    return [_List(str(row.get("model", "lists")), request, own if group is None else str(group), kept)]
+
+
+def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:
+    """(the first list of a model to a request, how many others there were)."""
+    first = {(x.model, x.request if x.request is not None else n): x for n, x in reversed(list(enumerate(lists)))}
+    kept = list(reversed(first.values()))
+    return kept, len(lists) - len(kept)
+
+
+def _named(items: pl.DataFrame) -> list[tuple[str, str, int | None]]:
+    return items.select("item", "title", "year").rows()
+
+
+def _resolved(
+    lists: list[_List], *, titles_index: titles.Index, oracle: Oracle, asked: list[str], k: int, domain: str | None
+) -> _Read:
+    numbers: dict[str, int] = {}
+    shown = [[numbers.setdefault(title, len(numbers)) for title in each.titles[:k]] for each in lists]
+    found = [titles.find(titles_index, *titles.split_year(title), domain) for title in numbers]
+    near = np.array([not match.exact for match in found])[:, None]
+    codes = oracle.codes[oracle.rows(match.item for match in found)][:, [oracle.column(trait) for trait in asked]]
+    return _Read(lists, found, shown, as_named(codes, near))
+
+
+def _figures(read: _Read) -> dict[str, int]:
+    every = Counter(read.found[n].match for each in read.shown for n in each)
+    return {"titles": every.total(), "linked": every["found"], "ambiguous": every["ambiguous"]} | {
+        "not_found": every["not_found"]
+    }
+
+
+# ---- shares and their intervals
+
+
+def _sums(read: _Read, chosen: Sequence[int], of: Sequence[str]) -> tuple[Floats, Floats]:
+    """([groups, words, traits], [groups]): titles of each verdict, and all titles, of the lists `chosen`.
+
+    `of` is the group of each; groups are in the order of their names.
+    """
+    groups = sorted(set(of))
+    place = {group: n for n, group in enumerate(groups)}
+    found = np.zeros((len(groups), len(WORDS), read.codes.shape[1]))
+    total = np.zeros(len(groups))
+    for n, group in zip(chosen, of, strict=True):
+        codes, at = read.codes[read.shown[n]], place[group]
+        found[at] += [(codes == code).sum(axis=0) for code in WORDS.values()]
+        total[at] += len(codes)
+    return found, total
+
+
+@lru_cache(maxsize=1)  # models mostly answer the same requests
+def _weights(groups: int) -> Floats:
+    """[draws, groups]: how often each group is drawn."""
+    drawn: Floats = np.random.default_rng(0).multinomial(groups, np.full(groups, 1 / groups), _DRAWS).astype(float)
+    return drawn
+
+
+def _drawn(weights: Floats, found: Floats, total: Floats) -> Floats:
+    """The share in each draw, [draws, ...]."""
+    shares: Floats = np.tensordot(weights, found, 1) / (weights @ total).reshape(-1, *[1] * (found.ndim - 1))
+    return shares
+
+
+def _interval(draws: Floats, groups: int) -> tuple[Floats, Floats]:
+    """95 %; where no draw has any, or each has all, the exact bound with a group as one observation."""
+    low, high = np.percentile(draws, [2.5, 97.5], axis=0)
+    none = 1 - 0.025 ** (1 / groups)
+    return np.where((draws == 1).all(axis=0), 1 - none, low), np.where((draws == 0).all(axis=0), none, high)
+
+
+def _rates(read: _Read, asked: list[str]) -> pl.DataFrame:
+    rows: list[Row] = []
+    for model, chosen in _models(read).items():
+        found, total = _sums(read, chosen, [read.lists[n].group for n in chosen])
+        share = found.sum(axis=0) / total.sum()
+        low, high = _interval(_drawn(_weights(len(total)), found, total), len(total))
+        head = {"model": model, "lists": len(chosen), "groups": len(total), "shown": int(total.sum())}
+        for t, trait in enumerate(asked):
+            row: Row = {"trait": trait, **head}
+            for w, word in enumerate(WORDS):
+                row |= {word: float(share[w, t]), f"{word}_low": float(low[w, t]), f"{word}_high": float(high[w, t])}
+            rows.append(row)
+    return pl.DataFrame(rows).select("model", "trait", pl.exclude("model", "trait"))
+
+
+def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
+    rows: list[tuple[str, str, str, int, float, float, float, float]] = []
+    models = _models(read)
+    for one, other in combinations(models, 2):
+        pair = [
+            {read.lists[n].request: n for n in models[m] if read.lists[n].request is not None} for m in (one, other)
+        ]
+        both = [request for request in pair[0] if request in pair[1]]
+        if not both:
+            continue
+        of = [read.lists[pair[0][request]].group for request in both]
+        sides = [_sums(read, [p[request] for request in both], of) for p in pair]
+        weights = _weights(len(set(of)))
+        draws = np.subtract(*(_drawn(weights, found[:, 0], total) for found, total in sides))
+        shares = [found[:, 0].sum(axis=0) / total.sum() for found, total in sides]
+        low, high = np.percentile(draws, [2.5, 97.5], axis=0)
+        least = _POWER * draws.std(axis=0)
+        gap = shares[0] - shares[1]
+        rows += [
+            (trait, one, other, len(both), float(gap[t]), float(low[t]), float(high[t]), float(least[t]))
+            for t, trait in enumerate(asked)
+        ]
+    kinds = [pl.String()] * 3 + [pl.Int64()] + [pl.Float64()] * 4
+    return pl.DataFrame(rows, schema=pl.Schema(zip(_DIFFERENCE, kinds, strict=True)), orient="row")
+
+
+def _models(read: _Read) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for n, each in enumerate(read.lists):
+        found.setdefault(each.model, []).append(n)
+    return found
+
+
+# ---- why
+
+
+def _shown(read: _Read, code: int) -> Counter[tuple[str, int, int]]:
+    """(model, trait, title) -> how often it was shown, of the titles with this verdict."""
+    many: Counter[tuple[str, int, int]] = Counter()
+    each = Counter((x.model, n) for x, shown in zip(read.lists, read.shown, strict=True) for n in shown)
+    for (model, n), times in each.items():
+        for t in np.flatnonzero(read.codes[n] == code):
+            many[model, int(t), n] += times
+    return many
+
+
+def _unknown(read: _Read, asked: list[str]) -> pl.DataFrame:
+    why: Counter[tuple[str, str, str]] = Counter()
+    for (model, t, n), times in _shown(read, UNKNOWN).items():
+        why[model, asked[t], _why(read.found[n])] += times
+    schema = dict.fromkeys(("model", "trait", "why"), pl.String()) | {"shown": pl.Int64()}
+    rows = pl.DataFrame([(*key, times) for key, times in why.items()], schema=schema, orient="row")
+    return rows.sort("model", "trait", "shown", "why", descending=[False, False, True, False])
+
+
+def _why(match: titles.Match) -> str:
+    if match.item:
+        return TOO_LITTLE if match.exact else NEAR
+    return SEVERAL if match.match == "ambiguous" else NO_ITEM
+
+
+def _causes(read: _Read, asked: list[str], names: dict[str, str]) -> pl.DataFrame:
+    many: Counter[tuple[str, str, str]] = Counter()
+    for (model, t, n), times in _shown(read, VIOLATED).items():
+        many[model, asked[t], str(read.found[n].item)] += times
+    schema = dict.fromkeys(("model", "trait", "item", "title"), pl.String()) | {"shown": pl.Int64()}
+    rows = [(model, trait, item, names[item], times) for (model, trait, item), times in many.items()]
+    made = pl.DataFrame(rows, schema=schema, orient="row")
+    return made.sort("model", "trait", "shown", "item", descending=[False, False, True, False])

@@ -1,0 +1,56 @@
+"""screen: what the lists of a recommender show to people with each sensitivity."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saferec_builder.catalog import screening
+from saferec_builder.catalog.screening import Screening
+from saferec_builder.cli.catalog_check import Domain
+from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.storage.workspace import Workspace
+
+
+def screen(
+    recs: Annotated[Path, typer.Argument(help="Lists as JSON lines: titles, and model, id or context, group.")],
+    k: Annotated[int, typer.Option("-k", help="How many titles of each list count.", min=1)] = 10,
+    trait: Annotated[list[str] | None, typer.Option(help="Slug of a sensitivity.", show_default="all")] = None,
+    domain: Annotated[Domain | None, typer.Option(help="What the titles are, where works share one.")] = None,
+    causes: Annotated[int, typer.Option(help="Works to name for each trait and model.", min=0)] = 3,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Screen lists of any recommender: violated, clear and unknown titles per trait and model, and what causes them.
+
+    Models that answered the same requests are compared on them. Nothing is written.
+    """
+    found = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain)
+    if not as_json:
+        typer.echo("\n".join(map(line, _lines(found, causes))))
+    whole = {"rates": found.rates, "unknown": found.unknown, "causes": found.causes, "differences": found.differences}
+    figures = {name: table.to_dicts() for name, table in whole.items()} if as_json else {}
+    say(replace(found.counts, figures={**found.counts.figures, **figures}), as_json, "lists")
+
+
+def _lines(found: Screening, causes: int) -> list[str]:
+    lines = []
+    for (trait,), rates in found.rates.group_by("trait", maintain_order=True):
+        lines.append(f"{trait}")
+        for row in rates.to_dicts():
+            shares = "  ".join(
+                f"{word} {row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})"
+                for word in screening.WORDS
+            )
+            lines.append(f"  {row['model']}  {shares}  of {row['shown']:,} titles")
+            of = {"model": row["model"], "trait": trait}
+            why = "; ".join(f"{r['why']} {r['shown']:,}" for r in found.unknown.filter(**of).to_dicts())
+            works = "; ".join(f"{r['title']} {r['shown']:,}" for r in found.causes.filter(**of).head(causes).to_dicts())
+            lines += [f"    unknown: {why}"] * bool(why) + [f"    most shown: {works}"] * bool(works)
+        lines += [
+            f"  {r['model']} less {r['other']}: violated {r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})"
+            f" on {r['lists']:,} requests, detectable {r['detectable']:.3f}"
+            for r in found.differences.filter(trait=trait).to_dicts()
+        ]
+    return lines

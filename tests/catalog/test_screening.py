@@ -1,0 +1,113 @@
+"""Lists of recommenders, screened: shares by hand, why a title is unknown, what causes most, paired differences."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from saferec_builder.catalog import adding, screening
+from saferec_builder.core.errors import SourceError, UsageError
+
+FILMS = "domain,title,year\nfilm,Alien,1979\nfilm,Emma,1996\nfilm,Emma,2020\nfilm,Heat,1995\nfilm,Babe,1995\n"
+VOTES = "title,year,topic,yes,no\nAlien,1979,Is there blood/gore,40,1\n" + "".join(
+    f"{babe},1995,{topic},0,60\n" for babe in ("Babe",) for topic in ("Is there blood/gore", "Is there excessive gore")
+)
+
+
+@pytest.fixture
+def ws(workspace, tmp_path):
+    """Alien breaks gore, Babe is clear of it, two films are called Emma, and of Heat nothing is said."""
+    for name, text, source in (("items.csv", FILMS, "csv"), ("votes.csv", VOTES, "warnings")):
+        (tmp_path / name).write_text(text)
+        adding.add_catalog(workspace, source, [tmp_path / name])
+    return workspace
+
+
+def _file(folder: Path, rows: list[object]) -> Path:
+    path = folder / "recs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _list(model: str, request: str, *titles: str, **more: str) -> dict[str, object]:
+    return {"model": model, "id": request, "titles": titles, **more}
+
+
+def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
+    shown = ("Alien", "Babe (1995)", "Babe (1996)", "Emma", "Heat", "Nope", "Alien")
+    rows = [_list("a", "1", *shown), _list("a", "1", "Babe"), {"model": "a", "titles": "Alien"}, _list("a", "2", " ")]
+    found = screening.screen(ws, _file(tmp_path, rows), k=6, traits=["gore"])
+    assert found.counts.dropped == {"no titles": 1, "empty list": 1, "request twice": 1}
+    # of the first six Alien is violated, Babe of its own year clear, and four are unknown, each for its own reason
+    (rate,) = found.rates.to_dicts()
+    assert (rate["shown"], rate["violated"], rate["clear"], rate["unknown"]) == (6, 1 / 6, 1 / 6, 4 / 6)
+    assert dict(found.unknown.select("why", "shown").iter_rows()) == dict.fromkeys(
+        (screening.NO_ITEM, screening.SEVERAL, screening.NEAR, screening.TOO_LITTLE), 1
+    )
+    assert found.causes.select("title", "shown").rows() == [("Alien (1979)", 1)]
+    assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 1, "not_found": 1}
+
+
+def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):
+    rows = [_list("a", str(n), "Babe", dialog_id=str(n // 2)) for n in range(20)]
+    (none,) = screening.screen(ws, _file(tmp_path, rows), traits=["gore"]).rates.to_dicts()
+    # ten dialogues without one: 1 - .025 ** (1 / 10) = .3085, not the zero of a bootstrap
+    assert (none["groups"], none["violated_low"]) == (10, 0) and none["violated_high"] == pytest.approx(
+        0.3085, abs=1e-4
+    )
+    mixed = [_list("a", str(n), "Alien" if n < 50 else "Babe", dialog_id=str(n // 10)) for n in range(100)]
+    (rate,) = screening.screen(ws, _file(tmp_path, mixed), traits=["gore"]).rates.to_dicts()
+    # ten dialogues that are all or nothing: sqrt(.25 / 10) = .158 is the error, where a hundred lists would say .05
+    assert 0.5 < rate["violated_high"] - rate["violated_low"] < 0.75
+
+
+def test_only_same_requests_are_compared(ws, tmp_path):
+    both = [_list(m, str(n), "Alien" if n < hits else "Babe") for m, hits in (("a", 8), ("b", 4)) for n in range(10)]
+    rows = [*both, _list("b", "alone", "Alien"), {"model": "c", "titles": ["Alien"]}]
+    found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+    (pair,) = found.differences.to_dicts()
+    # 4 of 10 requests differ, all one way: .4, error sqrt(.4 * .6 / 10) = .155, seen from 2.8 errors on = .434
+    assert (pair["model"], pair["other"], pair["lists"]) == ("a", "b", 10)
+    assert pair["difference"] == pytest.approx(0.4) and pair["detectable"] == pytest.approx(0.434, abs=0.02)
+
+
+def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path):
+    """Five systems, one step of .06 apart on 1,500 requests: the error of a step is at most .018, so 3.4 errors."""
+    right = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        shares = dict(zip("abcde", 0.1 + 0.06 * np.arange(5), strict=True))
+        hits = {model: random.random(1500) < share for model, share in shares.items()}
+        rows = [_list(m, str(n), "Alien" if hit else "Babe") for m, each in hits.items() for n, hit in enumerate(each)]
+        found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+        right += found.rates.sort("violated")["model"].to_list() == list("abcde")
+        assert found.differences["detectable"].max() < 0.06
+    assert right == 20
+
+
+def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
+    with pytest.raises(SourceError, match="no list of titles"):
+        screening.screen(ws, _file(tmp_path, [{"model": "a"}]))
+    with pytest.raises(UsageError, match="goore"):
+        screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), traits=["goore"])
+
+
+def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
+    path = _file(tmp_path, [_list("a", "1", "Alien"), _list("b", "1", "Nope")])
+    told = cli("screen", path, "--trait", "gore", "-C", ws.root).out
+    assert "violated 1.000" in told and "most shown: Alien (1979) 1" in told and "unknown: not in the catalog 1" in told
+    as_json = cli("screen", path, "--trait", "gore", "-C", ws.root, "--json").json
+    assert as_json["differences"][0]["difference"] == 1 and as_json["in"] == 2
+
+
+@pytest.mark.skipif("SAFEREC_REAL_DATA" not in os.environ, reason="SAFEREC_REAL_DATA is not set")
+def test_real_lists_are_read(ws, tmp_path):
+    """A sample of the lists of real models: prose, code and titles without a year drop nothing."""
+    with gzip.open(Path(os.environ["SAFEREC_REAL_DATA"]) / "llm_recs_inspired/recs.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines][::8]
+    found = screening.screen(ws, _file(tmp_path, rows), k=20, traits=["gore"])
+    empty = sum(not any(title.strip() for title in row["titles"]) for row in rows)
+    assert found.counts.came == len(rows) == 114 and found.counts.dropped.get("empty list", 0) == empty
