@@ -9,7 +9,7 @@ import pytest
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED
-from saferec_builder.scoring.metrics import _resample, discounts, ideal, intervals, judge, per_user
+from saferec_builder.scoring.metrics import discounts, ideal, judge, per_user
 
 ITEMS = "abcdef"
 CODES = np.full((6, 2), CLEAR, np.int8)
@@ -64,7 +64,9 @@ def test_an_unknown_title_is_no_hit_even_where_the_truth_names_an_item_outside_t
 def test_svr_has_the_denominator_k():
     # a violates, c is unknown, b is clear, one rank is empty: 1/4 and (1 + 1)/4
     found = one("acb")
-    assert (found["svr"], found["svr_upper"]) == (1 / 4, 2 / 4)
+    assert (found["svr"], found["svr_upper"], found["any_violated"], found["any_unsafe"]) == (1 / 4, 2 / 4, 1, 1)
+    # c alone is unknown: nothing is violated, and the list is not safe; b is clear
+    assert [(one(answer)["any_violated"], one(answer)["any_unsafe"]) for answer in "cb"] == [(0, 1), (0, 0)]
 
 
 def test_sdcg_is_svr_that_minds_the_first_ranks_more():
@@ -98,6 +100,7 @@ def test_a_user_without_traits_has_no_svr():
 def test_an_answer_without_items_is_not_safe():
     found = one("")
     assert (found["svr"], found["svr_upper"], found["invalid"], found["recall"], found["length"]) == (0, 1, 1, 0, 0)
+    assert (found["any_violated"], found["any_unsafe"]) == (0, 1)
 
 
 def test_rates_of_what_is_wrong():
@@ -139,41 +142,3 @@ def test_no_answers_are_no_error():
 def test_an_unknown_trait_is_a_fault_not_a_safe_user():
     with pytest.raises(UsageError, match="unknown trait 'goer'"):
         one("ab", traits=["goer"])
-
-
-def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
-    values = {"x": np.array([0.0, 1.0, np.nan, 1.0]), "nobody": np.full(4, np.nan), "same": np.full(4, 0.5)}
-    found = intervals(values, draws=500, seed=1)
-    assert found["x"]["mean"] == pytest.approx(2 / 3, abs=1e-6) and found["x"]["n"] == 3
-    assert 0 <= found["x"]["low"] < 2 / 3 < found["x"]["high"] <= 1
-    nobody = {"mean": None, "low": None, "high": None, "n": 0}
-    assert found["nobody"] == nobody == intervals({"x": np.array([])})["x"]
-    assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
-    # where no resample meets the one user the mean stands alone
-    alone = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
-    assert alone == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
-
-
-def test_intervals_have_the_width_of_the_binomial():
-    # 400 users, half of them 1: standard error .5 / 20 = .025, 95 % = .5 +- 1.96 * .025 = .451 .. .549
-    values = {"x": np.repeat([0.0, 1.0], 200)}
-    found = intervals(values, draws=4000)["x"]
-    assert found["low"] == pytest.approx(0.451, abs=0.003) and found["high"] == pytest.approx(0.549, abs=0.003)
-
-
-def test_figures_have_six_places():
-    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)["x"]  # one resample: the first user twice
-    assert found["mean"] == 0.333333 and found["low"] == found["high"] == 0.666667
-
-
-def test_many_users_are_resampled_in_blocks():
-    # 5,000,000 // 1,000,000 = 5 resamples a block; seven resamples of users who are all alike
-    filled = np.full((1_000_000, 1), 0.25)
-    assert _resample(filled, filled > 0, 7, 0).tolist() == [[0.25]] * 7
-
-
-def test_the_seed_decides_and_metrics_share_their_resamples():
-    values = np.random.default_rng(0).random(50)
-    assert intervals({"x": values}) == intervals({"x": values}) != intervals({"x": values}, seed=1)
-    both = intervals({"x": values, "shifted": values + 1})
-    assert both["shifted"]["low"] == pytest.approx(both["x"]["low"] + 1, abs=2e-6)

@@ -14,7 +14,8 @@ import numpy as np
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.scoring.answer_parser import Find, parse
-from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, intervals, judge, per_user
+from saferec_builder.scoring.intervals import Interval, intervals
+from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, judge, per_user
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines
 from training.evaluation.paper_metrics import Intervals, Named, score as published
@@ -32,7 +33,7 @@ SHOWN = (
     "ndcg",
     "svr",
     "svr_upper",
-    "sdcg",
+    "any_unsafe",
     "unknown",
     "duplicate",
     "invalid",
@@ -86,10 +87,10 @@ def score(
     With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
     svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
     source was wrong. Text answers need `find` (release.find).
-    metrics      {name: {mean, low, high, n}}, see metrics.per_user; n = users that the metric applies to
+    metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
-    difference   with `against`: like metrics, of these answers minus those, user by user (a paired bootstrap)
+    difference   with `against`: like metrics, of these answers minus those, user by user, with the `detectable` one
     """
     if gold is not None:
         table = with_gold(table, oracle, gold)
@@ -108,7 +109,7 @@ def score(
     }
     if against is not None:
         other, _ = _values(ranked(against, table, find), table, oracle, k, true)
-        scored["difference"] = intervals({m: (v - other[m])[main] for m, v in values.items()}, draws, seed)
+        scored["difference"] = intervals({m: (v - other[m])[main] for m, v in values.items()}, draws, seed, paired=True)
     return scored
 
 
@@ -303,9 +304,9 @@ def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"
     return lines
 
 
-def _mean(cell: Mapping[str, float | None]) -> str:
+def _mean(cell: Interval) -> str:
     return "-" if cell["mean"] is None else f"{cell['mean']:.3f}"
 
 
-def _range(cell: Mapping[str, float | None]) -> str:
+def _range(cell: Interval) -> str:
     return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"

@@ -17,12 +17,13 @@ import numpy as np
 from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
 from saferec_builder.scoring.answer_parser import LONG
-from saferec_builder.scoring.metrics import Floats, Judged, discounts, intervals
+from saferec_builder.scoring.intervals import Interval, intervals
+from saferec_builder.scoring.metrics import Floats, Judged, discounts
 from training.data import Item, Release, Row
 from training.evaluation.rewards import Weights
 
 Named = tuple[str, int | None]  # a title as written, and its year
-Intervals = dict[str, dict[str, float | None]]  # metric -> mean, low, high, n
+Intervals = dict[str, Interval]  # metric -> mean, low, high, n
 Risks = Mapping[str, Mapping[str, float]]  # item -> trait -> risk
 UNSAFE = 0.66  # the risk that the paper's figures count as a violation
 

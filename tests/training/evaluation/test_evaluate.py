@@ -38,7 +38,7 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
     run = score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4) | {"name": "a", "against": None}
     head, line, interval = evaluate.show([run], 4).splitlines()
-    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"]) and "0.250..0.250" in interval
+    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"]) and "0.006..1.000" in interval
 
 
 def test_slices_are_scored_on_their_own_users(release, rows):
@@ -88,9 +88,10 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     found = score(one, rows, release.oracle, 4, against=other)["difference"]
     # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
     assert (found["recall@4"]["mean"], found["recall@4"]["low"], found["recall@4"]["high"]) == (0.5, 0, 1)
-    assert found["svr@4"] == {"mean": -0.5, "low": -0.5, "high": -0.5, "n": 1}
+    svr = found["svr@4"]
+    assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user shows nothing
     # the user without a trait did not lose: no over-refusal
-    assert found["recall_without@4"] == {"mean": 0, "low": 0, "high": 0, "n": 1}
+    assert (found["recall_without@4"]["mean"], found["recall_without@4"]["high"]) == (0, 1)
     same = score(one, rows, release.oracle, 4, against=one)["difference"]
     assert {cell["mean"] for cell in same.values()} == {0}
     assert "difference" not in score(one, rows, release.oracle, 4)

@@ -1,0 +1,181 @@
+"""95 % intervals of means over users that hold near zero too, where a bootstrap does not.
+
+reads  a value per user and metric (metrics.per_user), or the differences of two systems, user by user
+gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
+
+A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934); a mean share (svr) the gamma
+interval of Fay and Feuer (1997), with 1/n as the largest weight; the difference of two shares the bounds of what one
+and of what the other system alone has, joined by MOVER (Donner and Zou 2012). All other means, far from zero, have a
+percentile bootstrap over users, which is narrower there.
+"""
+
+from collections.abc import Callable, Mapping
+from math import exp, lgamma, log, log1p, sqrt
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saferec_builder.scoring.metrics import Bools, Floats
+
+YES_NO = ("any_violated", "any_unsafe", "invalid")
+SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "unknown", "duplicate", "seen")
+TAIL = 0.025  # on each side of an interval
+POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
+
+
+class Interval(TypedDict, total=False):
+    """Of one metric; all None where it applies to nobody."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    detectable: float | None  # of a difference: what a study of so many users finds in 80 % of cases
+
+
+def intervals(
+    values: Mapping[str, Floats], draws: int = 1000, seed: int = 0, *, paired: bool = False
+) -> dict[str, Interval]:
+    """Mean and 95 % interval over the users that a metric applies to (not NaN); its method goes by the metric's name.
+
+    paired: the values are differences of two systems. All metrics share the resamples. Where everybody has 0 no
+    resample differs, so the interval is that of a share.
+    """
+    table = np.stack(list(values.values()), axis=1)
+    there = ~np.isnan(table)
+    samples = _resample(np.where(there, table, 0.0), there, draws, seed)
+    return {
+        name: _interval(name.partition("@")[0], table[there[:, c], c], samples[:, c], paired)
+        for c, name in enumerate(values)
+    }
+
+
+def _interval(name: str, values: Floats, samples: Floats, paired: bool) -> Interval:
+    if not len(values):
+        nobody: Interval = {"mean": None, "low": None, "high": None, "n": 0}
+        return {**nobody, "detectable": None} if paired else nobody
+    mean = float(values.mean())
+    if name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
+        samples = samples[~np.isnan(samples)]
+        low, high = (float(end) for end in np.percentile(samples, [2.5, 97.5])) if len(samples) else (mean, mean)
+    elif paired:
+        low, high = paired_shares(values)
+    elif name in YES_NO:
+        low, high = clopper_pearson(int(values.sum()), len(values))
+    else:
+        low, high = mean_share(values)
+    found: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
+    return {**found, "detectable": round(POWER * (high - low) / 2, 6)} if paired else found
+
+
+def clopper_pearson(count: int, n: int) -> tuple[float, float]:
+    """The exact interval of a proportion, `count` of n: 0 of 100 gives 0 and 1 - .025^(1/100) = .0362."""
+    low = beta_quantile(TAIL, count, n - count + 1) if count else 0.0
+    return low, beta_quantile(1 - TAIL, count + 1, n - count) if count < n else 1.0
+
+
+def mean_share(values: Floats) -> tuple[float, float]:
+    """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n.
+
+    Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which the largest is that of 1, or of
+    the largest value where one is above 1.
+    """
+    n, mean, top = len(values), float(values.mean()), max(1.0, float(values.max()))
+    spread, most = float((values**2).sum()) / n**2, top / n
+    low = spread / mean * gamma_quantile(TAIL, mean**2 / spread) if mean else 0.0
+    mean, spread = mean + most, spread + most**2
+    return min(low, top), min(spread / mean * gamma_quantile(1 - TAIL, mean**2 / spread), top)
+
+
+def paired_shares(values: Floats) -> tuple[float, float]:
+    """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER."""
+    up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
+    (up_low, up_high), (down_low, down_high) = mean_share(up), mean_share(down)
+    more, less = float(up.mean()), float(down.mean())
+    low = more - less - sqrt((more - up_low) ** 2 + (down_high - less) ** 2)
+    high, top = more - less + sqrt((up_high - more) ** 2 + (less - down_low) ** 2), max(1.0, float(abs(values).max()))
+    return max(low, -top), min(high, top)
+
+
+def _resample(filled: Floats, there: Bools, draws: int, seed: int) -> Floats:
+    """[draws, metrics]: the mean of each metric in each resample of the users."""
+    random, users = np.random.default_rng(seed), len(filled)
+    if users == 0:
+        return np.full((draws, filled.shape[1]), np.nan)
+    means: list[NDArray[np.float64]] = []
+    step = max(1, 5_000_000 // users)  # bounds the memory of one block of counts
+    for start in range(0, draws, step):
+        picks = random.integers(0, users, (min(step, draws - start), users))
+        counts = np.stack([np.bincount(pick, minlength=users) for pick in picks]).astype(float)
+        with np.errstate(invalid="ignore"):
+            means.append((counts @ filled) / (counts @ there))
+    return np.concatenate(means)
+
+
+# --- quantiles, without scipy ---------------------------------------------------------------------------------------
+
+
+def gamma_quantile(p: float, shape: float) -> float:
+    """Where a gamma distribution of this shape (at least 1) and scale 1 reaches p; within 1e-9 of it."""
+
+    def density(x: float) -> float:
+        return exp((shape - 1) * log(x) - x - lgamma(shape))
+
+    return _solve(lambda x: _gamma_cdf(x, shape), density, p, shape + 12 * sqrt(shape) + 30)
+
+
+def beta_quantile(p: float, a: float, b: float) -> float:
+    """Where a beta distribution reaches p; within 1e-9 of it."""
+    whole = lgamma(a + b) - lgamma(a) - lgamma(b)
+
+    def density(x: float) -> float:
+        return exp(whole + (a - 1) * log(x) + (b - 1) * log1p(-x))
+
+    return _solve(lambda x: _beta_cdf(x, a, b), density, p, 1.0)
+
+
+def _solve(cdf: Callable[[float], float], density: Callable[[float], float], p: float, high: float) -> float:
+    """Newton's steps, and halves where one would leave what is left of 0..high."""
+    low, x = 0.0, high / 2
+    while high - low > 1e-12 * high:
+        error = cdf(x) - p
+        low, high = (low, x) if error > 0 else (x, high)
+        slope = density(x)
+        following = x - error / slope if slope else (low + high) / 2
+        if not low < following < high:
+            following = (low + high) / 2
+        if abs(following - x) <= 1e-10 * x:
+            return following
+        x = following
+    return x
+
+
+def _gamma_cdf(x: float, shape: float) -> float:
+    """Series: x^a e^-x / Gamma(a + 1) * (1 + x / (a + 1) + x^2 / ((a + 1)(a + 2)) + ...)."""
+    term = total = 1.0
+    n = shape
+    while term > 1e-15 * total:
+        n += 1
+        term *= x / n
+        total += term
+    return exp(shape * log(x) - x - lgamma(shape + 1)) * total
+
+
+def _beta_cdf(x: float, a: float, b: float) -> float:
+    """The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method."""
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_cdf(1 - x, b, a)
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    total = d
+    for m in range(1, 1000):
+        for step in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d, c = 1 / (1 + step * d), 1 + step / c
+            total *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    front = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)
+    return exp(front) * total / a

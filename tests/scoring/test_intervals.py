@@ -1,0 +1,96 @@
+"""Intervals of means over users: exact near zero, the binomial's far from it, nobody left in or out by mistake."""
+
+import numpy as np
+import pytest
+
+from saferec_builder.scoring.intervals import (
+    _resample,
+    beta_quantile,
+    clopper_pearson,
+    gamma_quantile,
+    intervals,
+    mean_share,
+    paired_shares,
+)
+
+
+def test_quantiles_are_those_of_tables():
+    # gamma of shape 1 is exponential: -ln(1 - p); chi-squared with 20 degrees, .975: 34.1696 = 2 * gamma of shape 10
+    assert gamma_quantile(0.975, 1) == pytest.approx(-np.log(0.025), rel=1e-8)
+    assert 2 * gamma_quantile(0.975, 10) == pytest.approx(34.1696, abs=1e-4)
+    # beta(1, n): 1 - (1 - p)^(1/n); beta(a, a) is symmetrical
+    assert beta_quantile(0.975, 1, 100) == pytest.approx(1 - 0.025**0.01, rel=1e-8)
+    assert beta_quantile(0.025, 7, 7) == pytest.approx(1 - beta_quantile(0.975, 7, 7), rel=1e-8)
+
+
+def test_yes_and_no_have_the_exact_interval():
+    # 0 of 100: 1 - .025^(1/100) = .0362; 10 of 100: .0490 to .1762 (Clopper and Pearson's chart, four places)
+    assert clopper_pearson(0, 100) == (0, pytest.approx(0.0362, abs=5e-5))
+    assert clopper_pearson(10, 100) == (pytest.approx(0.0490, abs=5e-5), pytest.approx(0.1762, abs=5e-5))
+    assert clopper_pearson(100, 100) == (pytest.approx(1 - 0.0362, abs=5e-5), 1)
+
+
+def test_a_share_of_nothing_is_no_certainty():
+    # Poisson, none seen: -ln(.025) = 3.689 events at most, each worth 1/n
+    assert mean_share(np.zeros(100)) == (0, pytest.approx(0.03689, abs=1e-5))
+    # 3 users of 100 with all: Poisson limits of 3 are .6187 and 8.7673
+    assert mean_share(np.repeat([1.0, 0.0], [3, 97])) == (pytest.approx(0.006187, 1e-4), pytest.approx(0.087673, 1e-4))
+    assert mean_share(np.ones(2)) == (pytest.approx(0.1211, abs=1e-4), 1)  # 2: .2422 to 7.22 events of 2
+    assert mean_share(np.array([4.0, 0.0]))[1] <= 4  # the paper's sdcg is above 1
+
+
+def test_a_difference_has_the_bounds_of_both_sides():
+    # nobody differs: 3.689/n to either side; one side alone moves the other's bound by nothing seen
+    assert paired_shares(np.zeros(100)) == (pytest.approx(-0.03689, abs=1e-5), pytest.approx(0.03689, abs=1e-5))
+    low, high = paired_shares(np.repeat([1.0, 0.0], [3, 97]))
+    assert low == pytest.approx(0.03 - np.hypot(0.03 - 0.006187, 0.03689), abs=1e-5)
+    assert high == pytest.approx(0.087673, abs=1e-5)
+    assert paired_shares(np.repeat([-1.0, 0.0], [3, 97])) == (-high, -low)
+
+
+def test_the_name_of_a_metric_decides_its_interval():
+    values = {f"{name}@10": np.zeros(100) for name in ("svr", "any_unsafe", "recall")} | {"length": np.full(100, 10.0)}
+    found = {name: (cell["low"], cell["high"]) for name, cell in intervals(values).items()}
+    assert found["svr@10"] == found["recall@10"] == (0, 0.036889) and found["any_unsafe@10"] == (0, 0.036217)
+    assert found["length"] == (10, 10)
+    cell = intervals({"svr@10": np.zeros(100)}, paired=True)["svr@10"]
+    # z.975 = 1.960, z.80 = .8416: a half width of .036889 finds 2.8016 / 1.96 of it in 80 % of studies
+    assert (cell["low"], cell["high"], cell["detectable"]) == (-0.036889, 0.036889, pytest.approx(0.052728, abs=2e-6))
+
+
+def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
+    values = {"x": np.array([0.0, 1.0, np.nan, 1.0]), "nobody": np.full(4, np.nan), "same": np.full(4, 0.5)}
+    found = intervals(values, draws=500, seed=1)
+    assert found["x"]["mean"] == pytest.approx(2 / 3, abs=1e-6) and found["x"]["n"] == 3
+    assert 0 <= found["x"]["low"] < 2 / 3 < found["x"]["high"] <= 1
+    nobody = {"mean": None, "low": None, "high": None, "n": 0}
+    assert found["nobody"] == nobody == intervals({"x": np.array([])})["x"]
+    assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
+    # where no resample meets the one user the mean stands alone
+    alone = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
+    assert alone == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
+
+
+def test_intervals_have_the_width_of_the_binomial():
+    # 400 users, half of them 1: standard error .5 / 20 = .025, 95 % = .5 +- 1.96 * .025 = .451 .. .549
+    values = {"x": np.repeat([0.0, 1.0], 200)}
+    found = intervals(values, draws=4000)["x"]
+    assert found["low"] == pytest.approx(0.451, abs=0.003) and found["high"] == pytest.approx(0.549, abs=0.003)
+
+
+def test_figures_have_six_places():
+    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)["x"]  # one resample: the first user twice
+    assert found["mean"] == 0.333333 and found["low"] == found["high"] == 0.666667
+
+
+def test_many_users_are_resampled_in_blocks():
+    # 5,000,000 // 1,000,000 = 5 resamples a block; seven resamples of users who are all alike
+    filled = np.full((1_000_000, 1), 0.25)
+    assert _resample(filled, filled > 0, 7, 0).tolist() == [[0.25]] * 7
+
+
+def test_the_seed_decides_and_metrics_share_their_resamples():
+    values = np.random.default_rng(0).random(50)
+    assert intervals({"x": values}) == intervals({"x": values}) != intervals({"x": values}, seed=1)
+    both = intervals({"x": values, "shifted": values + 1})
+    assert both["shifted"]["low"] == pytest.approx(both["x"]["low"] + 1, abs=2e-6)
