@@ -23,6 +23,7 @@ from exports.manifest_types import Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+SIGNATURE = f"{SUMS}.sig"  # not part of what it signs
 GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
 
 Part = tuple[str, str, pa.Table]  # config, split, rows

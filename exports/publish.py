@@ -8,6 +8,7 @@ from exports import (
     hub,
     removals_since_release as removed,
     required_version_bump as versioning,
+    signing,
     verify,
     withdraw,
 )
@@ -37,12 +38,13 @@ def publish(
     public: bool = False,
     gated: bool = True,
     dry: bool = False,
+    sign: Path | None = None,
 ) -> Published:
     """Copies a version (default: the newest) to the folder `to`; without one it goes to the Hub.
 
     repo: NAMESPACE/NAME, default [dataset] repo. public: everybody may find it. gated: readers agree to share their
-    name first. dry: nothing is changed. ReleaseError where the version was withdrawn, or somebody in it has asked to
-    be removed since.
+    name first. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig goes with the release. ReleaseError where the
+    version was withdrawn, or somebody in it has asked to be removed since.
     """
     home = versioning.find(ws.releases, version)
     withdrawn = withdraw.reasons(ws.releases)
@@ -50,6 +52,9 @@ def publish(
         raise ReleaseError(f"release {home.name} was withdrawn: {withdrawn[home.name]}; publish another one")
     with alone(ws, "publish"):
         _refuse_removed(ws, home)
+        if sign and not dry:
+            verify.verify(home)  # nobody puts their name under damage
+            signing.sign(home, sign)
         if to is None:
             return _send(home, repo or ws.config.dataset.repo, public, gated, dry)
         added, skipped = (verify.verify(home)[1], 0) if dry else verify.copy(home, to)

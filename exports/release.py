@@ -69,10 +69,11 @@ class Release:
         public: bool = False,
         gated: bool = True,
         dry: bool = False,
+        sign: Path | None = None,
     ) -> publishing.Published:
         """As publish.publish; UsageError where the release lies in no workspace, which alone knows of removals."""
         ws = Workspace.open(self.folder.resolve().parent.parent)
-        return publishing.publish(ws, self.version, to=to, repo=repo, public=public, gated=gated, dry=dry)
+        return publishing.publish(ws, self.version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
 
 
 def release(

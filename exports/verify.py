@@ -13,11 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from annotation import certificate
-from exports import hub, review_facts
+from exports import hub, review_facts, signing
 from exports.digests import RowDigest
-from exports.folder import MANIFEST, SUMS, Manifest, data_file, facts_of, read_manifest, sha256, sync, sync_folder
+from exports.folder import (
+    MANIFEST,
+    SIGNATURE,
+    SUMS,
+    Manifest,
+    data_file,
+    facts_of,
+    read_manifest,
+    sha256,
+    sync,
+    sync_folder,
+)
 from exports.formats import schemas
-from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.errors import ReleaseError, UsageError
 
 CERTIFICATE = "certificate.json"  # in a release
 
@@ -31,20 +42,41 @@ class Verified:
     rows: int  # of all configs and splits
     files: int
     withdrawn: str | None = None  # why, where the Hub says so
+    digest: str = ""  # sha256 of SHA256SUMS: pin it to have this release and no other
+    signed: str = ""  # by whom, where that was asked and is so; else what is known of it
 
 
-def verified(release: Path | str) -> Verified:
-    """As `verify`, of a folder or of NAMESPACE/NAME@VERSION, which is fetched from the Hub for it."""
+@dataclass(frozen=True)
+class Origin:
+    """What a reader expects of where a release is from."""
+
+    signers: Path | None = None  # OpenSSH's allowed_signers
+    identity: str | None = None  # whose signature it must have
+    digest: str | None = None  # sha256 of SHA256SUMS
+
+
+def verified(release: Path | str, origin: Origin = Origin()) -> Verified:
+    """As `verify`, of a folder or of NAMESPACE/NAME@VERSION, which is fetched from the Hub for it; from this origin."""
+    if (origin.signers is None) != (origin.identity is None):
+        raise UsageError("verify: --signer FILE and --identity WHO go together: give both or none")
     on_hub = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", str(release))
     if on_hub and not Path(release).exists():
         with tempfile.TemporaryDirectory() as place:
             withdrawn = hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
-            manifest, files = verify(Path(place) / "release")
-    else:
-        withdrawn = None
-        manifest, files = verify(Path(release), hub.BESIDE)
+            return _verified(Path(place) / "release", origin, withdrawn)
+    return _verified(Path(release), origin, None)
+
+
+def _verified(folder: Path, origin: Origin, withdrawn: str | None) -> Verified:
+    manifest, files = verify(folder, hub.BESIDE)
+    if origin.digest:
+        signing.check_digest(folder, origin.digest)
+    signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
+    if origin.signers and origin.identity:
+        signing.check(folder, origin.signers, origin.identity)
+        signed = f"by {origin.identity}"
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
-    return Verified(manifest.name, manifest.version, rows, files, withdrawn)
+    return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed)
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
@@ -56,7 +88,7 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
     sums = _sums(folder)
     found = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
     there = [path.as_posix() for path in found if path.parts[0] not in beside]
-    for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS}):
+    for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS, SIGNATURE}):
         _check_file(folder, path, sums, manifest)
     _check_certificate(folder)
     known = schemas(manifest.official)
@@ -209,4 +241,8 @@ def _there(folder: Path, target: Path, manifest: Manifest) -> bool:
         raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
     if found.name != manifest.name:
         raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
-    return (target / SUMS).read_bytes() == (folder / SUMS).read_bytes()
+    return all(_bytes(target / name) == _bytes(folder / name) for name in (SUMS, SIGNATURE))
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""

@@ -23,6 +23,7 @@ def publish(
     public: Annotated[bool, typer.Option("--public", help="Everybody may find it; default: private.")] = False,
     gated: Annotated[bool, typer.Option("--gate/--no-gate", help="Readers agree to share their name first.")] = True,
     dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, change nothing.")] = False,
+    sign: Annotated[Path | None, typer.Option(help="SSH key that signs SHA256SUMS.", show_default=False)] = None,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
@@ -30,7 +31,7 @@ def publish(
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
     ws = Workspace.open(folder)
-    made = stage.publish(ws, version, to=to, repo=repo, public=public, gated=gated, dry=dry)
+    made = stage.publish(ws, version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
     if sent := made.on_hub:
         figures: dict[str, JsonValue] = {"dry_run": True} if dry else {}
         figures |= {"url": sent.url, "tag": sent.tag, "commit": sent.commit, "deleted_there": sent.deleted}
@@ -41,10 +42,15 @@ def publish(
 
 def verify(
     what: Annotated[str, typer.Argument(help="Folder of a release, or NAMESPACE/NAME@VERSION on the Hub.")],
+    *,
+    signer: Annotated[Path | None, typer.Option(help="OpenSSH allowed_signers file.", show_default=False)] = None,
+    identity: Annotated[str | None, typer.Option(help="Who must have signed it.", show_default=False)] = None,
+    digest: Annotated[str | None, typer.Option(help="sha256 of its SHA256SUMS.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
-    found = proof.verified(what)
+    found = proof.verified(what, proof.Origin(signer, identity, digest))
     figures: dict[str, JsonValue] = {"release": f"{found.name} {found.version}", "rows": found.rows}
+    figures |= {"digest": found.digest, "signed": found.signed}
     figures |= {} if found.withdrawn is None else {"withdrawn": found.withdrawn}
     say(Counts("verify", skipped=found.files, figures=figures), as_json, "files")
