@@ -15,6 +15,7 @@ from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import Pulled
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -48,7 +49,9 @@ def pull(ws: Workspace, from_: Place) -> PullResult:
     workspace.append(ws, tables.DROPS, rejected)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
-    counts = Counts("review pull", added, skipped, dropped, {"not_answered_yet": pulled.empty})
+    figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}
+    figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
+    counts = Counts("review pull", added, skipped, dropped, figures)
     return PullResult(counts, rejected, pulled.empty)
 
 

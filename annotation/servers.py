@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from annotation.tools import (
 )
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, task_id
+from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, task_id
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -87,7 +88,8 @@ def send(
     """
     _check_accounts(desk, _known(desk.ws, server), names)
     accounts = _accounts(desk.ws, server, names)
-    made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk))
+    key = partial(keyed_id, desk.ws.secret, server.tool)
+    made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk), key)
     sent: dict[str, dict[str, int]] = {}
     ledgers: dict[str, sync.Ledger] = {}  # as the server was found
     pushed = _pushed(desk)
@@ -99,9 +101,15 @@ def send(
         return task is not None and (task.role == "adjudicator" or former)
 
     for name in names:
-        mine = [sheet for sheet in made if sheet.task.reviewer == name]
         project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
         ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
+        # what the version before has put there stays as it is, and is not asked twice
+        mine = [
+            replace(sheet, key=sheet.former) if sheet.former in ledger.there else sheet
+            for sheet in made
+            if sheet.task.reviewer == name
+        ]
+        _keep(desk, [sheet for sheet in mine if sheet.key not in ledger.there and sheet.key not in ledger.sending])
         tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
         done = sync.push(server, project.id, tasks, ledger)
         # in other words before, if the taxonomy was another one; or answered in other words since
@@ -118,6 +126,12 @@ def send(
         counts = sent.setdefault(name, {})
         counts["taken_back"] = counts.get("taken_back", 0) + n
     return sent
+
+
+def _keep(desk: Desk, new: list[Sheet]) -> None:
+    """Writes down what these tasks ask, before anybody is asked."""
+    rows = [sheets.record(sheet, guideline(), desk.taxonomy) for sheet in new]
+    workspace.append(desk.ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
 
 
 def settle(ws: Workspace, server: Client) -> None:
@@ -206,7 +220,8 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
-    every = [each for project in projects for each in server.responses(project, people, ours)]
+    there = [each for project in projects for each in server.responses(project, people, ours)]
+    every = list(_as_asked(desk.ws, server.tool, there, pulled))
     desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
     tasks, before = _pushed(desk), review_history.answered(desk.reviews)
     for response in sorted(every, key=lambda each: each.taxonomy == desk.taxonomy.digest):  # what was asked last counts
@@ -219,6 +234,24 @@ def fetch(desk: Desk, server: Client) -> Pulled:
             traits = {trait: lists for trait, lists in traits.items() if response.taxonomy in lists}
         sheets.take(pulled, response, task, ours(response.key), set(traits), stamp, desk.taxonomy)
     return pulled
+
+
+def _as_asked(ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulled) -> Iterator[Response]:
+    """The responses to tasks of ours, each with what it was asked by our own record, whatever the server says now.
+
+    Tasks of the version before have no record; those that the ledger knows are taken as they stand there.
+    """
+    keyed = tables.last(workspace.read(ws, tables.KEYED), "task").rows_by_key(["task"], named=True, unique=True)
+    sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
+    for each in found:
+        if row := keyed.get(each.key):
+            facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}
+            yield replace(each, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])
+        elif each.key in sent:
+            pulled.unkeyed += 1
+            yield each
+        else:
+            pulled.drop(each.place, "not pushed", f"task {each.key!r} was never pushed from this workspace")
 
 
 def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from annotation.tools import task_conversion as sheets
-from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, theirs, units16
+from annotation.tools.quotes import only
+from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, marks_of, points, text_of, theirs, units16
 from annotation.tools.tasks_and_answers import Span, Turns
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -97,7 +98,6 @@ def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, 
     except (ValueError, TypeError, RecursionError):
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
-    shown = facts.get("shown") if isinstance(facts.get("shown"), dict) else {}
     turns = ours(str(record.get("external_id")))
     there = record["fields"].get("dialogue") or ""
     there = html.unescape(there) if facts.get("escaped") is True else there  # not so before Argilla's page was tried
@@ -117,7 +117,7 @@ def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, 
             time=datetime.fromisoformat(row["updated_at"]).replace(tzinfo=UTC),
             guideline=text_of(facts.get("guideline")),
             taxonomy=text_of(facts.get("taxonomy")),
-            shown={trait: spans for trait, spans in (shown or {}).items() if isinstance(spans, list)},
+            shown=marks_of(facts.get("shown")),
         )
         openly = set(values.get("openly") or [])
         response.forms = {t: "explicit" if t in openly else "implicit" for t in response.present}
@@ -139,7 +139,11 @@ def _inward(span: dict[str, Any], turns: Turns, there: str, response: Response) 
         if a < b:
             found.append({"turn": turn, "start": a - begin, "end": b - begin, "quote": text[a:b]})
     if not found or there[start:end] != text[start:end]:
-        response.lost[trait] = there[points(there, span["start"]) : points(there, span["end"])]
+        quote = there[points(there, span["start"]) : points(there, span["end"])]
+        if moved := only(quote, turns):
+            found = [moved]
+        else:
+            response.lost[trait] = quote
     response.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 

@@ -11,7 +11,19 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, theirs, units16, whole
+from annotation.tools.quotes import only
+from annotation.tools.task_conversion import (
+    Ours,
+    Response,
+    Sheet,
+    list_of,
+    marks_of,
+    points,
+    text_of,
+    theirs,
+    units16,
+    whole,
+)
 from annotation.tools.tasks_and_answers import Span, Turns
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -110,8 +122,7 @@ def responses_of(task: dict[str, Any], people: Mapping[int, str], project: str, 
     task = whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
-        who = row.get("completed_by")
-        who = who.get("id") if isinstance(who, dict) else who
+        who, editor = _user(row.get("completed_by")), _user(row.get("updated_by"))
         response = Response(
             key=str(data.get("key")),
             who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
@@ -121,14 +132,25 @@ def responses_of(task: dict[str, Any], people: Mapping[int, str], project: str, 
             time=_time(row.get("updated_at")),
             guideline=text_of(data.get("guideline")),
             taxonomy=text_of(data.get("taxonomy")),
+            shown=marks_of(data.get("shown")),
+            forged="" if editor == who else _forged(editor, people),
         )
         shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
         _read(list_of(row.get("result")), ours(response.key), shown, response)
-        before = data.get("shown") if isinstance(data.get("shown"), dict) else {}
-        response.shown = {trait: spans for trait, spans in (before or {}).items() if isinstance(spans, list)}
         if row.get("was_cancelled"):
             response.outcome = "skipped"
         yield response
+
+
+def _user(found: Any) -> Any:
+    return found.get("id") if isinstance(found, dict) else found
+
+
+def _forged(editor: Any, people: Mapping[int, str]) -> str:
+    """The server itself notes who wrote last, and nobody for what was imported: neither can be set from outside."""
+    if not isinstance(editor, int):
+        return "it was imported, and nobody gave it: its task is still to be answered"
+    return f"{people.get(editor, f'user-{editor}')} wrote over it: its author may answer the task anew"
 
 
 def _time(text: str | None) -> datetime | None:
@@ -166,7 +188,7 @@ def _names(row: dict[str, Any]) -> list[str]:
 def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
     """A region may run over several turns: one span in each of the seeker's.
 
-    It is lost, with a reason, where it is not in our text, or where the server showed other words at its place.
+    Where other words stand at its place, it is moved to where its own stand in our text (quotes.only), else lost.
     """
     try:
         first, last = int(value["start"]), int(value["end"])
@@ -188,7 +210,10 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, re
     quote = str(value.get("text") or "")
     others = [other for span in found if (other := _words(shown, span)) != span["quote"]]
     if not found or others or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
-        response.lost[trait] = quote or " ".join(others)
+        if first == last and (moved := only(quote, turns)):
+            found = [moved]
+        else:
+            response.lost[trait] = quote or " ".join(others)
     response.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 

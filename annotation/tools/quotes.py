@@ -1,11 +1,14 @@
 """Finds where a quote stands in a conversation, also where a spreadsheet has changed its characters."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import product
 
 from annotation.tools.tasks_and_answers import Span, Turns
 from saferec_builder.storage.evidence_check import SPEAKER
+
+LEAST = 8  # letters that name a place by themselves
 
 _PLAIN = dict.fromkeys("“”„‟«»″", '"') | dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("‐‑‒–—−", "-")
 _PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
@@ -25,6 +28,22 @@ def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
                 start, end = place
                 return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
     return None
+
+
+def only(quote: str, turns: Turns) -> Span | None:
+    """Where these words stand once, and once only, in what people said whose words count; any white space is like any
+    other, since a page shows it so. Shorter than LEAST they name no place."""
+    words = quote.split()
+    if len(" ".join(words)) < LEAST:
+        return None
+    form = re.compile(r"\s+".join(map(re.escape, words)))
+    said = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
+    found: list[Span] = [
+        {"turn": n, "start": at.start(), "end": at.end(), "quote": at[0]}
+        for n, text in said
+        for at in form.finditer(text)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _exact(text: str, quote: str) -> tuple[int, int] | None:

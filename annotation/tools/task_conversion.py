@@ -12,13 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import Pulled, Span, Task, Turn, Turns, asked_id, task_id
+from annotation.tools.tasks_and_answers import Pulled, Span, Task, Turn, Turns, asked_id, mark, task_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.tables import HANDED_BACK
 
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
+FORGED = "not by its author"
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
@@ -36,6 +37,7 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
+    former: str = ""  # the key that the version before gave it
 
     @property
     def asked(self) -> list[str]:
@@ -66,7 +68,8 @@ class Response:
     spans: dict[str, list[Span]] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)  # trait -> words that stand in no turn
-    shown: dict[str, list[Span]] = field(default_factory=dict)  # the spans that were there before the person came
+    shown: frozenset[str] = frozenset()  # `mark` of the spans that were there before the person came
+    forged: str = ""  # why it is not the word of `who`
     note: str | None = None
     seconds: float | None = None
     time: datetime | None = None
@@ -90,6 +93,12 @@ def whole(found: Any) -> Any:
     return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
 
+def marks_of(shown: Any) -> frozenset[str]:
+    """`mark` of what a server says was marked beforehand (trait -> spans)."""
+    found = shown if isinstance(shown, dict) else {}
+    return frozenset(mark(t, s) for t, spans in found.items() for s in list_of(spans) if isinstance(s, dict))
+
+
 def theirs(found: list[Span], turns: Turns) -> list[Span]:
     """Of a mark that runs over several turns what people said whose words count; of others all, to be refused."""
     return [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()] or found
@@ -99,9 +108,14 @@ def theirs(found: list[Span], turns: Turns) -> list[Span]:
 
 
 def sheets(
-    units: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy, sources: dict[str, list[str]] | None = None
+    units: pl.DataFrame,
+    texts: pl.DataFrame,
+    taxonomy: Taxonomy,
+    sources: dict[str, list[str]],
+    key: Callable[[str, list[str]], str],
 ) -> list[Sheet]:
-    """One per open task, in the order of `units`; `sources` says what is known of an item, with where it stands."""
+    """One per open task, in the order of `units`; `sources` says what is known of an item, with where it stands; `key`
+    makes a key of a `task_id` and what it is about besides (tasks_and_answers.keyed_id)."""
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
     made = []
@@ -110,17 +124,20 @@ def sheets(
         task = Task(**{name: rows[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")})
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
-        known = (sources or {}).get(task.subject, []) if rows[0]["why"] != "audit" else []
+        known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
         ask = _ask(task, asked, taxonomy, known)
-        made.append(Sheet(_key(task, asked, taxonomy), task, rows[0]["why"], head or "", ask, shown, asked))
+        base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+        about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
+        names = (key(base, about), task, rows[0]["why"], head or "", ask, shown, asked)
+        made.append(Sheet(*names, former=asked_id(base, about)))
     return made
 
 
-def _key(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy) -> str:
-    base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
-    ruling = task.role == "adjudicator"
-    return asked_id(base, [taxonomy.digest, *(unit["trait"] for unit in asked if ruling)])
+def record(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> tuple[str, list[str], list[str], str, str]:
+    """The row of the table keyed that says what this task asks."""
+    marks = [mark(trait, span) for trait, (_, _, spans) in sheet.suggested.items() for span in spans]
+    return sheet.key, sheet.asked, marks, guideline, taxonomy.digest
 
 
 def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
@@ -156,6 +173,9 @@ def take(
     `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
     text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
     """
+    if response.forged:
+        pulled.drop(response.place, FORGED, response.forged)
+        return
     other = response.who != task.reviewer
     if response.outcome != READ and (other or response.outcome != RATHER_NOT):
         reason = "skipped" if response.outcome == "skipped" else "not finished"
@@ -209,7 +229,7 @@ def _faults(
             faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
         elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
             faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
-        elif trait not in ticked and any(s not in response.shown.get(trait, []) for s in response.spans.get(trait, [])):
+        elif trait not in ticked and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):
             faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
     return faults
 

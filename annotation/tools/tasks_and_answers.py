@@ -1,10 +1,11 @@
 """Types that all review tools share: the id of a task, what a task stands for, and the answers that came back."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.storage.tables import digest
+from saferec_builder.storage.tables import digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
 
@@ -36,9 +37,20 @@ def task_id(kind: str, subject: str, text: str, reviewer: str, role: str) -> str
 
 
 def asked_id(task: str, asked: list[str]) -> str:
-    """On a server a task is also about what is asked: the taxonomy as it stands, an adjudicator's its traits too. Asked
-    about others later, people get another task, since what they said spoke for the former only."""
+    """The key of a task on a server as the version before made it: anybody can who knows the text."""
     return f"{task}-{digest(*sorted(asked))}"
+
+
+def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
+    """A task is also about what is asked: the taxonomy as it stands, an adjudicator's its traits too. Asked about
+    others later, people get another task, since what they said spoke for the former only. Nobody without the
+    workspace's secret makes this key."""
+    return f"{task}-{keyed_digest(secret, 'task', tool, task, *sorted(asked))}"
+
+
+def mark(trait: str, span: Mapping[str, object]) -> str:
+    """Names a span without its words, as the table keyed holds it."""
+    return f"{trait} {span.get('turn')} {span.get('start')} {span.get('end')}"
 
 
 def base_id(key: str) -> str:
@@ -78,6 +90,7 @@ class Pulled:
     drops: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     tool: str = "files"
     empty: int = 0  # rows not answered yet
+    unkeyed: int = 0  # answers to tasks that the version before handed out: taken by their assignment
     repeated: int = 0  # answers that a later row gives again, word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:

@@ -88,6 +88,20 @@ SENT = Table(
     "What a review server holds, so that nothing is sent twice; the last row of a task counts.",
 )
 
+KEYED = Table(
+    "keyed",
+    "db",
+    ("task",),
+    {
+        "task": (pl.String, "key of the task, which nobody makes without the workspace's secret"),
+        "asked": (pl.List(pl.String), "traits that were asked one by one"),
+        "shown": (pl.List(pl.String), "trait turn start end of every span that was marked beforehand; no words"),
+        "guideline": (pl.String, "digest of the guidelines that were shown"),
+        "taxonomy": (pl.String, "digest of the taxonomy that was shown"),
+    },
+    "What each task asked as it was handed out: an answer is read by this, whatever comes back beside it.",
+)
+
 HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
 
 REVIEWS = Table(

@@ -14,6 +14,7 @@ from saferec_builder.storage.database_tables import (
     DESIGN,
     GOLD,
     HANDED_BACK,
+    KEYED,
     LABELS,
     REPLIES,
     REVIEWS,
@@ -35,6 +36,7 @@ __all__ = [
     "GOLD",
     "HANDED_BACK",
     "HONOURED",
+    "KEYED",
     "LABELS",
     "MARKS",
     "ORIGINS",
@@ -243,6 +245,6 @@ TABLES: dict[str, Table] = {
     for t in (
         *(CONVERSATIONS, ORIGINS, HONOURED, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
-        *(ASSIGNMENTS, DESIGN, GOLD, DECOYS, SENT, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
+        *(ASSIGNMENTS, DESIGN, GOLD, DECOYS, SENT, KEYED, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
     )
 }

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from annotation.tools.guidelines import guideline
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_world import TEXTS, Verdict
@@ -174,3 +176,59 @@ def test_a_region_that_does_not_name_its_words_is_held_against_what_was_shown(to
     tool.mark("cheer when" if how == "other words" else "blood", FORGED[how], **region)
     assert pull()["dropped"]["quote not found"] == 1
     assert stored(tool) == []
+
+
+# what whoever is logged in can do to a task on Label Studio: nothing of it is believed
+LIES: dict[str, dict[str, Any]] = {
+    "asked of nothing": {"asked": []},
+    "asked of all": {"asked": ["gore", "needles", "suicide_self_harm"]},
+    "marked beforehand": {"shown": {"needles": [{"turn": 0, "start": 0, "end": 5, "quote": "x"}]}},
+    "another taxonomy": {"taxonomy": "0" * 16},
+    "another guideline": {"guideline": "0" * 16},
+    "of other shapes": {"asked": {"gore": 1}, "shown": [None], "taxonomy": 7, "guideline": None},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("tool", [STUDIO], indirect=True)
+def test_what_was_asked_is_known_here(tool, pull, lie):
+    """The answer counts as it was given: gore present, and the stamps of our own record."""
+    task = tool._task()
+    tool.mark("blood", TRUE)
+    tool.rest("PATCH", f"/api/tasks/{task['id']}", {"data": task["data"] | LIES[lie]})
+    pull()
+    ws = store.Workspace.open(tool_root(tool))
+    rows = store.read(ws, tables.REVIEWS).filter(subject="c1")
+    assert dict(rows.select("trait", "verdict").iter_rows()) == {"gore": "present", "*": "absent"}
+    assert {*rows["taxonomy"]} == {ws.taxonomy.digest} and {*rows["guideline"]} == {guideline()}
+
+
+@pytest.mark.parametrize("tool", [STUDIO], indirect=True)
+def test_nobody_answers_for_somebody_else(tool, pull, cli):
+    """Written over by another account, imported in ann's name, and under keys that nobody was given."""
+    assert cli("review", "push", "--reviewer", "bo", *tool.push_words, "-C", tool_root(tool)).code == 0
+    task, web = tool._task(), tool.session("bo")
+    tool.mark("blood", TRUE)
+    (mine,) = tool.rest("GET", f"/api/tasks/{task['id']}/annotations")
+    safe = {"Referer": tool.facts["url"], "X-CSRFToken": web.cookies.get("csrftoken") or ""}
+    body = {"result": [row for row in mine["result"] if row["from_name"] == "outcome"]}
+    assert web.patch(f"/api/annotations/{mine['id']}", json=body, headers=safe).status_code == 200
+    key, old = task["data"]["key"], task_id("sensitivity", "c1", "d-c1", "ann", "reviewer")
+    answer = {"result": mine["result"], "completed_by": mine["completed_by"]}
+    for forged in (key, key[:-1] + ("1" if key.endswith("0") else "0"), old):
+        rows = [{"data": task["data"] | {"key": forged}, "annotations": [answer]}]
+        tool.rest("POST", f"/api/projects/{tool.project('ann').id}/import", rows)
+    told = pull()
+    assert (told["dropped"], told["added"]) == ({"not by its author": 2, "not pushed": 2}, 0), told["err"]
+    assert "bo wrote over it" in told["err"] and "it was imported" in told["err"]
+    assert stored(tool) == []
+
+
+@pytest.mark.parametrize("tool", [STUDIO, ARGILLA], indirect=True)
+def test_marks_that_slipped_are_found_again(tool, pull):
+    """A page that shows a text in its own way counts other letters: the words themselves say where they stand."""
+    before = "Hello! " if tool.name == "argilla" else ""
+    tool.forge(before + TRUE)
+    tool.mark("faint when I see blood", before + TRUE, shift=0 if before else 3)
+    pull()
+    assert stored(tool) == [("present", ["faint when I see blood"])]

@@ -34,7 +34,7 @@ def sheet(**more: Any) -> Sheet:
 
 def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Response:
     task = label_studio.task_of(made or sheet(), "g", TAXONOMY)
-    row = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
+    row = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
     (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
     return said
 

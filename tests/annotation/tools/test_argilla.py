@@ -75,7 +75,7 @@ def test_what_an_administrator_made_of_a_record_of_argilla_stops_no_pull(facts):
     values = {"present": {"value": ["gore"]}, "outcome": {"value": READ}, "note": {"value": "half \ud83d"}}
     edited = record("submitted", values) | {"metadata": {"saferec": facts}}
     (said,) = argilla.responses_of(edited, {"u1": "ann"}, "x", ours)
-    assert (said.who, said.present, said.asked, said.shown) == ("ann", ["gore"], [], {})
+    assert (said.who, said.present, said.asked, said.shown) == ("ann", ["gore"], [], frozenset())
     assert said.note == "half ?" and said.guideline is None
 
 

@@ -40,7 +40,14 @@ LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
 
 
 def said(result: Any, data: Any, seconds: Any) -> list[sheets.Response]:
-    answer = {"id": 5, "completed_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z", "lead_time": seconds}
+    answer = {
+        "id": 5,
+        "completed_by": 1,
+        "updated_by": 1,
+        "result": result,
+        "updated_at": "2026-01-01T00:00:00Z",
+        "lead_time": seconds,
+    }
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
     return list(label_studio.responses_of(task, {1: "ann"}, 3, lambda key: TURNS))
 

@@ -1,6 +1,8 @@
 """Where a quote stands in a text."""
 
-from annotation.tools.quotes import locate
+import pytest
+
+from annotation.tools.quotes import locate, only
 
 
 def test_composed_and_decomposed_letters_are_alike_but_never_halved():
@@ -9,3 +11,23 @@ def test_composed_and_decomposed_letters_are_alike_but_never_halved():
     assert locate("the café", [{"role": "seeker", "text": "the café"}])["end"] == 8
     assert locate("the  caf e", cafe) is None
     assert locate("a  cafe", [{"role": "seeker", "text": "a café"}]) is None
+
+
+TEXT = "no  needles\nscare me; cafe\u0301 😱 wounds, and no  needles again"
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("needles scare me", (4, 20)),  # white space as a page shows it: 2 + two blanks, the line break is the 12th
+        ("cafe\u0301 😱 wounds", (22, 36)),  # code points: 5 + 1 + 1 + 1 + 6
+        ("no needles", None),  # twice
+        ("wounds", None),  # 6 letters
+        ("Thank you!", None),  # the recommender's
+    ],
+)
+def test_words_name_a_place_where_they_stand_once(quote, found):
+    turns = [{"role": "seeker", "text": TEXT}, {"role": "recommender", "text": "Thank you!"}]
+    place = only(quote, turns)
+    assert (place and (place["start"], place["end"])) == found
+    assert place is None or TEXT[place["start"] : place["end"]] == place["quote"]
