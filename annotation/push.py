@@ -29,6 +29,7 @@ from annotation.tools.guidelines import GUIDELINES, guideline
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.proposing import pending
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -88,6 +89,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     checks.check_people(who, desk.assignments)
     checks.check_aside(who, desk.reviews)
     checks.check_texts(desk)
+    workspace.append(desk.ws, tables.ASKED, pending.rows(desk.taxonomy))  # whose words a `*` speaks for later
     send = _to_files(desk, who, to) if isinstance(to, Files) else _to_server(desk, who, to)
     desk = _with_gold(desk)
     due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)

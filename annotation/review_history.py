@@ -132,8 +132,8 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
 
     Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
     evidence is gone (`stale`) or never was in the text (evidence.UNFOUNDED), its trait is not in the taxonomy, it is a
-    `*` given under another taxonomy, which cannot speak for traits it did not list, or the task was given to somebody
-    else (`not assigned`).
+    `*` given under another taxonomy, which cannot speak for traits it did not list (`spelled`: what it speaks for), or
+    the task was given to somebody else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
     frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
@@ -166,6 +166,25 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     )
     counts = frame.filter(pl.col("out").is_not_null()).group_by("out").len().sort("out")
     return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
+
+
+def spelled(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+    """`standing`, and `absent` for each trait that a `*` of another taxonomy showed in the words of today.
+
+    So a trait that is added or put in other words is open again, and no other. The `*` itself stays out: its reader is
+    asked anew. `asked`: tables.ASKED.
+    """
+    now = pl.DataFrame([(t.slug, t.wording) for t in taxonomy.traits], schema=["trait", "wording"], orient="row")
+    same = asked.join(now, on=["trait", "wording"]).select("taxonomy", "trait").unique()
+    stars = standing.filter(out=OTHER_TAXONOMY, role="reviewer", kind="sensitivity").drop("trait")
+    nothing = {"verdict": "absent", "form": None, "note": None, "seconds": None, "out": None}
+    rest = (
+        stars.join(same, on="taxonomy", maintain_order="left_right")
+        .join(standing.filter(pl.col("trait") != "*"), on=[*UNIT, *WHO], how="anti", maintain_order="left")
+        .with_columns(pl.lit(value).cast(standing.schema[name]).alias(name) for name, value in nothing.items())
+        .with_columns(spans=pl.lit([], pl.List(SPAN)))
+    )
+    return pl.concat([standing, rest.select(standing.columns)])
 
 
 def claims() -> pl.Expr:

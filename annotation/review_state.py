@@ -74,8 +74,9 @@ def gather(ws: Workspace) -> Desk:
     quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
     known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
     standing, left_out = review_history.standing(reviews, known, taxonomy)
+    said = review_history.spelled(standing, workspace.read(ws, tables.ASKED), taxonomy)
     held = withheld.reasons(ws, mined)
-    votes, on_controls = controls.apart(withheld.without(aggregation.votes(standing, taxonomy), held), assignments)
+    votes, on_controls = controls.apart(withheld.without(aggregation.votes(said, taxonomy), held), assignments)
     judged = aggregation.adjudicate(votes, labels)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:

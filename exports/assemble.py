@@ -203,6 +203,7 @@ def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame
     said = snapshot.turns(history.filter(pl.col("conversation").is_in(looked.implode())))
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
+    standing = review_history.spelled(standing, snapshot.asked, taxonomy)
     of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
     # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
     of_items = of_items.filter(

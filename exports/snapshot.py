@@ -18,6 +18,7 @@ class Snapshot:
     conversations: pl.DataFrame  # every revision with its `row` in the table, without what was said
     texts: spool.Spool  # what was said, by `row`
     reviews: pl.DataFrame
+    asked: pl.DataFrame
     labels: pl.DataFrame  # the last per kind, subject and trait
     verdicts: pl.DataFrame  # every label that there ever was, without evidence
     clusters: pl.DataFrame
@@ -73,6 +74,7 @@ def take(ws: Workspace) -> Snapshot:
         conversations=pl.concat(revisions).with_row_index("row"),
         texts=texts,
         reviews=read(ws, tables.REVIEWS),
+        asked=read(ws, tables.ASKED),
         labels=tables.last(labels, "kind", "subject", "trait"),
         verdicts=labels.select("kind", "subject", "trait", "verdict", "method"),
         clusters=tables.last(read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster"),

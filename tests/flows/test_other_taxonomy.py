@@ -8,9 +8,8 @@ import pytest
 
 from annotation import servers
 from annotation.review_state import gather
-from annotation.tools import task_conversion as sheets
 from annotation.tools.task_conversion import RATHER_NOT
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import asked_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_team import Memory
@@ -79,7 +78,7 @@ def test_who_answered_a_task_of_before_finds_it_no_second_time(
     server = Memory()
     monkeypatch.setattr(servers, "connect", lambda *_: server)
     with monkeypatch.context() as before:
-        before.setattr(sheets, "_key", lambda task, asked, taxonomy: task_id(**named(task)))
+        before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: task)
         review("push", *TWO)
     first = {n for n, (_, _, name) in server.held.items() if name == "ann"}
     server.answered = [min(first)]
@@ -116,6 +115,44 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     assert said["verdict"].to_list() == ["present"]
 
 
-def named(task: Any) -> dict[str, str]:
-    found = {name: getattr(task, name) for name in ("kind", "subject", "reviewer", "role")}
-    return found | {"text": task.digest}
+def test_tasks_of_the_version_before_stay_and_are_answered_once(
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept no record of what a task asked, and its keys need no secret: those that the ledger knows are taken."""
+    server = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: server)
+    with monkeypatch.context() as before:
+        before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked))
+        before.setattr(servers, "_keep", lambda desk, new: None)
+        review("push", *TWO)
+    server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
+    assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
+    told = review("pull")
+    assert (told["added"], told["tasks_of_the_version_before"]) == (4, 2)  # two tasks: a trait and `*` each
+    assert review("pull")["added"] == 0
+
+
+def test_other_words_for_a_trait_open_that_trait_and_no_other(ws: store.Workspace, review: Any, cli: Any) -> None:
+    """Two people read c1 (gore is asked) and c2 (crashes are asked), and find nothing: the other trait of each is
+    absent by their `*`. In other words gore is open where only a `*` spoke of it, in c2; a new trait closes nothing."""
+    files, push, pull = review_world.Files(ws), ("push", "--tool", "files"), ("pull", "--tool", "files")
+
+    def agreed() -> set[tuple[str, str]]:
+        assert cli("adjudicate", "-C", ws.root).code == 0
+        labels = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(method="agreed")
+        return set(labels.select("subject", "trait").iter_rows())
+
+    review(*push, *TWO)
+    for name in ("ann", "bo"):
+        files.answer(name, nothing)
+    review(*pull, ws.root / "review")
+    every = {(subject, trait) for subject in ("c1", "c2") for trait in OLD}
+    assert agreed() == every
+    taxonomy(ws, **(OLD | {"gore": "Blood, wounds and operations."}), needles="Injections.")
+    assert agreed() == every - {("c2", "gore")}
+    assert open_for(ws, "ann") == 2  # and is asked anew
+    review(*push, *TWO)
+    for name in ("ann", "bo"):
+        files.answer(name, nothing)
+    review(*pull, ws.root / "review")
+    assert agreed() == every | {("c1", "needles"), ("c2", "needles")}
