@@ -17,8 +17,9 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of, save
 from tests.worlds.settings import review_settings
 
-# an emoji, a family joined by zero-width joiners and a combining accent stand before the words that count
-TRICKY = "😱 👨\u200d👩\u200d👧 cafe\u0301: "
+# before the words that count: an emoji, a family joined by zero-width joiners, a combining accent; and spaces and line
+# breaks that a page collapses where nothing forbids it
+TRICKY = "😱  👨\u200d👩\u200d👧\n\n cafe\u0301: "
 TEXTS = {
     "c1": TRICKY + "I faint when I see blood. Something funny?",
     "c2": "After the crash I take the long way round. A film for tonight?",
