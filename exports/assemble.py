@@ -93,7 +93,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     built = build_rows.build(
         base.kept.drop("row"),
         base.known,
-        build_rows.Reading(said.rows, *_finders(refs, base.items, base.links)),
+        build_rows.Reading(said.rows, *_finders(refs, base.items, base.links, undated=config.release.titles == "any")),
         base.items["item"].sort(),
         build_rows.Terms(frozenset(small), options.unreviewed, base.out),
     )
@@ -222,11 +222,18 @@ def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
 
 
 def _finders(
-    refs: list[str], items: pl.DataFrame, links: pl.DataFrame
+    refs: list[str], items: pl.DataFrame, links: pl.DataFrame, *, undated: bool
 ) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
-    """(ref -> item, text -> mentions), both by the catalog."""
-    index = catalog.index(items)
-    return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
+    """(ref -> item, text -> mentions), both by the catalog; `undated`: of titles without a year, too."""
+    if not undated:
+        index = catalog.index(items)
+        return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
+    finder = catalog.finder(items)
+
+    def mentions(text: str) -> list[tuple[int, int, str]]:
+        return [(found.start, found.end, found.item) for found in catalog.in_text(finder, text) if found.item]
+
+    return catalog.link(refs, links, finder.index), mentions
 
 
 def _injected(built: pl.DataFrame, inject: str | None, taxonomy: Taxonomy) -> tuple[list[str], pl.DataFrame | None]:

@@ -107,6 +107,7 @@ class Release(_Section):
     min_seekers: int = Field(5, ge=1)  # fewer distinct people with a trait: its labels are withheld
     consent: list[str] = []  # reviewers who agreed that their reviews are released under a pseudonym
     contact: str | None = None  # whom to ask for removal: an address or a page
+    titles: Literal["dated", "any"] = "dated"  # which titles in texts are items: "Title (Year)", or the finder's, too
 
 
 class Mine(_Section):
@@ -276,6 +277,7 @@ name = "{name}"
 # min_seekers = 5            # a trait with fewer distinct people is withheld
 # consent = ["ann"]          # reviewers who agreed that their reviews are released under a pseudonym
 # contact = "me@example.org" # whom to ask for removal
+# titles = "dated"           # items in texts: "Title (Year)"; "any": titles without a year that one work has, too
 
 [store]
 # url = "sqlite:///..."      # default: workspace.db beside this file

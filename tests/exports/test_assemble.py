@@ -54,3 +54,18 @@ def test_crisis_and_clusters_are_honoured(workspace, cli):
     left = pl.concat([pl.read_parquet(p) for p in (ws.releases / "1.0.0/data/conversations").glob("*")])
     last, *gone = world.released(ws, "c039", "c005", "c001", "c007")
     assert not {*gone} & set(left["conversation"]) and last in set(left["conversation"])
+
+
+def test_titles_without_a_year_are_items_where_the_workspace_says_so(workspace, cli):
+    rows, said = world.requests()
+    plain = conversation("plain", "What next?", "You should watch Film D tonight.", "Thanks!", day=3)
+    ws = world.fill(workspace, [*rows, plain], [*said, label(plain, verdict="absent")])
+    assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {"no linked item": 1}
+    config = (ws.root / "saferec.toml").read_text()
+    (ws.root / "saferec.toml").write_text(config.replace("[release]", '[release]\ntitles = "any"'))
+    ran = cli("release", "2.0.0", "-C", ws.root, "--json")
+    assert not ran.err and ran.json["dropped"] == {}
+    learned = pl.concat([pl.read_parquet(p) for p in (ws.releases / "2.0.0/data/grpo").glob("*")])
+    (plain_id,) = world.released(ws, "plain")
+    (row,) = learned.filter(conversation=plain_id).to_dicts()
+    assert row["truth"] == [world.item("D")]
