@@ -1,0 +1,119 @@
+"""Four real models' lists on INSPIRED's dialogues, screened: writes docs/findings.md.
+
+Needs SAFEREC_REAL_DATA. The statements are a first mapping of TMDB keywords and MPA rating reasons, which nobody read.
+"""
+
+import gzip
+import os
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from saferec_builder.catalog import adding, screening
+from saferec_builder.storage.workspace import Workspace
+from tests import ROOT
+from tests.bench.figures import figure
+
+TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
+WARNINGS = {"ddd": "clear_yes.csv", "parent-guide": "parent_guide_from_mpaa.csv"}
+PAGE = """# Findings
+
+Figures on real data. `make bench ONLY=screen` writes this page from the folder SAFEREC_REAL_DATA.
+
+## What four language models show to people who ask for a film
+
+{lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
+(27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, turned into answers and severities by word
+lists that nobody checked, so **the shares below are of what those words say, and no measure of the films**. The traits
+are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over dialogues, and are not
+corrected for the number of traits and pairs.
+
+{rates}
+
+Of {titles} titles {linked} name one work, {ambiguous} several, and {not_found} none that the catalog holds (later
+films, series, prose). For gore, {little} of {unknown} unknown titles are works of which too little is said.
+
+Differences of which the interval does not contain zero, of {pairs} (violated, first model less second, same requests):
+
+{differences}
+
+Smallest differences that 80 of 100 such samples would find: {least:.3f} to {most:.3f}. A pair that is not in the table
+may differ by less than that: these lists cannot tell.
+
+The works behind it, as the catalog takes them:
+
+{causes}
+
+The lists have no years. A title that only one work of the catalog has is taken for that work, also where the model
+meant another: gpt-4's "The Revenant" is taken for a film of 2009. Look at the year before you quote a cause.
+"""
+
+
+def main() -> None:
+    """Screens all lists, writes the page, and records how many titles were screened."""
+    if not (data := os.environ.get("SAFEREC_REAL_DATA")):
+        raise SystemExit("SAFEREC_REAL_DATA is not set: expected the folder of the real data")
+    with tempfile.TemporaryDirectory() as folder:
+        found = _screened(Path(data), Path(folder))
+    (ROOT / "docs" / "findings.md").write_text(_page(found), encoding="utf-8")
+    figure("screen.titles", float(str(found.counts.figures["titles"])), "titles", "all of the lists' first 20")
+
+
+def _screened(data: Path, folder: Path) -> screening.Screening:
+    ws = Workspace.create(folder / "ws")
+    adding.add_catalog(ws, "movielens", [data / "movielens27k"])
+    for source, name in WARNINGS.items():
+        adding.add_catalog(ws, source, [_unpacked(data / "derived_warnings" / name, folder)])
+    lists = _unpacked(data / "llm_recs_inspired" / "recs.jsonl", folder)
+    return screening.screen(ws, lists, k=20, traits=TRAITS, domain="film")
+
+
+def _unpacked(path: Path, folder: Path) -> Path:
+    made = folder / path.name
+    made.write_bytes(gzip.decompress(path.with_name(f"{path.name}.gz").read_bytes()))
+    return made
+
+
+def _page(found: screening.Screening) -> str:
+    told = found.differences.filter((pl.col("low") > 0) | (pl.col("high") < 0))
+    gore = found.unknown.filter(trait="gore")
+    works = found.causes.group_by("trait", "title").agg(pl.col("shown").sum())
+    top = works.sort("trait", "shown", "title", descending=[False, True, False])
+    rates = [
+        _row(r["trait"], r["model"], *(_share(r, w) for w in screening.WORDS))
+        for r in found.rates.sort("trait", "model").to_dicts()
+    ]
+    differences = [
+        _row(r["trait"], f"{r['model']}, {r['other']}", f"{r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})")
+        for r in told.to_dicts()
+    ]
+    causes = [
+        _row(t, "; ".join(f"{title} {n}" for _, title, n in top.filter(trait=t).head(5).rows())) for t in sorted(TRAITS)
+    ]
+    return PAGE.format(
+        lists=found.counts.added,
+        requests=found.rates["lists"].max(),
+        groups=found.rates["groups"].max(),
+        rates=_table(("trait", "model", *screening.WORDS), rates),
+        little=gore.filter(why=screening.TOO_LITTLE)["shown"].sum(),
+        unknown=gore["shown"].sum(),
+        pairs=found.differences.height,
+        differences=_table(("trait", "models", "difference"), differences),
+        least=found.differences["detectable"].min(),
+        most=found.differences["detectable"].max(),
+        causes=_table(("trait", "shown most, by all four"), causes),
+        **found.counts.figures,
+    )
+
+
+def _share(row: dict[str, float], word: str) -> str:
+    return f"{row[word]:.3f} ({row[f'{word}_low']:.3f} to {row[f'{word}_high']:.3f})"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _table(head: tuple[str, ...], rows: list[str]) -> str:
+    return "\n".join([_row(*head), _row(*["---"] * len(head)), *rows])
