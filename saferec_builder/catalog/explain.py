@@ -17,6 +17,7 @@ from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
+from saferec_builder.core.vote_model import Voters
 from saferec_builder.storage import tables
 
 SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
@@ -77,8 +78,9 @@ def judged(
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     if match.item is None:
         return found
-    said = judging.statements(items, links, warnings).filter(pl.col("item") == match.item)
-    risk, codes = judging.judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1)
+    every = judging.statements(items, links, warnings)
+    said, known = every.filter(pl.col("item") == match.item), judging.voters(every, trait.topics)
+    risk, codes = judging.judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1, known)
     verdict = violations.as_named(codes[0], np.array([not match.exact]))[0]
     return replace(
         found,
@@ -146,10 +148,16 @@ def explained(
     item: str, items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
 ) -> Explained:
     """The item with all that was said of it, and the risk, verdict and steps of its traits."""
-    said = judging.statements(items, links, warnings).filter(pl.col("item") == item).with_columns(row=pl.lit(0))
-    risk, codes = judging.judge(said, taxonomy.traits, rule, 1)
+    every = judging.statements(items, links, warnings)
+    said, known = (
+        every.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
+        judging.voters(every, taxonomy.topics),
+    )
+    risk, codes = judging.judge(said, taxonomy.traits, rule, 1, known)
     traits = tuple(
-        TraitRisk(trait.slug, _number(risk[0, n]), violations.VERDICTS[codes[0, n]], tuple(_steps(said, trait, rule)))
+        TraitRisk(
+            trait.slug, _number(risk[0, n]), violations.VERDICTS[codes[0, n]], tuple(_steps(said, trait, rule, known))
+        )
         for n, trait in enumerate(taxonomy.traits)
         if not said.filter(speaks_for(trait)).is_empty()
     )
@@ -157,35 +165,39 @@ def explained(
     return Explained(row, said.select(SHOWN), traits)
 
 
-def _steps(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:
+def _steps(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
     """One line per number that the risk and the verdict rest on, as a person would work it out."""
-    return [*_votes(said, trait, rule), *_guide(said, trait), *_descriptors(said, trait), *_people(said, trait)]
+    return [*_votes(said, trait, rule, known), *_guide(said, trait), *_descriptors(said, trait), *_people(said, trait)]
 
 
-def _votes(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:
-    topics, p = judging.asked(said, [trait], rule, 1)
+def _votes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
+    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
     keys = pl.DataFrame({"topic": topics}).select(judging.topic_key())["topic"].to_list()
     lines = []
     for topic, key, sure in zip(topics, keys, p[0], strict=True):
         rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
-        if rows.is_empty() or np.isnan(sure):
+        if rows.is_empty():
             continue
         yes, no = int(rows["yes"].sum()), int(rows["no"].sum())
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
-            top, all_ = f"{yes} + {rule.prior_yes:g}", f"{yes} + {no} + {rule.prior_yes + rule.prior_no:g}"
-            parts.append(f"P(yes) = ({top}) / ({all_}) = {float(violations.p_yes(yes, no, rule)):.3f}")
+            parts.append(f"{yes} yes of {yes + no} (voters {_trust(known[key])})")
         lines.append(f"{topic}{' [core]' if topic in trait.core else ''}: {'; '.join(parts)}{_settled(sure, rule)}")
     return lines
 
 
+def _trust(voters: Voters) -> str:
+    """Of these voters so many say yes where it is true / where it is not."""
+    return f"{voters.hit:.2f} / {voters.slip:.2f}, {f'{voters.works:,} works' if voters.learnt else 'a prior'}"
+
+
 def _settled(p: float, rule: Rule) -> str:
-    if p >= rule.sure:
-        return f" >= {rule.sure:g}: yes, the trigger is 1"
-    if p <= 1 - rule.sure + 1e-12:
-        return f", P(no) >= {rule.sure:g}: no"
-    return ": open, and nothing clears while it leans to yes" if p > 0.5 else ": open"
+    if np.isnan(p):
+        return ": open, for these voters hardly tell"
+    word = "true" if p >= rule.violated_from else "not true" if p <= rule.clear_upto else "open"
+    leans = ", and nothing clears while it leans to yes" if word == "open" and p > 0.5 else ""
+    return f": P(true) = {p:.3f}, {word}{leans}"
 
 
 def _guide(said: pl.DataFrame, trait: Trait) -> list[str]:

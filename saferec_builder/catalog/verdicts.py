@@ -4,16 +4,17 @@ reads  items, links (see merging), warnings
 gives  the oracle; risks as a matrix
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder.catalog.linking import index, matches
-from saferec_builder.core import oracle as violations, titles
+from saferec_builder.core import oracle as violations, titles, vote_model
 from saferec_builder.core.oracle import Oracle, Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
+from saferec_builder.core.vote_model import Voters
 from saferec_builder.storage import tables
 
 _ONE = ("item", "kind", "key", "source")  # what one source says of an item and topic
@@ -26,11 +27,12 @@ def risks(
     """(oracle, risk of items x traits with NaN where no source says anything), rows in the order of `items`.
 
     Of one source's and page's statements on an item and topic the last counts, and votes of several pages add up. A
-    clear answer weighs as P(yes) = 1 or 0; where answers and votes differ, the worse one counts; so does the worse
+    clear answer weighs as certain; where answers and votes differ, the worse one counts; so does the worse
     of two severities. What a source says without a page counts by the name that it gives the item: the last, and the
     worse of two names. So do reviews, where two items that were reviewed have become one.
     """
     said = statements(items, links, warnings)
+    known = voters(said, taxonomy.topics)
     risk = np.full((items.height, len(taxonomy.traits)), np.nan)
     codes = np.full(risk.shape, violations.UNKNOWN, np.int8)
     spoken = said["row"].unique().sort().to_numpy()
@@ -38,32 +40,33 @@ def risks(
         rows = spoken[first : first + AT_ONCE]
         numbers = pl.DataFrame({"row": rows}).with_row_index("n")
         some = said.join(numbers, "row", maintain_order="left").drop("row").rename({"n": "row"})
-        risk[rows], codes[rows] = judge(some, taxonomy.traits, rule, len(rows))
+        risk[rows], codes[rows] = judge(some, taxonomy.traits, rule, len(rows), known)
     return violations.oracle(items["item"].to_list(), taxonomy.slugs, codes), risk
 
 
 def judge(
-    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict codes) of n items x traits from the statements on them; `row` is the item's number.
 
-    What names the item but not exactly may be said of another work: it may violate, and nothing is clear by it, nor
-    does it outvote what is said of the item itself.
+    `known` are the voters of each topic, learnt from all items. What names the item but not exactly may be said of
+    another work: it may violate, and nothing is clear by it, nor does it outvote what is said of the item itself.
     """
-    risk, codes = _judged(said, traits, rule, n)
+    risk, codes = _judged(said, traits, rule, n, known)
     if not said["exact"].all():
-        sure = _judged(said.filter("exact"), traits, rule, n)[1]
+        sure = _judged(said.filter("exact"), traits, rule, n, known)[1]
         codes = violations.worst(np.stack([codes, sure], axis=-1))
     return risk, codes
 
 
 def _judged(
-    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    topics, p = asked(said, traits, rule, n)
+    topics, p, share = asked(said, traits, rule, n, known)
     rated = severity(said, n)
     judged = [
-        violations.judge(t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n)) for t in traits
+        violations.judge(t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n), share=share)
+        for t in traits
     ]
     return np.column_stack([risk for risk, _ in judged]), np.column_stack([codes for _, codes in judged])
 
@@ -108,8 +111,22 @@ def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) ->
     return pl.concat(frames)
 
 
-def asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tuple[list[str], NDArray[np.float64]]:
-    """(topics, P(yes) of items x topics): votes of all sources together, clear answers, the worse of both."""
+def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
+    """Who votes on each of these topics and on each rare one, learnt from the votes of every item; by `key`."""
+    each = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
+    counted = each.group_by("item", "key", maintain_order=True).agg(pl.col("yes", "no").fill_null(0).sum())
+    pairs = counted.filter(pl.col("yes") + pl.col("no") > 0).group_by("key", "yes", "no").len().sort("key", "yes", "no")
+    wanted = pl.DataFrame({"topic": list(topics)}).select(topic_key())["topic"].to_list()
+    asked = {str(key): part for (key,), part in pairs.group_by("key", maintain_order=True)}
+    few = [key for key, part in asked.items() if part["len"].sum() < vote_model.ENOUGH]
+    chosen = dict.fromkeys(key for key in asked if key in wanted or key in few)
+    return vote_model.learn({key: vote_model.votes(*(asked[key][c] for c in ("yes", "no", "len"))) for key in chosen})
+
+
+def asked(
+    said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
+) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
+    """(topics, P(true) of items x topics, share of yes): votes of all sources together, clear answers, the worse."""
     topics = list(dict.fromkeys(topic for trait in traits for topic in trait.topics))
     keys = pl.DataFrame({"topic": topics}).select(key=topic_key()).with_row_index("column")
     rows = said.filter(pl.col("kind") == "topic").join(keys, "key", maintain_order="left")
@@ -119,8 +136,11 @@ def asked(said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int) -> tu
     np.add.at(no, at, rows["no"].fill_null(0).to_numpy())
     answers = rows["answer"].replace_strict({"yes": 1.0, "no": 0.0}, default=None, return_dtype=pl.Float64)
     np.fmax.at(clear, at, answers.to_numpy())
-    voted = np.where(yes + no > 0, violations.p_yes(yes, no, rule), np.nan)
-    return topics, np.fmax(voted, clear)
+    share, sure = np.where(yes + no > 0, violations.p_yes(yes, no, rule), np.nan), np.full((n, len(topics)), np.nan)
+    for column, key in zip(*(keys[c] for c in ("column", "key")), strict=True):
+        if key in known:
+            sure[:, column] = vote_model.posterior(known[key], yes[:, column], no[:, column])
+    return topics, np.fmax(sure, clear), np.fmax(share, clear)
 
 
 def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:

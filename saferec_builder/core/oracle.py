@@ -2,19 +2,19 @@
 
 Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
 
-risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything
-verdict  violated  a topic of the trait is answered yes with P(yes) >= sure, or a guide or ESRB descriptor that speaks
-                   strongly for the trait reaches violated_at
-         clear     every core topic is answered no with P(no) >= sure, or the guide speaks strongly for the
-                   trait and risk < clear_below; and no topic of the trait has P(yes) > .5, nor has anything a risk of
-                   violated_at
+risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything. The trigger is 1 where
+         the share of yes among a topic's votes, (yes + prior_yes) / (votes + prior_yes + prior_no), is >= sure
+verdict  violated  a topic of the trait is true with P >= violated_from by its votes (vote_model) or is stated by a
+                   source, or a guide or ESRB descriptor that speaks strongly for the trait reaches violated_at
+         clear     every core topic is answered and the chance that any of them is true, at most the sum of theirs, is
+                   <= clear_upto, or the guide speaks strongly for the trait and risk < clear_below; and no topic of
+                   the trait has P > .5, nor has anything a risk of violated_at
          unknown   everything else
          Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
          sources say violated. Neither changes the risk, which is the sources' alone.
          A guide or descriptor that speaks weakly moves the risk and may keep an item from being clear: alone it
          neither violates nor clears.
 An item that a title names but not exactly (titles.Near) may be another work: it may be violated, and is never clear.
-P(yes) = (yes + prior_yes) / (votes + prior_yes + prior_no), the mean of the Beta posterior of a topic's votes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,13 +38,15 @@ class Rule:
 
     violated_at: float = 0.66
     clear_below: float = 0.33
+    violated_from: float = 0.95
+    clear_upto: float = 0.02
     sure: float = 0.9
     prior_yes: float = 1.0
     prior_no: float = 1.0
 
 
 def p_yes(yes: ArrayLike, no: ArrayLike, rule: Rule = Rule()) -> NDArray[np.float64]:
-    """Mean of Beta(prior_yes + yes, prior_no + no): 8 yes and 0 no give 9/10."""
+    """The share of yes, smoothed: the mean of Beta(prior_yes + yes, prior_no + no); 8 yes and 0 no give 9/10."""
     yes, no = np.asarray(yes, float), np.asarray(no, float)
     p: NDArray[np.float64] = (yes + rule.prior_yes) / (yes + no + rule.prior_yes + rule.prior_no)
     return p
@@ -69,31 +71,33 @@ def judge(
     rule: Rule = Rule(),
     *,
     reviewed: NDArray[np.int8] | None = None,
+    share: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict code) of every item for one trait.
 
-    p         items x topics, P(yes) per topic, NaN where nobody answered; columns named by `topics`
+    p         items x topics, how sure each topic is true, NaN where nobody answered; columns named by `topics`
     severity  items x 5 in the order of taxonomy.GUIDE, NaN where not rated
     esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
     reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
+    share     as p, the share of yes that the paper's risk counts; default: p
     """
     people = np.zeros(len(p), np.int8) if reviewed is None else reviewed
     columns = [topics.index(t) for t in trait.topics if t in topics]
     core = [topics.index(t) for t in trait.core if t in topics]
-    asked = p[:, columns]
+    asked, counted = p[:, columns], (p if share is None else share)[:, columns]
     with np.errstate(invalid="ignore"):
-        hit = (asked >= rule.sure).any(axis=1)
-        answered = ~np.isnan(asked).all(axis=1) if columns else np.zeros(len(p), bool)
+        hit = (asked >= rule.violated_from).any(axis=1)
+        answered = ~np.isnan(counted).all(axis=1) if columns else np.zeros(len(p), bool)
         guide = pg_risk(trait, severity)
-        trigger = np.where(answered, hit.astype(float), np.nan)
+        trigger = np.where(answered, (counted >= rule.sure).any(axis=1).astype(float), np.nan)
         risk = np.fmax(np.fmax(trigger, guide), esrb)
         nothing = np.full(len(p), np.nan)
         strong = np.fmax(
             guide if trait.guide_applies == "strong" else nothing, esrb if trait.esrb_applies == "strong" else nothing
         )
         violated = (strong >= rule.violated_at) | hit | (people > 0)
-        core_clear = (p[:, core] <= 1 - rule.sure + 1e-12).all(axis=1) & (len(core) == len(trait.core) > 0)
-        # seven of seven say yes: too few to violate, and no silence either; nor is a weak source's high risk
+        core_clear = (p[:, core].sum(axis=1) <= rule.clear_upto) & (len(core) == len(trait.core) > 0)
+        # likely true, and not surely: too little to violate, and no silence either; nor is a weak source's high risk
         leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at)
         low = ~np.isnan(strong) & (risk < rule.clear_below)
         clear = ~violated & ((~leans & (core_clear | low)) | (people < 0))

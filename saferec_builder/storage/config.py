@@ -62,6 +62,8 @@ class TaxonomyFile(_Section):
 class Thresholds(_Section):
     violated_at: float = Field(0.66, gt=0, le=1)
     clear_below: float = Field(0.33, gt=0, le=1)
+    violated_from: float = Field(0.95, gt=0.5, lt=1)
+    clear_upto: float = Field(0.02, ge=0, lt=0.5)
     sure: float = Field(0.9, gt=0.5, lt=1)
     prior_yes: float = Field(1.0, gt=0)
     prior_no: float = Field(1.0, gt=0)
@@ -216,8 +218,10 @@ name = "{name}"
 [oracle]                     # when is an item violated, clear or unknown: docs/oracle.md
 # violated_at = 0.66         # risk from which an item breaks a trait
 # clear_below = 0.33         # risk under which a strongly applying guide clears it
-# sure = 0.9                 # P(yes) or P(no) of a topic's votes that settles it
-# prior_yes = 1.0            # Beta prior of a topic's votes
+# violated_from = 0.95       # chance that a topic is true, by its votes, from which it breaks a trait
+# clear_upto = 0.02          # chance that a core topic is true up to which a trait is clear
+# sure = 0.9                 # share of yes from which the paper's risk is 1
+# prior_yes = 1.0            # votes that this share adds
 # prior_no = 1.0
 
 [mine]

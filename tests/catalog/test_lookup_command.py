@@ -10,7 +10,7 @@ def test_show_tells_every_warning_and_the_arithmetic(cli, films):
     assert "known as  csv:imdb:tt0078748, imdb:tt0078748" in text
     assert "Is there blood/gore: 40 yes, 1 no · csv · https://example.org · 2024-01-01" in text
     assert "gore: risk 1.000, violated" in text
-    assert "Is there blood/gore [core]: P(yes) = (40 + 1) / (40 + 1 + 2) = 0.953 >= 0.9: yes, the trigger is 1" in text
+    assert "Is there blood/gore [core]: 40 yes of 41 (voters 0.87 / 0.06, a prior): P(true) = 1.000, true" in text
     found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
     assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
     assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"

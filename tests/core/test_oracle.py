@@ -37,14 +37,15 @@ def test_votes_are_smoothed():
     assert violations.p_yes(8, 0, Rule(prior_yes=2, prior_no=2)) == 10 / 12
 
 
-def test_a_core_topic_settles_it_at_nine_tenths():
-    def code(yes, no):
-        return judge(p=(float(violations.p_yes(yes, no)), NAN, NAN))[1]
-
-    # P is (8 + 1) / (8 + 2) = 9/10, then 18/20, and 90/100: exactly on the line whatever floats make of it
-    assert [code(8, 0), code(17, 1), code(89, 9)] == [VIOLATED] * 3
-    assert [code(0, 8), code(1, 17), code(9, 89)] == [CLEAR] * 3
-    assert [code(7, 0), code(0, 7), code(16, 2)] == [UNKNOWN] * 3  # 8/9, 8/9, 17/20
+def test_a_topic_settles_it_at_the_stated_chances():
+    assert [judge(p=(p, NAN, NAN))[1] for p in (0.95, 0.949, 0.02, 0.021)] == [VIOLATED, UNKNOWN, CLEAR, UNKNOWN]
+    # of two core topics at .01 and .01 one is true with a chance of at most .02; of .01 and .011 of .021
+    both = {"core": ("t1", "t2")}
+    assert [judge(p=(0.01, p, NAN), **both)[1] for p in (0.01, 0.011, NAN)] == [CLEAR, UNKNOWN, UNKNOWN]
+    # the paper's risk counts the share of yes: 850 of 1000 is no trigger, and surely true all the same
+    rows = (np.array([[1.0, NAN, NAN]]), np.full((1, 5), NAN), np.array([NAN]))
+    risk, codes = violations.judge(trait(), TOPICS, *rows, share=np.array([[851 / 1002, NAN, NAN]]))
+    assert (risk[0], codes[0]) == (0.0, VIOLATED)
 
 
 def test_guide_risk_is_the_weighted_severity():
@@ -63,8 +64,8 @@ def test_only_a_guide_that_speaks_strongly_clears():
     assert judge(esrb=1.0, esrb_applies="strong") == (1.0, VIOLATED)
     # beside a sure no on the core topic it keeps the item open, until people look; beside a sure yes nothing changes
     weak = {"severity": (0, 3, 0, 0, 3), "guide_applies": "weak"}
-    assert judge(p=(0.05, NAN, NAN), **weak) == (1.0, UNKNOWN)
-    assert [judge(p=(p, NAN, NAN), reviewed=r, **weak)[1] for p, r in ((0.05, -1), (0.95, 0))] == [CLEAR, VIOLATED]
+    assert judge(p=(0.01, NAN, NAN), **weak) == (1.0, UNKNOWN)
+    assert [judge(p=(p, NAN, NAN), reviewed=r, **weak)[1] for p, r in ((0.01, -1), (0.95, 0))] == [CLEAR, VIOLATED]
     # a strong guide beside a weak descriptor: the strong one settles it
     mixed = {"severity": (0, 3, 0, 0, 3), "esrb": 0.0, "guide_applies": "strong", "esrb_applies": "weak"}
     assert judge(**mixed) == (1.0, VIOLATED)
@@ -81,23 +82,23 @@ def test_a_category_that_the_trait_does_not_weigh_may_be_unrated():
 def test_the_worse_source_counts():
     # a sure yes on any topic is risk 1, whatever the guide says; a sure no leaves the guide's number
     assert judge(p=(NAN, 0.95, NAN), severity=(0, 0, 0, 0, 0)) == (1.0, VIOLATED)
-    assert judge(p=(0.05, NAN, NAN), severity=(0, 3, 0, 0, 3)) == (1.0, VIOLATED)
-    assert judge(p=(0.05, 0.5, NAN)) == (0.0, CLEAR)  # the core topic is answered no; t2 is open
+    assert judge(p=(0.01, NAN, NAN), severity=(0, 3, 0, 0, 3)) == (1.0, VIOLATED)
+    assert judge(p=(0.01, 0.5, NAN)) == (0.0, CLEAR)  # the core topic is answered no; t2 is open
 
 
 def test_nothing_clears_while_a_topic_leans_to_yes():
     seven = 8 / 9  # seven yes, none no: too few to violate
-    assert judge(p=(0.05, seven, NAN)) == (0.0, UNKNOWN)
+    assert judge(p=(0.01, seven, NAN)) == (0.0, UNKNOWN)
     assert judge(p=(NAN, seven, NAN), severity=(0, 0, 0, 0, 0)) == (0.0, UNKNOWN)
-    assert judge(p=(0.05, seven, NAN), reviewed=-1)[1] == CLEAR  # people have looked
-    assert judge(p=(0.05, NAN, seven))[1] == CLEAR  # another trait's topic
+    assert judge(p=(0.01, seven, NAN), reviewed=-1)[1] == CLEAR  # people have looked
+    assert judge(p=(0.01, NAN, seven))[1] == CLEAR  # another trait's topic
 
 
 def test_topics_of_other_traits_and_topics_that_nobody_asked_say_nothing():
     risk, code = judge(p=(NAN, NAN, 0.99))
     assert np.isnan(risk) and code == UNKNOWN
-    assert judge(p=(0.05, NAN, NAN), core=("t1", "t9"), topics=("t1", "t9"))[1] == UNKNOWN  # one core topic is open
-    assert judge(p=(0.05, NAN, NAN), core=())[1] == UNKNOWN  # no core topic: votes clear nothing
+    assert judge(p=(0.01, NAN, NAN), core=("t1", "t9"), topics=("t1", "t9"))[1] == UNKNOWN  # one core topic is open
+    assert judge(p=(0.01, NAN, NAN), core=())[1] == UNKNOWN  # no core topic: votes clear nothing
     assert judge(topics=(), core=())[1] == UNKNOWN
 
 
@@ -116,14 +117,14 @@ def test_people_settle_what_is_open_and_never_the_risk():
     risk, code = judge(reviewed=-1)
     assert np.isnan(risk) and code == CLEAR
     assert judge(p=(0.95, NAN, NAN), reviewed=-1) == (1.0, VIOLATED)  # the sources say violated
-    assert judge(p=(0.05, NAN, NAN), reviewed=1) == (0.0, VIOLATED)
+    assert judge(p=(0.01, NAN, NAN), reviewed=1) == (0.0, VIOLATED)
 
 
 def test_thresholds_are_the_papers_unless_told():
-    assert Rule() == Rule(violated_at=0.66, clear_below=0.33, sure=0.9, prior_yes=1, prior_no=1)
+    assert Rule() == Rule(0.66, 0.33, 0.95, 0.02, 0.9, 1.0, 1.0)
     assert judge(severity=(0, 2, 0, 0, 1), rule=Rule(violated_at=0.5))[1] == VIOLATED  # .59
     assert judge(severity=(0, 1, 0, 0, 0), rule=Rule(clear_below=0.2))[1] == UNKNOWN  # .26
-    assert judge(p=(0.85, NAN, NAN), rule=Rule(sure=0.8))[1] == VIOLATED
+    assert judge(p=(0.85, NAN, NAN), rule=Rule(violated_from=0.8))[1] == VIOLATED
     # w = (violence 1): mild = 1 / 3; at the threshold itself nothing is cleared, just above it is
     one = {"severity": (0, 1, 0, 0, 0), "guide": (0.0, 1.0, 0.0, 0.0, 0.0)}
     assert judge(rule=Rule(clear_below=0.333333333333), **one)[1] == UNKNOWN
@@ -132,7 +133,7 @@ def test_thresholds_are_the_papers_unless_told():
 
 def test_many_items_are_each_judged_alone_and_nobody_needs_to_have_looked():
     # one with a sure yes, one with a sure no, one of which nobody said anything
-    p = np.array([[0.95, NAN, NAN], [0.05, NAN, NAN], [NAN, NAN, NAN]])
+    p = np.array([[0.95, NAN, NAN], [0.01, NAN, NAN], [NAN, NAN, NAN]])
     risk, codes = violations.judge(trait(), TOPICS, p, np.full((3, 5), NAN), np.full(3, NAN))
     np.testing.assert_array_equal(risk, [1, 0, NAN])
     assert codes.tolist() == [VIOLATED, CLEAR, UNKNOWN] and codes.dtype == np.int8
