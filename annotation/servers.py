@@ -220,7 +220,10 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
     ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
-    there = [each for project in projects for each in server.responses(project, people, ours)]
+    try:
+        there = [each for project in projects for each in server.responses(project, people, ours)]
+    finally:
+        managed.clear_exports(home(desk.ws))
     every = list(_as_asked(desk.ws, server.tool, there, pulled))
     desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
     tasks, before = _pushed(desk), review_history.answered(desk.reviews)

@@ -160,8 +160,8 @@ class Server:
             client.tasks.delete(task)
 
     def answered(self, project: str) -> list[dict[str, Any]]:
-        """Every task with an annotation. By the plain export: a snapshot (`exports.as_json`) takes four requests and
-        stays on the server."""
+        """Every task with an annotation. The server keeps a copy of what it sends in its folder data/export: of our own
+        server `local_label_studio.clear_exports` removes it."""
         with self._asked(f"export project {project}") as client:
             return list(strict_json(b"".join(client.projects.exports.download_sync(int(project), export_type="JSON"))))
 

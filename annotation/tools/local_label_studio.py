@@ -143,6 +143,12 @@ def up(home: Path, say: Say) -> tuple[Facts, bool]:
         return _up(home, say)
 
 
+def clear_exports(home: Path) -> None:
+    """Removes the copies of texts and answers that each pull leaves in the server's folder."""
+    for path in (home / "data" / "export").glob("*"):
+        path.unlink(missing_ok=True)
+
+
 def _up(home: Path, say: Say) -> tuple[Facts, bool]:
     facts = state(home)
     if facts and alive(home, facts) and healthy(facts["url"]):
@@ -170,6 +176,7 @@ def _up(home: Path, say: Say) -> tuple[Facts, bool]:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
             cwd=home,
+            umask=0o077,
         )
     facts["pid"] = process.pid
     save(home, facts)

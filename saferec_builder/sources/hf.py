@@ -4,8 +4,11 @@ Columns: messages (must be there), id, time, user, domain, accepted, seen. A mes
 {"from", "value"} as ShareGPT writes it; human and seeker are users, gpt and recommender assistants.
 """
 
-from collections.abc import Iterable, Iterator
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
@@ -99,11 +102,24 @@ def _no_key_twice(path: Path) -> None:
             pass
 
 
+def _inside(folder: Path, files: Mapping[str, Iterable[str]] | None) -> None:
+    """Stops where the card of a folder names data that lies elsewhere: it is not what the user gave to be read."""
+    home = os.path.abspath(folder)
+    for file in (file for of_split in (files or {}).values() for file in of_split):
+        if not os.path.abspath(file).startswith(f"{home}{os.sep}"):
+            raise SourceError(f"mine hf {folder}: its README.md names {file}, which is not in it: give that file")
+
+
 def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:
         raise UsageError("mine hf needs the library datasets: pip install 'saferec-builder[hub]'") from None
+    with tempfile.TemporaryDirectory(prefix="saferec-") as cache:  # its tables of raw texts go with it
+        yield from _opened(datasets, name, split, columns, cache)
+
+
+def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str], cache: str) -> Iterator[Row]:
     path = Path(name)
     _no_key_twice(path)
     try:
@@ -111,9 +127,11 @@ def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
             loaded = datasets.load_from_disk(name)
             found = loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
         elif path.is_file():
-            found = datasets.load_dataset(_kind(path), data_files=name, split="train")
+            found = datasets.load_dataset(_kind(path), data_files=name, split="train", cache_dir=cache)
         else:
-            found = datasets.load_dataset(name, split=split)
+            if path.is_dir():
+                _inside(path, datasets.load_dataset_builder(name, cache_dir=cache).config.data_files)
+            found = datasets.load_dataset(name, split=split, cache_dir=cache)
     except (ValueError, OSError, KeyError, ImportError, StopIteration, datasets.exceptions.DatasetsError) as fault:
         why = sources.readable(str(fault)) or "no rows in it"  # of an empty file it says nothing
         raise SourceError(f"mine hf {name}: datasets cannot open it: {why}") from None

@@ -1,5 +1,7 @@
 """Datasets of the Hub."""
 
+import json
+import tempfile
 from datetime import UTC, datetime
 
 import pytest
@@ -62,3 +64,29 @@ def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
     (tmp_path / name).write_text("")
     ran = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
     assert (ran.code, told in ran.err, ran.err.count("\n")) == (1, True, 1), ran.err
+
+
+@pytest.mark.parametrize("where", ["../secret.jsonl", "sub/../../secret.jsonl", "{there}"])
+def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
+    cli, workspace, tmp_path, monkeypatch, where
+):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(cache))
+    (tmp_path / "tmp").mkdir()
+    line = json.dumps({"messages": [{"role": "user", "content": "canary-4711"}], "id": "a"}) + "\n"
+    (tmp_path / "secret.jsonl").write_text(line)
+    folder = tmp_path / "chats"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "data.jsonl").write_text(line)
+    words = ("mine", "hf", folder, "-C", workspace.root)
+    assert cli(*words).code == 0
+    left = [path for place in (cache, tmp_path / "tmp") for path in place.rglob("*") if path.is_file()]
+    assert not [path for path in left if b"canary-4711" in path.read_bytes()]
+    given = where.format(there=tmp_path / "secret.jsonl")
+    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {given}\n---\n")
+    ran = cli(*words)
+    assert (ran.code, ran.err.count("\n"), "which is not in it" in ran.err) == (1, 1, True), ran.err

@@ -218,3 +218,13 @@ def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp
     assert not managed.alive(tmp_path, {"pid": 1})  # some process has that number, and it is not ours
     assert managed.down(tmp_path) is False
     assert managed.state(tmp_path / "nowhere") is None
+
+
+def test_copies_of_what_was_pulled_are_removed(tmp_path: Path) -> None:
+    for name in ("project-1-at-x.json", "project-1-at-x-info.json"):
+        (tmp_path / "data" / "export").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / "export" / name).write_text("[]")
+    (tmp_path / "data" / "label_studio.sqlite3").write_text("")
+    managed.clear_exports(tmp_path)
+    managed.clear_exports(tmp_path / "never made")
+    assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()] == ["label_studio.sqlite3"]
