@@ -149,7 +149,7 @@ class Review(_Section):
     controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks that others found something in
     held_back: float = Field(0.1, ge=0, le=1)  # share of the proposed conversations that one of two reads unsuggested
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
-    severe_in_a_row: int = Field(3, ge=0)  # before something else comes, where anything else waits
+    severe_in_a_row: int = Field(2, ge=0)  # before something else comes, where anything else waits
     auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
 
 
@@ -274,7 +274,7 @@ name = "{name}"
 # controls = 0.1             # share of a reviewer's tasks in which others found something unsuggested, 0.5 at most
 # held_back = 0.1            # share of the proposed conversations whose suggestion one of the two readers is not shown
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
-# severe_in_a_row = 3        # before something else comes, where anything else waits
+# severe_in_a_row = 2        # before something else comes, where anything else waits
 # auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never
 
 [release]

@@ -7,6 +7,7 @@ import pytest
 
 from annotation.routing import Plan, drawn, route, short, texts, units
 from saferec_builder.storage import tables
+from saferec_builder.storage.config import Review
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, by_draw, conversations, proposals, send
 
@@ -155,7 +156,7 @@ def test_no_audit_and_all_of_it(share):
 def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():
     rows = [(c, "torture" if n % 2 else "gore", "present") for n, c in enumerate(MANY)]
     text, props = texts(conversations(*MANY)), proposals(*rows)
-    caps = {"severe": SEVERE, "severe_a_day": 20, "severe_in_a_row": 2}
+    caps = {"severe": SEVERE, "severe_a_day": 20, "severe_in_a_row": Review().severe_in_a_row}
     first = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
     severe = {c for c, trait, _ in rows if trait in SEVERE}
     for name in PEOPLE:

@@ -144,11 +144,11 @@ def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: 
 
 
 def test_who_has_hard_tasks_only_gets_a_days_worth_every_day() -> None:
-    """Three in a row is for whom something else waits: where nothing does, the cap of the day holds, which is 30."""
+    """Two in a row is for whom something else waits: where nothing does, the cap of the day holds, which is 30."""
     world, hard = texts(conversations(*MANY[:70])), proposals(*((c, "torture", "present") for c in MANY[:70]))
     had, told_out = tables.ASSIGNMENTS.empty, []
     for day in ("mon", "mon", "tue", "wed"):
-        caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}
+        caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}
         new = route(world, hard, had, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
         had = pl.concat([had, new])
         told_out.append(new.height)

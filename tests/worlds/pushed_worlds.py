@@ -43,7 +43,7 @@ PREVALENCE = {  # the last three are severe, and capped
 }
 SLUGS = tuple(PREVALENCE)
 SEVERE = frozenset(t.slug for t in traits.load().traits if t.severe and t.slug in PREVALENCE)
-CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 3}  # as saferec.toml has them where nothing is said
+CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}  # as saferec.toml has them where nothing is said
 SETTINGS = {"budget": ("--budget", 150), "minutes": ("--minutes", 60), "caps": ()}  # of every push
 PLANS = {"budget": 150, "minutes": 60, "caps": 0}  # in units: a minute is one until somebody says how long they took
 NOTHING = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
