@@ -56,26 +56,26 @@ class Plan:
 def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
     """ASSIGNMENTS rows: conversations, then items; in each the audits in their order between the others in theirs.
 
-    What waits for somebody's pause comes as soon as that is over. At the end nothing else is left that could be one:
-    then the pauses fall, and the cap of a day alone holds.
+    What waits for somebody's pause comes as soon as that is over. Where nothing but that and audits are left, pauses
+    are waived rather than that audits come closer together: the cap of a day alone holds.
     """
     waiting: deque[Due] = deque()
     for kind in ("sensitivity", "item_flag"):
         audits = deque(task for task in due if task[0] == kind and task[3] == AUDIT)
         others = deque(task for task in due if task[0] == kind and task[3] != AUDIT)
-        dealer.line_up(others)
+        dealer.line_up([*waiting, *others])
         while others or audits:
-            if waiting and dealer.give(waiting[0]):
-                waiting.popleft()
-            elif audits and dealer.give(audits[0]):
+            if dealer.next(waiting):
+                continue
+            if audits and dealer.give(audits[0]):
                 audits.popleft()
-            else:
-                task = dealer.next(others) if others else audits.popleft()
-                if not dealer.give(task):
-                    waiting.append(task)
-    dealer.pauses = False
-    for task in waiting:
-        dealer.give(task)
+            elif others:
+                if not dealer.next(others):
+                    waiting.append(others.popleft())
+            elif not dealer.next(waiting, pauses=False):
+                audits.popleft()
+    while dealer.next(waiting, pauses=False):
+        pass
     return dealer.rows
 
 
@@ -106,13 +106,22 @@ class Dealer:
         self.have = _holders(held.filter(pl.col("role") == "reviewer", pl.col("why") != CONTROL))
 
     def line_up(self, others: Iterable[Due]) -> None:
-        """What comes between the audits."""
+        """What comes between the audits, whatever it waits for."""
         self.left = Counter(name for task in others for name in self._takers(task))
 
-    def next(self, others: deque[Due]) -> Due:
-        task = others.popleft()
-        self.left.subtract(self._takers(task))
-        return task
+    def next(self, tasks: deque[Due], *, pauses: bool = True) -> bool:
+        """Gives the first of them and takes it away; False where there is none, or somebody must pause before it."""
+        if not tasks:
+            return False
+        self.pauses = pauses
+        self.left.subtract(self._takers(tasks[0]))
+        given = self.give(tasks[0])
+        self.pauses = True
+        if given:
+            tasks.popleft()
+        else:
+            self.left.update(self._takers(tasks[0]))
+        return given
 
     def give(self, due: Due) -> bool:
         """Assigns what the task still lacks; False where somebody has to read something else first.

@@ -85,15 +85,14 @@ def test_audits_come_at_once_to_whom_nothing_else_can_be_given():
     assert reasons(sent, "bo")[:8] == [*["proposed"] * 3, "audit"] * 2
 
 
-def test_audits_are_pauses_between_severe_tasks_and_without_them_there_are_none():
+def test_where_only_severe_tasks_wait_audits_stand_between_them_and_come_no_closer_together():
+    """With one in a row they would be every second task, ten of the first twenty: the pauses are waived instead."""
     hard = proposals(*((c, "torture", "present") for c in MANY[:20]))
-    sent = send(TEXT, hard, reviewers=("ann", "bo"), audit=0.01, **CAPS)
-    audits = sent.filter(why="audit", reviewer="ann").height
-    assert 0 < audits < 7  # 20 severe tasks would need six to stand between
-    mine = reasons(sent, "ann")
-    assert mine == [*["proposed"] * 3, "audit"] * audits + ["proposed"] * (20 - 3 * audits)
-    alone = send(TEXT, hard, reviewers=("ann", "bo"), audit=0.01, **CAPS | {"severe_in_a_row": 1})
-    assert reasons(alone, "ann") == ["proposed", "audit"] * audits + ["proposed"] * (20 - audits)
+    for row in (1, 2, 3):
+        sent = send(TEXT, hard, reviewers=("ann", "bo"), audit=0.01, **CAPS | {"severe_in_a_row": row})
+        audits = sent.filter(why="audit", reviewer="ann").height
+        assert 0 < audits < 7  # 20 severe tasks would need six to stand between
+        assert reasons(sent, "ann") == [*["proposed"] * 3, "audit"] * audits + ["proposed"] * (20 - 3 * audits)
 
 
 def test_other_proposals_are_pauses_before_audits_are():
@@ -102,5 +101,30 @@ def test_other_proposals_are_pauses_before_audits_are():
     sent = send(TEXT, both, reviewers=("ann", "bo"), audit=1.0, **CAPS | {"severe_in_a_row": 1})
     severe = set(both.filter(trait="torture")["subject"])
     mine = sent.filter(reviewer="ann")
-    assert not any(a in severe and b in severe for a, b in pairwise(mine["subject"]))
+    assert not any(a in severe and b in severe for a, b in pairwise(mine["subject"].head(80)))
     assert most_of(mine["why"].to_list()[:80], 4) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([20, 60, 120, 200]),
+    st.integers(1, 4),  # every how manieth proposal is severe: 1 is all of them
+    st.integers(2, 4),
+    st.sampled_from([0.1, 0.3, 1.0]),
+    st.integers(0, 3),
+    st.sampled_from([0, 12, 30]),
+    st.sampled_from([0, 40, 90]),
+)
+def test_any_first_twenty_tasks_hold_three_to_five_audits_and_eight_proposals(
+    many: int, each: int, people: int, share: float, row: int, day: int, budget: int
+):
+    """Of whatever reviewer, where there are that many; more audits only where nobody has anything else for them."""
+    props = proposals(*((c, "gore" if n % each else "torture", "present") for n, c in enumerate(MANY[:many])))
+    caps = CAPS | {"severe_in_a_row": row, "severe_a_day": day}
+    sent = send(TEXT, props, reviewers=PEOPLE[:people], audit=share, budget=budget, **caps)
+    for name in PEOPLE[:people]:
+        mine = Counter(reasons(sent, name))
+        first = Counter(reasons(sent, name)[:20])
+        assert first["proposed"] >= min(8, mine["proposed"])
+        assert first["audit"] >= min(3, mine["audit"])
+        assert first["audit"] <= 5 or first["proposed"] == mine["proposed"]
