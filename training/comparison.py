@@ -11,12 +11,13 @@ from training.decoding.generate import PolicyModel
 from training.decoding.validation_scores import Answers, answers, unsafe
 from training.evaluation import evaluate, paper_metrics, predictions
 from training.evaluation.baselines import blind
+from training.evaluation.selection import Choice
 from training.run_folders import Run, is_first_process, write
 from training.settings import Settings, ours
 
 
 def report(
-    run: Run, models: dict[str, str], chosen: str | None, settings: Settings, published: bool = False
+    run: Run, models: dict[str, str], chosen: Choice | None, settings: Settings, published: bool = False
 ) -> evaluate.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
 
@@ -50,7 +51,8 @@ def report(
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     seconds = {name: card["seconds"] for name, card in run.cards.items()}
     return evaluate.write_report(
-        run.output, evaluate.report(release, made, run.gold is not None, chosen=chosen, seconds=seconds)
+        run.output,
+        evaluate.report(release, made, run.gold is not None, chosen=chosen.name if chosen else None, seconds=seconds),
     )
 
 

@@ -10,10 +10,11 @@ from training.comparison import load_policy, report
 from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel
-from training.decoding.validation_scores import PREFER, Score, scorer
+from training.decoding.validation_scores import Score, scorer
 from training.evaluation.evaluate import Report
+from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
-from training.run_folders import Card, Run, on_first_process
+from training.run_folders import Card, Figures, Run, on_first_process
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
 
@@ -71,7 +72,7 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
 def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_gdpo: Settings) -> Report | None:
     """sft, safe_sft and safe_gdpo from it; all judged on the test split beside the baselines. Returns the report.
 
-    chosen = the better of safe_sft and safe_gdpo on validation, by what the safe settings prefer.
+    chosen = of safe_sft and safe_gdpo on validation the safer one that does not find less: see evaluation/selection.py.
     """
     # what the end will not bear is said before two models are trained, and before any folder is cleared
     for name in ("sft", "safe_sft", "safe_gdpo"):
@@ -87,7 +88,7 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     _check_room(run, begin, safe_gdpo)
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
-    chosen = max(("safe_sft", "safe_gdpo"), key=lambda name: _preferred(run, name, safe_sft))
+    chosen = choose(_validated(run, "sft"), {n: _validated(run, n) for n in ("safe_sft", "safe_gdpo")}, run.release.k)
     return report(run, {name: str(folder) for name, folder in folders.items()}, chosen, safe_sft)
 
 
@@ -131,10 +132,12 @@ def _score(run: Run, policy: PolicyModel, settings: Settings) -> Score:
     return scorer(policy, table, run.release, options.prefer, options.caution)
 
 
-def _preferred(run: Run, name: str, settings: Settings) -> float:
-    options, found = ours(settings), run.cards[name]["validation"]
+def _validated(run: Run, name: str) -> Figures:
+    found = run.cards[name]["validation"]
     assert found is not None  # a stage that trained has asked validation once, at its end
-    return PREFER[options.prefer](found, run.release.k, options.caution)
+    if f"recall_without@{run.release.k}" not in found:
+        raise TrainingError(f"{run.output / name}: an earlier version trained it: expected a new folder as --output")
+    return found
 
 
 def _stage_of(run: Run, model: str) -> str:

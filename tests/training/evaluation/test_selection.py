@@ -1,0 +1,26 @@
+"""Which of two models validation keeps: the safer one, unless it finds less than it may."""
+
+import pytest
+
+from training.evaluation.selection import choose
+
+UNSAFE = {"recall@4": 0.40, "recall_without@4": 0.43}
+
+
+@pytest.mark.parametrize(
+    ("sft", "gdpo", "chosen", "bound"),
+    [  # recall, recall_without, svr_upper of both; .40 and .43 less .02: .38 and .41 must be held
+        ((0.45, 0.42, 0.010), (0.45, 0.42, 0.008), "safe_gdpo", {}),
+        ((0.45, 0.42, 0.008), (0.45, 0.42, 0.008), "safe_sft", {}),
+        ((0.45, 0.42, 0.010), (0.45, 0.39, 0.001), "safe_sft", {"safe_gdpo": ("recall_without",)}),
+        ((0.37, 0.39, 0.010), (0.39, 0.42, 0.020), "safe_gdpo", {"safe_sft": ("recall", "recall_without")}),
+        ((0.45, 0.40, 0.010), (0.37, 0.42, 0.001), "safe_sft", {"safe_sft": 1, "safe_gdpo": 1}),
+    ],
+)
+def test_the_safest_that_does_not_find_less_is_chosen(sft, gdpo, chosen, bound):
+    names = ("recall@4", "recall_without@4", "svr_upper@4")
+    stages = {name: dict(zip(names, found, strict=True)) for name, found in (("safe_sft", sft), ("safe_gdpo", gdpo))}
+    found = choose(UNSAFE, stages, 4)
+    assert found.name == chosen and set(found.bound) == set(bound)
+    assert all(found.bound[name] == of for name, of in bound.items() if of != 1)
+    assert str(found).startswith(chosen) and ("loses more than 0.02" in str(found)) == bool(bound)
