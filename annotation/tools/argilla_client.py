@@ -10,6 +10,7 @@ from uuid import UUID
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import questions, record_of, responses_of
 from annotation.tools.guidelines import on_a_server
+from annotation.tools.reply_models import PAGE
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
@@ -161,9 +162,10 @@ class Server:
             with self._asked(f"list the records of data set {project}"):
                 reply = self.client.http_client.get(f"/api/v1/datasets/{project}/records", params=asked)
                 found = strict_json(reply.raise_for_status().content)
+                PAGE.validate_python(found)
             yield from found["items"]
             offset += page
-            if offset >= found["total"]:
+            if offset >= found["total"] or not found["items"]:
                 break
 
     def keys(self, project: str) -> list[tuple[str, str, bool]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.guidelines import on_a_server
 from annotation.tools.label_studio import interface, responses_of, task_of
+from annotation.tools.reply_models import TASKS
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
@@ -163,7 +164,9 @@ class Server:
         """Every task with an annotation. The server keeps a copy of what it sends in its folder data/export: of our own
         server `local_label_studio.clear_exports` removes it."""
         with self._asked(f"export project {project}") as client:
-            return list(strict_json(b"".join(client.projects.exports.download_sync(int(project), export_type="JSON"))))
+            found = strict_json(b"".join(client.projects.exports.download_sync(int(project), export_type="JSON")))
+            TASKS.validate_python(found)
+            return list(found)
 
     def people(self) -> dict[int, tuple[str, ...]]:
         """user id -> what may name that person: e-mail, its part before the @, user name."""

@@ -1,0 +1,87 @@
+"""What a review server's answers must look like where they are read as plain JSON: one model per endpoint.
+
+Only what is read is named; anything else there is nobody's business. A value that does not fit raises pydantic's
+ValidationError, which server_errors.explained turns into a line with the endpoint, the place, and what was expected.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+
+
+def _moment(text: str) -> str:
+    datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class Annotation(_Strict):
+    id: int
+    updated_at: Moment | None = None
+
+
+class Exported(_Strict):
+    """A task of GET /api/projects/ID/export. What its users sent (data, results) is read with care elsewhere."""
+
+    id: int
+    annotations: list[Annotation] | None = None
+
+
+class Mark(_Strict):
+    start: Count
+    end: Count
+    label: str
+
+
+class Marks(_Strict):
+    value: list[Mark] | None = None
+
+
+class Choices(_Strict):
+    value: list[str] | None = None
+
+
+class Text(_Strict):
+    value: str | None = None
+
+
+class Values(_Strict):
+    evidence: Marks = Marks()
+    present: Choices = Choices()
+    unsure: Choices = Choices()
+    openly: Choices = Choices()
+    note: Text = Text()
+    outcome: Text = Text()
+
+
+class Given(_Strict):
+    status: str
+    user_id: str
+    updated_at: Moment
+    values: Values | None = None
+
+
+class Record(_Strict):
+    id: str
+    fields: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+    responses: list[Given] | None = None
+
+
+class Page(_Strict):
+    """GET /api/v1/datasets/ID/records."""
+
+    items: list[Record]
+    total: Count
+
+
+TASKS = TypeAdapter(list[Exported])
+PAGE = TypeAdapter(Page)
