@@ -1,0 +1,84 @@
+"""The linear model of texts: by hand, against scikit-learn's solution, and read back from its file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from saferec_builder.scoring import linear_text
+
+TEXTS = [
+    "no blood, blood, blood please",
+    "blood makes me sick",
+    "no dogs dying",
+    "a dog film please",
+    "anything with dogs",
+    "sick jokes",
+]
+NAN = float("nan")
+
+
+def test_a_text_becomes_words_pairs_and_characters() -> None:
+    # "ab cde": words ab, cde; one pair; " ab ": 2 of 3, 1 of 4; " cde ": 3 of 3, 2 of 4, 1 of 5
+    found = linear_text.terms("Ab cde")
+    assert found == {f"w:{w}": 1 for w in ("ab", "cde", "ab cde")} | {
+        f"c:{c}": 1 for c in (" ab", "ab ", " ab ", " cd", "cde", "de ", " cde", "cde ", " cde ")
+    }
+    assert linear_text.terms("Don’t") == linear_text.terms("don't")
+
+
+def test_the_fit_is_scikit_learns_minimum() -> None:
+    """Features of its own vocabulary with the column `own` behind them, solved by another program."""
+    truth = np.array([[1.0], [1], [0], [0], [0], [NAN]])
+    own = [True, False, True, False, True, True]
+    model = linear_text.fit(TEXTS, truth, ["gore"], own=own)
+    place = {term: n for n, term in enumerate(model.terms)}
+    dense = np.zeros((len(TEXTS), len(place) + 1))
+    for n, text in enumerate(TEXTS):
+        for term, count in linear_text.terms(text).items():
+            if term in place:
+                dense[n, place[term]] = (1 + np.log(count)) * model.idf[place[term]]
+        dense[n] /= np.linalg.norm(dense[n])
+        dense[n, -1] = own[n]
+    theirs = LogisticRegression(C=10.0, tol=1e-8, max_iter=10_000).fit(dense[:5], truth[:5, 0])  # the sixth is unknown
+    assert model.score(TEXTS)[:, 0] == pytest.approx(
+        theirs.predict_proba(np.column_stack([dense[:, :-1], np.ones(6)]))[:, 1], abs=1e-3
+    )
+
+
+def test_own_learns_how_frequent_a_label_is_here() -> None:
+    """The same words, elsewhere nearly always with the label and here never: only the column can tell them apart."""
+    texts = ["blood in it"] * 8
+    model = linear_text.fit(texts, np.array([[1.0]] * 4 + [[0.0]] * 4), ["gore"], own=[False] * 4 + [True] * 4)
+    assert model.score(["blood in it"], own=False)[0, 0] > 0.8 > 0.2 > model.score(["blood in it"], own=True)[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "share"),
+    [([0.0] * 6, 1 / 8), ([1.0] * 6, 7 / 8), ([NAN] * 6, 1 / 2), ([1.0, NAN, NAN, NAN, NAN, NAN], 2 / 3)],
+)
+def test_a_label_that_nothing_tells_apart_scores_its_share(column: list[float], share: float) -> None:
+    # (yes + 1) / (yes + no + 2), whatever the words
+    model = linear_text.fit(TEXTS, np.array([column]).T, ["gore"])
+    assert model.score([*TEXTS, "", "zzz"])[:, 0] == pytest.approx([share] * 8)
+
+
+def test_a_saved_model_scores_the_same_and_is_named_by_what_is_in_it(tmp_path: Path) -> None:
+    truth = np.array([[1.0, 0], [1, 0], [0, 1], [0, 0], [0, 0], [0, 0]])
+    model = linear_text.fit(TEXTS, truth, ["gore", "animal_harm"])
+    model.save(tmp_path / "model.npz")
+    again = linear_text.load(tmp_path / "model.npz")
+    assert (again.score(TEXTS) == model.score(TEXTS)).all() and again.labels == model.labels
+    assert model.score([]).shape == (0, 2)
+    assert again.digest == model.digest != linear_text.fit(TEXTS, 1 - truth, ["gore", "animal_harm"]).digest
+
+
+def test_another_file_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    np.savez(path, words=np.zeros(1), idf=np.zeros(1))
+    with pytest.raises(ValueError, match="no model of linear_text"):
+        linear_text.load(path)
+    np.savez(path, words=np.array([{}], dtype=object), idf=np.zeros(1), weights=np.zeros(1), bias=np.zeros(1))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        linear_text.load(path)
