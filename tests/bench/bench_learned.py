@@ -34,8 +34,8 @@ def messages(*files: str) -> tuple[list[str], Floats]:
     return [text for text, _ in rows], np.array([[float(t == slug) for slug in SLUGS] for _, t in rows])
 
 
-def claimed(texts: list[str]) -> Bools:
-    found = [{hit.trait for hit in rules.read(text) if hit.verdict == "present"} for text in texts]
+def claimed(texts: list[str], *verdicts: str) -> Bools:
+    found = [{hit.trait for hit in rules.read(text) if hit.verdict in verdicts} for text in texts]
     return np.array([[slug in traits for slug in SLUGS] for traits in found])
 
 
@@ -67,7 +67,7 @@ def held_out(texts: list[str], truth: Floats) -> None:
     at = best(inside, np.zeros_like(inside, dtype=bool), truth)
     others, expected = messages("rules_heldout.toml")
     assert not {*texts} & {*others}, "a held-out message is trained on"
-    base = claimed(others)
+    base = claimed(others, "present")
     precision, recall = rates(base | (linear_text.fit(texts, truth, SLUGS).score(others) >= at), expected)
     alone = rates(base, expected)
     print(f"held out: threshold {at:.2f}; rules alone P {alone[0]:.3f} R {alone[1]:.3f}")
@@ -87,7 +87,7 @@ def real_turns(folder: Path, texts: list[str], truth: Floats) -> None:
         own = [False] * len(texts) + [True] * len(mine)
         model = linear_text.fit([*texts, *mine], np.concatenate([truth, expected[there]]), SLUGS, own=own)
         scores[~there] = model.score([t for t, k in zip(turns, there, strict=True) if not k])
-    base = claimed(turns)
+    base = claimed(turns, "present")
     kept, found = base & (scores >= WEAK), np.zeros_like(base)
     for n in range(FOLDS):
         there = fold != n
@@ -101,7 +101,7 @@ def real_turns(folder: Path, texts: list[str], truth: Floats) -> None:
         print(f"  {form}: rules {was}, rules and learned {now} of {size}")
     figure("learned.turns_precision", precision, "", ">= .80")
     figure("learned.turns_recall", recall, "", ">= .58")
-    silent = ~base.any(axis=1)
+    silent = ~claimed(turns, "present", "unsure").any(axis=1)
     order = np.argsort(-scores[silent].sum(axis=1), kind="stable")
     top = expected[silent][order[: round(0.1 * silent.sum())]]
     print(f"  of {silent.sum()} silent turns: {int(expected[silent].sum())} sensitivities")
