@@ -82,7 +82,7 @@ def test_answers_come_back_exact_and_once(ws, tool, review):
     assert (again["added"], again["skipped"]) == (0, first["added"])
 
 
-TEXT_OF_EMOJI = "👨\u200d👩\u200d👧 cafe\u0301"
+TEXT_OF_EMOJI = "👨\u200d👩\u200d👧\n\n cafe\u0301"
 
 
 def test_a_second_push_adds_nothing(ws, tool, review):
