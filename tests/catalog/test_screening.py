@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +102,9 @@ def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
     assert as_json["differences"][0]["difference"] == 1 and as_json["in"] == 2
 
 
-@pytest.mark.skipif("SAFEREC_REAL_DATA" not in os.environ, reason="SAFEREC_REAL_DATA is not set")
-def test_real_lists_are_read(ws, tmp_path):
+def test_real_lists_are_read(ws, tmp_path, real_data):
     """A sample of the lists of real models: prose, code and titles without a year drop nothing."""
-    with gzip.open(Path(os.environ["SAFEREC_REAL_DATA"]) / "llm_recs_inspired/recs.jsonl.gz", "rt") as lines:
+    with gzip.open(real_data / "llm_recs_inspired/recs.jsonl.gz", "rt") as lines:
         rows = [json.loads(line) for line in lines][::8]
     found = screening.screen(ws, _file(tmp_path, rows), k=20, traits=["gore"])
     empty = sum(not any(title.strip() for title in row["titles"]) for row in rows)
