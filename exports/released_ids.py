@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports.formats import Content
-from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.errors import ReleaseError, strict_json
 from saferec_builder.storage.schema import SPAN, keyed_digest
 from saferec_builder.storage.whole_files import write_private
 from saferec_builder.storage.workspace import Workspace
@@ -100,7 +100,7 @@ def starts(home: Path, stated: list[str | None]) -> Starts:
     path = path_of(home)
     if path.exists():
         try:
-            stated = json.loads((pq.read_schema(path).metadata or {})[b"split_starts"])
+            stated = strict_json((pq.read_schema(path).metadata or {})[b"split_starts"])
         except (OSError, pa.ArrowInvalid, KeyError, ValueError):
             raise ReleaseError(f"{path}: not a key file: put your copy of it back, or move it away") from None
     first, second = (datetime.fromisoformat(text) if text else None for text in stated)

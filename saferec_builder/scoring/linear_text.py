@@ -21,6 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from saferec_builder.core.errors import strict_json
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -72,7 +74,7 @@ def load(path: Path) -> LinearText:
     with np.load(path, allow_pickle=False) as file:
         if set(file) != {"words", "idf", "weights", "bias"}:
             raise ValueError(f"{path}: no model of linear_text")
-        labels, words = json.loads(file["words"].tobytes())
+        labels, words = strict_json(file["words"].tobytes())
         model = LinearText(tuple(labels), tuple(words), file["idf"], file["weights"], file["bias"])
     if model.weights.shape != (len(words) + 1, len(labels)) or model.idf.shape != (len(words),):
         raise ValueError(f"{path}: weights of shape {model.weights.shape} for {len(words)} terms, {len(labels)} labels")

@@ -74,6 +74,7 @@ def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: P
         made["messages"][0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
         lines.append(json.dumps(made))
     (tmp_path / "talk.jsonl").write_text("\n".join(lines))
+    (tmp_path / "lists.jsonl").write_text(json.dumps({"id": "one", "titles": [world.film("A"), world.film("D")]}))
     (tmp_path / "items.csv").write_text("domain,title,year\nfilm,Film M,2013\n")
     store.append(workspace, store.tables.CATALOG_ROWS, world.catalog())
     store.append(workspace, store.tables.WARNINGS, world.warnings())
@@ -107,6 +108,7 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 0, ["catalog", "gaps"]
     yield 0, ["catalog", "show", world.film("A")]
     yield 0, ["catalog", "check", world.film("A"), "--trait", "gore"]
+    yield 0, ["screen", home.parent / "lists.jsonl"]
     yield 1, [*push, "--url", f"http://{parrot}"]
     yield 1, [*push, "--url", f"http://{parrot}", "--token", TYPED]
     yield 1, [*push, "--url", f"http://{parrot}", "--tool", "argilla", "--token", TYPED]
