@@ -39,7 +39,7 @@ class Rules:
 
     subreddits: dict[str, str] = field(default_factory=dict)  # name -> film | series | game, or "" for mixed
     flair: str = r"(?i)request|looking|recommend|suggest me|help"
-    other_flair: str = r"(?i)^suggesting|hang ?out|discussion|meta|announcement|contest|review"
+    other_flair: str = r"(?i)^suggesting|^\[suggest|hang ?out|discussion|\bmeta\b|announcement|contest|review"
     request: str = (
         r"(?i)looking for|recommend|suggest|similar to|\bany (?:good |great |other )?(?:movie|film|show|series|game)"
         r"|what (?:should|can|do) (?:i|we) (?:watch|play)|\b(?:movie|film|show|series|game)s? (?:like|where|about|with)"
@@ -64,10 +64,14 @@ def once(posts: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
 
 
 def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
-    """(submissions that ask for something, drops of the others)."""
+    """(submissions that ask for something, drops of the others). A tag in a title, as "[Request]", counts as flair."""
     asks = pl.concat_str("title", pl.lit("\n"), "text").str.contains(rules.request)
-    flair = pl.col("flair").fill_null("")
-    kept = posts.filter((flair.str.contains(rules.flair) | asks) & ~flair.str.contains(rules.other_flair))
+    flairs = pl.concat_list(pl.col("flair").fill_null(""), pl.col("title").str.extract_all(r"\[[^\[\]]{1,40}\]?"))
+
+    def some(pattern: str) -> pl.Expr:
+        return flairs.list.eval(pl.element().str.contains(pattern)).list.any()
+
+    kept = posts.filter((some(rules.flair) | asks) & ~some(rules.other_flair))
     others = posts.join(kept, "post", "anti")
     return kept, [sources.drop("mine", SOURCE, place, "no request") for place in others["place"]]
 

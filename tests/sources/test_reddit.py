@@ -1,11 +1,14 @@
 """Reddit's lines: characters, requests, and every line counted."""
 
+import gzip
 import itertools
 import json
 import re
 from pathlib import Path
 
-from saferec_builder.sources import reddit
+import polars as pl
+
+from saferec_builder.sources import reddit, threads
 from tests.worlds import reddit_dump
 from tests.worlds.reddit_dump import comment, line, submission
 from tests.worlds.reddit_mined import balanced, current, mined
@@ -32,10 +35,24 @@ def test_requests_are_told_by_flair_and_by_words(cli, workspace, tmp_path):
         submission(3, link_flair_text="SUGGESTING", title="I recommend Heat", selftext=""),
         submission(4, link_flair_text=None, title="Saw Heat yesterday", selftext="It was long."),
         submission(5, link_flair_text="Discussion", title="What should I watch?", selftext=""),
+        submission(6, link_flair_text=None, title="[Request] Trains at night", selftext=""),
+        submission(7, link_flair_text=None, title="Trains at night [request/suggestion", selftext=""),
+        submission(8, link_flair_text=None, title="[Suggestion] Looking for calm? A film like Heat", selftext=""),
+        submission(9, link_flair_text="Recommendation", title="[META] Please search before you ask", selftext=""),
+        submission(10, link_flair_text=None, title="[Metal] Looking for songs", selftext=""),
     ]
     told = mined(cli, workspace, reddit_dump.write(tmp_path / "RS.ndjson", kinds))
-    assert told["dropped"] == {"no request": 3} and balanced(told)
-    assert current(workspace)["source_id"].to_list() == ["s1", "s2"]
+    assert told["dropped"] == {"no request": 5} and balanced(told)
+    assert set(current(workspace)["source_id"]) == {"s1", "s2", "s6", "s7", "s10"}
+
+
+def test_real_titles_say_by_their_tags_who_asks_and_who_offers(real_data):
+    with gzip.open(real_data / "reddit_requests" / "posts.jsonl.gz") as file:
+        posts = pl.read_ndjson(file.read()).select("title", "text", post="id", place="id", flair=pl.lit(None, pl.String))
+    asked, _ = threads.requests(posts, threads.Rules())
+    for tag, size, kept in (("[suggest", 142, 0), ("[request", 264, 264)):  # goal: no offer, 95 % of the requests
+        tagged = [frame["title"].str.to_lowercase().str.contains(tag, literal=True).sum() for frame in (posts, asked)]
+        assert tagged == [size, kept]
 
 
 def test_the_reader_counts_every_line(tmp_path):
