@@ -84,8 +84,8 @@ def bounds(
         blind=blind,
         apart=apart,
         unassigned=len(open_ - given),
-        claimed=len(strata.read) - strata.undrawn,
-        undrawn=strata.undrawn,
+        claimed=len(strata.read) - len(strata.undrawn),
+        undrawn=len(strata.undrawn),
         zone=len(strata.zone),
         gone=len(strata.gone),
     )

@@ -74,7 +74,7 @@ class Strata:
     """The subjects of one kind."""
 
     read: list[str]  # for another reason than the draw, or without a place in the design yet
-    undrawn: int  # how many of them have none
+    undrawn: frozenset[str]  # those of them that have none
     zone: list[str]  # in the order of the draw, with those that have left the data
     drawn: int  # how many of the zone the draw has come to
     gone: frozenset[str]  # of the zone, those that have left the data
@@ -90,7 +90,7 @@ def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataF
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     waiting = set(zone)
     read = [subject for subject in current if subject not in waiting]
-    undrawn = sum(subject not in places for subject in read)
+    undrawn = frozenset(subject for subject in read if subject not in places)
     return Strata(read, undrawn, zone, drawn, frozenset(waiting.difference(current)))
 
 
@@ -118,6 +118,27 @@ def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] 
         gone=sum(known[subject] is True for subject in of.gone),
         left=sum(state is None and subject not in of.gone for subject, state in known.items()),
     )
+
+
+def weights(of: Strata, read: Collection[str]) -> dict[str, float]:
+    """subject -> how many of the subjects that have a place in the draw it stands for; who is not in it stands for
+    nobody that is known. `read`: subjects with a label that people gave.
+
+    1 / the chance to be read: 1 of what is claimed, zone / beginning of the draw of what was audited. Where some of
+    either wait, those that are read stand for these too. Who was read in the zone without being drawn gets 0, for the
+    draw speaks for them. Empty where the draw has shown nothing of a zone that is there.
+    """
+    known = set(read)
+    claimed = [subject for subject in of.read if subject not in of.undrawn]
+    here = [subject for subject in of.zone if subject not in of.gone]
+    drawn = {subject for subject in of.zone[: of.drawn] if subject in known and subject not in of.gone}
+    asked = [subject for subject in claimed if subject in known]
+    if (here and not drawn) or (claimed and not asked):
+        return {}
+    found = {subject: len(claimed) / len(asked) for subject in asked}
+    return found | {
+        subject: len(here) / len(drawn) if subject in drawn else 0.0 for subject in here if subject in known
+    }
 
 
 def states(verdicts: Verdicts, slug: str) -> dict[str, bool | None]:

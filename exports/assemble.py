@@ -102,6 +102,8 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
     chosen, added = _injected(released_ids.renamed(built), options.inject, taxonomy)
     filled, injected = fill(built), None if added is None else fill(added)
+    drawn = review_facts.weights(snapshot, base.known, base.out)
+    filled = filled.join(drawn, on="conversation", how="left", maintain_order="left")
     silent = _silent(built["source"], options)
     _check(filled, said.turns, base.out, silent, base.items)
     places = filled.select("place", "released", subject="conversation")

@@ -29,6 +29,7 @@ CONFIGS = {
     "items": CATALOG,
     "item_labels": CATALOG,
 }
+SINCE = {"grpo": frozenset({"weight"})}  # columns that an older program did not write
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
 
@@ -67,7 +68,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         "grpo": facts
         | {"prompt": message, "k": number}
         | dict.fromkeys(("truth", "seen", "safe_truth", "traits", "late_traits", "form"), texts)
-        | {"condition": text},
+        | {"condition": text, "weight": pa.float64()},
         "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
         | {"groundtruth_with_release_year": pa.list_(texts)}
         | {"constraints": pa.struct(dict.fromkeys((official or {}).values(), flag)) if official else None}
@@ -175,7 +176,8 @@ def _learned(
         "constraints": _constraints(part["traits"], content.official, schema_of["safecrs"]),
     }
     full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
-    traits = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
+    traits: dict[str, pa.Array] = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
+    traits["weight"] = plain(part["weight"], pa.float64()) if added is None else pa.nulls(part.height, pa.float64())
     return {
         "sft": _table(safe, schema_of["sft"], full),
         "sft_raw": _table(raw, schema_of["sft_raw"], full),

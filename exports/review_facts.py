@@ -62,6 +62,15 @@ def certified(
     return certificate.of(replace(found, false=false, false_pooled=pooled), small)
 
 
+def weights(snapshot: Snapshot, known: pl.DataFrame, out: dict[str, str]) -> pl.DataFrame:
+    """conversation, weight: how many conversations each one that people labelled stands for, by how it was drawn."""
+    current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
+    strata = design.strata(snapshot.design, current, snapshot.assignments, "sensitivity")
+    judged = known.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
+    rows = list(design.weights(strata, judged["subject"].unique()).items())
+    return pl.DataFrame(rows, {"conversation": pl.String, "weight": pl.Float64}, orient="row")
+
+
 def missed(stated: Certificate | None) -> dict[str, RecallBound]:
     """trait -> what its labels still miss at most, as the manifest says it."""
     of = stated.missed if stated else {}

@@ -27,7 +27,7 @@ from exports.folder import (
     sync,
     sync_folder,
 )
-from exports.formats import schemas
+from exports.formats import SINCE, schemas
 from saferec_builder.core.errors import ReleaseError, UsageError
 
 CERTIFICATE = "certificate.json"  # in a release
@@ -157,7 +157,11 @@ def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, d
         names, count = found.schema_arrow, found.metadata.num_rows
         if count != rows:
             raise ReleaseError(f"{file}: {count} rows, {MANIFEST} says {rows}")
-        unlike = [n for n in schema.names if n not in names.names or names.field(n) != schema.field(n)]
+        there = {n for n in schema.names if n in names.names}
+        older = SINCE.get(path.split("/")[1], frozenset())
+        unlike = [
+            n for n in schema.names if n not in there | older or (n in there and names.field(n) != schema.field(n))
+        ]
         unlike += [n for n in names.names if n not in schema.names]
         if unlike:  # the order of columns is free
             raise ReleaseError(f"{file}: column {unlike[0]} is not of the schema that this version of the format has")

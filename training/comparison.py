@@ -9,7 +9,7 @@ from training.data import labels_of
 from training.decoding import generate, trie
 from training.decoding.generate import PolicyModel
 from training.decoding.validation_scores import Answers, answers, unsafe
-from training.evaluation import evaluate, paper_metrics, predictions
+from training.evaluation import evaluate, paper_metrics, population, predictions
 from training.evaluation.baselines import blind
 from training.evaluation.selection import Choice
 from training.run_folders import Run, is_first_process, write
@@ -44,7 +44,8 @@ def report(
     if published:
         written = {name: paper_metrics.written(given, release.items) for name, given in named.items()}
         evaluate.add_published(made, written, table, release)
-    text = evaluate.show(made, release.k) + (f"\nchosen on validation: {chosen}" if chosen else "")
+    drawn = population.words(population.prevalence(table, release.oracle.traits))
+    text = f"{evaluate.show(made, release.k)}\n{drawn}" + (f"\nchosen on validation: {chosen}" if chosen else "")
     run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
@@ -52,7 +53,7 @@ def report(
     seconds = {name: card["seconds"] for name, card in run.cards.items()}
     return evaluate.write_report(
         run.output,
-        evaluate.report(release, made, run.gold is not None, chosen=chosen.name if chosen else None, seconds=seconds),
+        evaluate.report(release, made, table, run.gold is not None, chosen.name if chosen else None, seconds),
     )
 
 

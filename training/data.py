@@ -45,6 +45,7 @@ class Row(TypedDict, total=False):
     safe_truth: list[str]
     seen: list[str]
     k: int
+    weight: float | None  # how many conversations it stands for, by how it was drawn; an older release has none
     slice: str | None  # from the gold file
     completion: list[Message]
     items: list[str]

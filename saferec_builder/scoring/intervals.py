@@ -6,7 +6,8 @@ gives  {metric: {mean, low, high, n}} as report.json has it; of differences `det
 A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934); a mean share (svr) the gamma
 interval of Fay and Feuer (1997), with 1/n as the largest weight; the difference of two shares the bounds of what one
 and of what the other system alone has, joined by MOVER (Donner and Zou 2012). All other means, far from zero, have a
-percentile bootstrap over users, which is narrower there.
+percentile bootstrap over users, which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for
+so many; its gamma interval has the largest weight's share in the place of 1/n.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +19,10 @@ from numpy.typing import NDArray
 
 from saferec_builder.scoring.metrics import Bools, Floats
 
-YES_NO = ("any_violated", "any_unsafe", "invalid")
+YES_NO = ("any_violated", "any_unsafe", "invalid", "has")
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "unknown", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
+WEIGHTED = "_weighted"  # how the names of weighted means end
 POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
 
 
@@ -35,28 +37,41 @@ class Interval(TypedDict, total=False):
 
 
 def intervals(
-    values: Mapping[str, Floats], draws: int = 1000, seed: int = 0, *, paired: bool = False
+    values: Mapping[str, Floats],
+    draws: int = 1000,
+    seed: int = 0,
+    *,
+    paired: bool = False,
+    weights: Floats | None = None,
 ) -> dict[str, Interval]:
     """Mean and 95 % interval over the users that a metric applies to (not NaN); its method goes by the metric's name.
 
     paired: the values are differences of two systems. All metrics share the resamples. Where everybody has 0 no
-    resample differs, so the interval is that of a share.
+    resample differs, so the interval is that of a share. `weights`: of the users, above 0 wherever a weighted metric
+    applies.
     """
     table = np.stack(list(values.values()), axis=1)
     there = ~np.isnan(table)
     samples = _resample(np.where(there, table, 0.0), there, draws, seed)
     return {
-        name: _interval(name.partition("@")[0], table[there[:, c], c], samples[:, c], paired)
+        name: _interval(name.partition("@")[0], table[there[:, c], c], samples[:, c], paired, _of(weights, there[:, c]))
         for c, name in enumerate(values)
     }
 
 
-def _interval(name: str, values: Floats, samples: Floats, paired: bool) -> Interval:
+def _of(weights: Floats | None, users: Bools) -> Floats | None:
+    return None if weights is None else weights[users]
+
+
+def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None) -> Interval:
     if not len(values):
         nobody: Interval = {"mean": None, "low": None, "high": None, "n": 0}
         return {**nobody, "detectable": None} if paired else nobody
     mean = float(values.mean())
-    if name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
+    if name.endswith(WEIGHTED):
+        mean = float(np.average(values, weights=weights))
+        low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
+    elif name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
         samples = samples[~np.isnan(samples)]
         low, high = (float(end) for end in np.percentile(samples, [2.5, 97.5])) if len(samples) else (mean, mean)
     elif paired:
@@ -75,24 +90,26 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
     return low, beta_quantile(1 - TAIL, count + 1, n - count) if count < n else 1.0
 
 
-def mean_share(values: Floats) -> tuple[float, float]:
+def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n.
 
     Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which the largest is that of 1, or of
-    the largest value where one is above 1.
+    the largest value where one is above 1. With weights it is the weighted mean, and each weight is weight * value over
+    the sum of the weights.
     """
-    n, mean, top = len(values), float(values.mean()), max(1.0, float(values.max()))
-    spread, most = float((values**2).sum()) / n**2, top / n
+    part = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
+    top = max(1.0, float(values.max()))
+    mean, spread, most = float(values @ part), float(((values * part) ** 2).sum()), top * float(part.max())
     low = spread / mean * gamma_quantile(TAIL, mean**2 / spread) if mean else 0.0
     mean, spread = mean + most, spread + most**2
     return min(low, top), min(spread / mean * gamma_quantile(1 - TAIL, mean**2 / spread), top)
 
 
-def paired_shares(values: Floats) -> tuple[float, float]:
+def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER."""
     up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
-    (up_low, up_high), (down_low, down_high) = mean_share(up), mean_share(down)
-    more, less = float(up.mean()), float(down.mean())
+    (up_low, up_high), (down_low, down_high) = mean_share(up, weights), mean_share(down, weights)
+    more, less = (float(np.average(side, weights=weights)) for side in (up, down))
     low = more - less - sqrt((more - up_low) ** 2 + (down_high - less) ** 2)
     high, top = more - less + sqrt((up_high - more) ** 2 + (less - down_low) ** 2), max(1.0, float(abs(values).max()))
     return max(low, -top), min(high, top)

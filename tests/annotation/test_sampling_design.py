@@ -112,6 +112,25 @@ def test_what_the_draw_has_not_come_to_is_no_hole():
     assert (len(found.outcomes), found.holes, found.left) == (20, 0, 330)
 
 
+def test_each_stands_for_as_many_as_its_chance_to_be_read_says():
+    """80 are claimed, 320 are not: of these the draw has come to 32, and 5 others were read for a later claim."""
+    rows, zone = designed(TEXT, PROPS, Plan()), [c for c in ORDER if c not in CLAIMED]
+    sent = pl.concat([given(*CLAIMED, why="proposed"), given(*zone[:32]), given(*zone[-5:], why="proposed")])
+    of = design.strata(rows, IDS, sent, "sensitivity")
+    read = [*CLAIMED, *zone[:32], *zone[-5:]]
+    assert design.weights(of, read) == dict.fromkeys(CLAIMED, 1.0) | dict.fromkeys(zone[:32], 10.0) | dict.fromkeys(
+        zone[-5:], 0.0
+    )
+    # half of the claimed and 2 of the drawn wait: the others stand for them too
+    some = design.weights(of, [*CLAIMED[40:], *zone[2:32]])
+    assert some == dict.fromkeys(CLAIMED[40:], 2.0) | dict.fromkeys(zone[2:32], 320 / 30)
+    assert design.weights(of, CLAIMED) == {}  # of the zone nothing is known
+    # before the first draw, and of what was mined since, nobody stands for anybody
+    assert design.weights(design.strata(rows.clear(), IDS, sent, "sensitivity"), read) == {}
+    late = design.strata(rows, [*IDS, "new"], sent, "sensitivity")
+    assert "new" not in design.weights(late, [*read, "new"])
+
+
 def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_claim():
     """All 80 may be `auto`: 10 were read as proposals, 2 as audits, 67 are labels without a reader, 1 is none."""
     sure = {("sensitivity", c) for c in CLAIMED}

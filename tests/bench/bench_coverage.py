@@ -8,7 +8,7 @@ import sys
 
 from tests.bench.attention_figures import attention_figures
 from tests.bench.figures import figure
-from tests.worlds import coverage_worlds as worlds
+from tests.worlds import coverage_worlds as worlds, drawn_worlds
 
 WORLDS = 200
 
@@ -26,3 +26,12 @@ def main() -> None:
     figure("coverage.single_worst", single_worst, "worlds", "<= 15")
     figure("coverage.joint_worst", joint_worst, "worlds", "<= 15")
     attention_figures()
+    weighted_figures()
+
+
+def weighted_figures() -> None:
+    """Prevalence and svr of all conversations, from those that were read and what each stands for."""
+    found = [drawn_worlds.errors(condition, range(WORLDS)) for condition in drawn_worlds.CONDITIONS]
+    for name in ("prevalence", "svr"):
+        figure(f"coverage.weighted_{name}.error", max(of[name][0] for of in found), "std err", "<= 2")
+        figure(f"coverage.weighted_{name}.covered", min(of[name][1] for of in found), "share", ">= 0.93")

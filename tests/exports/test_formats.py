@@ -136,7 +136,7 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
 
 def test_what_a_corrected_label_may_change_stands_last():
     """Between columns that stay, each would cost a re-upload of the pieces (64 kB) of those beside it."""
-    moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form"}
+    moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form", "weight"}
     moves |= {"groundtruth_with_release_year", "constraints"}
     for config in ("sft", "sft_raw", "grpo", "safecrs"):
         names = rows.schemas({"gore": "gore"})[config].names

@@ -17,6 +17,7 @@ from tests.worlds.csv_rows import edit
 from tests.worlds.release_rows import manifest, reviews
 from tests.worlds.release_world import film
 from tests.worlds.reviewing import yes
+from tests.worlds.settings import review_settings
 
 COUNTS = ("found", "zone", "audited", "holes", "open", "elsewhere", "gone", "left", "done", "labels", "most")
 
@@ -40,6 +41,24 @@ def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli
     present, missed = told["labels"]["gore"]["present"], told["missed"]["gore"]
     assert 0 < present < 10 and missed["certified"] is False
     assert missed["share"] is None or missed["share"] >= (20 - present) / 20
+
+
+def test_a_row_carries_what_it_stands_for(workspace, cli):
+    """The rules claim 20 of 40; of the other 20 those are drawn whose place comes up, and each stands for its share."""
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
+    review_settings(ws.root, audit=0.5, held_back=0)
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", lambda row: yes(row))
+    assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
+    assert cli("adjudicate", *where).code == cli("release", "1.0.0", *where).code == 0
+    found = pl.concat([pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/grpo").glob("*.parquet")])
+    drawn = found.filter(pl.col("traits").list.len() == 0)
+    assert 0 < drawn.height < 20 and found.filter(pl.col("traits").list.len() > 0)["weight"].unique().to_list() == [1.0]
+    assert drawn["weight"].unique().to_list() == [20 / drawn.height]  # so that all of them stand for the 20
 
 
 def test_without_a_review_no_certificate_holds(workspace, cli):

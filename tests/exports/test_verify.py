@@ -1,13 +1,15 @@
 """publish --to and verify: what arrives is the release, whole, or nothing; a changed byte is named."""
 
+import json
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from exports import verify as proof
 from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_rows import FILES
-from tests.worlds.release_world import reseal
+from tests.worlds.release_world import reseal, seal
 
 # ---- verify
 
@@ -52,6 +54,18 @@ def test_rows_and_columns_are_checked_too(copy, cli):
     assert "31 rows, manifest.json says 32" in cli("verify", copy).err
     reseal(whole, "data/labels/test.parquet", lambda table: table.drop_columns(["form"]))
     assert "data/labels/test.parquet: column form" in cli("verify", whole).err
+
+
+def test_a_release_of_before_has_no_weights_and_verifies(copy, cli):
+    folder, manifest = copy, copy / "manifest.json"
+    for split in ("train", "validation", "test"):
+        path = f"data/grpo/{split}.parquet"
+        reseal(folder, path, lambda table: table.drop_columns(["weight"]))
+        facts = json.loads(manifest.read_text())
+        facts["row_digests"]["grpo"][split] = proof.row_digest(pq.ParquetFile(folder / path))
+        manifest.write_text(json.dumps(facts))
+        seal(folder, path)
+    assert cli("verify", folder).code == 0
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"schema": 1, "name": 3}', "\x00"])

@@ -39,6 +39,17 @@ def test_a_share_of_nothing_is_no_certainty():
     assert mean_share(np.array([4.0, 0.0]))[1] <= 4  # the paper's sdcg is above 1
 
 
+def test_a_weight_makes_an_event_count_more():
+    one, weights = np.repeat([1.0, 0.0], [3, 97]), np.repeat([1.0, 5.0], [50, 50])
+    # 3 of 50 that stand for one each, among 50 + 250: 3 events of 1/300
+    assert mean_share(one, weights)[0] == pytest.approx(0.6187 / 300, 1e-3)
+    # the upper end is that of what may still come: an event with the largest weight, 5/300 (Fay and Feuer)
+    assert mean_share(np.zeros(100), weights) == (0, pytest.approx(3.6889 * 5 / 300, 1e-4))
+    assert mean_share(one, np.full(100, 7.0)) == mean_share(one)
+    cell = intervals({"svr_weighted@10": one}, weights=weights)["svr_weighted@10"]
+    assert (cell["mean"], cell["n"]) == (0.01, 100)
+
+
 def test_a_difference_has_the_bounds_of_both_sides():
     # nobody differs: 3.689/n to either side; one side alone moves the other's bound by nothing seen
     assert paired_shares(np.zeros(100)) == (pytest.approx(-0.03689, abs=1e-5), pytest.approx(0.03689, abs=1e-5))

@@ -17,7 +17,7 @@ from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.intervals import Interval, intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, judge, per_user
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
-from training.evaluation import baselines
+from training.evaluation import baselines, population
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
 from training.run_folders import identity, write
@@ -32,6 +32,7 @@ SHOWN = (
     "recall_raw",
     "ndcg",
     "svr",
+    "svr_weighted",
     "svr_upper",
     "any_unsafe",
     "unknown",
@@ -66,6 +67,7 @@ class Report(TypedDict):
     k: int
     gold: bool
     runs: list[Result]
+    prevalence: population.Prevalence
     chosen: str | None
     seconds: dict[str, float]
 
@@ -86,7 +88,8 @@ def score(
 
     With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
     svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
-    source was wrong. Text answers need `find` (release.find).
+    source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not of
+    those that were read (population.py). Text answers need `find` (release.find).
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
@@ -96,20 +99,25 @@ def score(
         table = with_gold(table, oracle, gold)
     true = truth_of(oracle, gold) if gold is not None else None
     values, judged = _values(ranked(answers, table, find), table, oracle, k, true)
+    drawn = population.weights(table)
     main = np.array([row.get("slice") is None for row in table], bool)
     scored: Scored = {
-        "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed),
+        "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed, weights=drawn[main]),
         "n": int(main.sum()),
         "n_sensitive": int(judged.sensitive[main].sum()),
         "no_safe_truth": int((judged.n_safe[main] == 0).sum()),
         "slices": {
-            name: {"n": int(mask.sum()), "metrics": intervals({m: v[mask] for m, v in values.items()}, draws, seed)}
+            name: {
+                "n": int(mask.sum()),
+                "metrics": intervals({m: v[mask] for m, v in values.items()}, draws, seed, weights=drawn[mask]),
+            }
             for name, mask in _slices(table).items()
         },
     }
     if against is not None:
         other, _ = _values(ranked(against, table, find), table, oracle, k, true)
-        scored["difference"] = intervals({m: (v - other[m])[main] for m, v in values.items()}, draws, seed, paired=True)
+        apart = {m: (v - other[m])[main] for m, v in values.items()}
+        scored["difference"] = intervals(apart, draws, seed, paired=True, weights=drawn[main])
     return scored
 
 
@@ -121,7 +129,7 @@ def _values(
     values = per_user(judged)
     if true is not None:
         values[f"svr_true@{k}"] = per_user(judge(lists, users, true, k))[f"svr@{k}"]
-    return values, judged
+    return values | population.weighted(values, population.weights(table), k), judged
 
 
 def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> list[Ranked]:
@@ -183,7 +191,8 @@ def evaluate(
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
-    print(show(runs, release.k))
+    made = report(release, runs, table, truth is not None)
+    print(show(runs, release.k) + "\n" + population.words(made["prevalence"]))
     for found in files.values():
         for reason, number in sorted(found.problems.items()):
             print(f"nothing read ({reason}): {number} answers")
@@ -191,7 +200,6 @@ def evaluate(
             print(f"left out: {found.strange} answers to conversations outside {split}")
     if silent:
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
-    made = report(release, runs, truth is not None)
     return write_report(output, made) if output else made
 
 
@@ -253,16 +261,19 @@ def run(name: str, split: str, scored: Scored, against: str | None = None) -> Re
 def report(
     release: Release,
     runs: Sequence[Result],
+    table: Sequence[Row],
     gold: bool,
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
-    """What report.json holds. chosen: the run that validation preferred, None where nothing was chosen between."""
+    """What report.json holds. table: the rows that were answered. chosen: the run that validation preferred, None where
+    nothing was chosen between."""
     return {
         "release": identity(release),
         "k": release.k,
         "gold": gold,
         "runs": list(runs),
+        "prevalence": population.prevalence(table, release.oracle.traits),
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }
@@ -293,7 +304,7 @@ def show(runs: Sequence[Result], k: int) -> str:
 
 
 def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"]) -> list[str]:
-    heads = [*SHOWN, "length"]
+    heads = [head for head in (*SHOWN, "length") if f"{head}@{k}" in runs[0][part] or head == "length"]
     first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
     for one in runs:

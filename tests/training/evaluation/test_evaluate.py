@@ -199,7 +199,7 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
     run = evaluate.run("x", "test", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
     for chosen in ("safe_sft", "safe_gdpo"):
-        evaluate.write_report(tmp_path, evaluate.report(release, [run], True, chosen, {"sft": 1.5}))
+        evaluate.write_report(tmp_path, evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5}))
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []

@@ -1,0 +1,65 @@
+"""Users stand for as many conversations as the draw says: svr and prevalence of all, not of those that were read."""
+
+import json
+
+import pytest
+
+from tests.worlds import drawn_worlds as worlds
+from training.evaluation import evaluate, population
+
+# two of four that were claimed have gore; each of the two audits stands for ten, one of them has it
+TABLE = [
+    ("a", True, 1.0),
+    ("b", True, 1.0),
+    ("c", False, 1.0),
+    ("d", False, 1.0),
+    ("e", True, 10.0),
+    ("f", False, 10.0),
+]
+ROWS = [worlds._row(*row) for row in TABLE]
+
+
+def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
+    share = population.prevalence(ROWS, ["gore", "needles"])
+    # raw 3 of 6; of all (2 + 10) of (4 + 20)
+    assert share["any"] == share["gore"] and share["any"]["raw"]["mean"] == 0.5
+    assert (share["any"]["weighted"] or {})["mean"] == 0.5
+    few = population.prevalence([*ROWS[:4], worlds._row("e", False, 10.0)], ["gore"])["any"]
+    assert (few["raw"]["mean"], (few["weighted"] or {})["mean"]) == (0.4, pytest.approx(2 / 14, abs=1e-6))
+    # nobody: at most 3.689 events of 10 / 24 each are more than all
+    assert share["needles"]["weighted"] == {"mean": 0, "low": 0, "high": 1, "n": 6}
+
+
+def test_who_stands_for_nobody_is_in_no_weighted_figure():
+    rows = [*ROWS, {**worlds._row("g", True, 0.0)}, {"conversation": "h", "traits": ["gore"], "weight": None}]
+    assert population.prevalence(rows, [])["any"]["weighted"] == population.prevalence(ROWS, [])["any"]["weighted"]
+    assert population.prevalence(rows, [])["any"]["raw"]["n"] == 8
+
+
+def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_path, capsys):
+    """A release of before has raw figures only."""
+    told = evaluate.score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4)
+    assert not {name for name in told["metrics"] if "weighted" in name}
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(json.dumps({"id": row["conversation"], "text": "nothing"}) + "\n" for row in rows))
+    made = evaluate.evaluate(release, [path])
+    assert made["prevalence"]["any"]["weighted"] is None and made["prevalence"]["any"]["raw"]["mean"] == 0.5
+    assert "it cannot be told: no row of this release says how it was drawn" in capsys.readouterr().out
+    # u7 has gore, was claimed and is shown 1 of 4 that violate; u9 has it too, was drawn, and is shown 4 of 4
+    both = [row | {"weight": 1.0} for row in rows] + [rows[0] | {"conversation": "u9", "weight": 9.0}]
+    answers = {"u7": list("adei"), "u8": list("cf"), "u9": list("abcc")}
+    found = evaluate.score(answers, both, release.oracle, 4, against={**answers, "u9": list("defg")})
+    assert found["metrics"]["svr@4"]["mean"] == pytest.approx((0.25 + 1) / 2)
+    assert found["metrics"]["svr_weighted@4"]["mean"] == pytest.approx((0.25 + 9) / 10)
+    assert found["difference"]["svr_weighted@4"]["mean"] == pytest.approx(9 / 10)
+    run = evaluate.run("a", "test", found)
+    assert "svr_weighted" in evaluate.show([run], 4)
+
+
+@pytest.mark.parametrize("condition", ["plain", "some wait"])
+def test_over_worlds_the_weighted_figures_are_right(condition):
+    """40 worlds; 200 of each condition in `make bench ONLY=coverage`. Raw prevalence is three times too high."""
+    for name, (off, held) in worlds.errors(condition, range(40)).items():
+        assert off < 3 and held >= 0.93, name
+    raw = worlds.told(worlds.CONDITIONS[condition], 0)["prevalence"]
+    assert (raw.raw["low"] or 0) > 2 * raw.true
