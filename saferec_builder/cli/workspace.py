@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage import summary, workspace
+from saferec_builder.storage import summary, tables, workspace
 
 
 def init(
@@ -20,9 +20,27 @@ def init(
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Rows in each table of the workspace, and its releases."""
+    """What the workspace holds, table by table, and what to do next."""
     found = summary.status(workspace.Workspace.open(folder))
+    if not as_json:
+        typer.echo("\n".join(_lines(found)))
+        return
     figures: dict[str, JsonValue] = {"tables": found.rows, "releases": found.releases}
+    figures |= {"unanswered": found.unanswered, "next": found.next}
     if found.spent.height:
         figures["spent"] = {row.pop("model"): row for row in found.spent.to_dicts()}
     say(Counts("status", skipped=sum(found.rows.values()), figures=figures), as_json)
+
+
+def _lines(found: summary.Status) -> list[str]:
+    wide = max(map(len, found.rows))
+    lines = [
+        f"{name:<{wide}}{rows:>13,}  {tables.TABLES[name].meaning.split('. ')[0].rstrip('.')}"
+        for name, rows in found.rows.items()
+        if rows
+    ]
+    for bill in found.spent.to_dicts():
+        paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
+        lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
+    lines += [f"releases: {', '.join(found.releases)}"] * bool(found.releases)
+    return [*lines, f"next: {found.next}"]

@@ -1,4 +1,4 @@
-"""What is in a workspace: rows per table, releases, and what models were paid."""
+"""What is in a workspace: rows per table, releases, what models were paid, and the next command."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,50 @@ SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 @dataclass(frozen=True)
 class Status:
-    """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd)."""
+    """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd).
+
+    unanswered: tasks that were handed out and have no answer here; next: what to do now, as a sentence.
+    """
 
     rows: dict[str, int]
     releases: list[str]
     spent: pl.DataFrame
+    unanswered: int
+    next: str
 
 
 def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding a bulk table whole; StoreError where a table is damaged."""
     releases = sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
-    return Status({name: _rows(ws, table) for name, table in tables.TABLES.items()}, releases, bills)
+    rows = {name: _rows(ws, table) for name, table in tables.TABLES.items()}
+    unanswered = _unanswered(ws)
+    return Status(rows, releases, bills, unanswered, _next(rows, unanswered, releases))
+
+
+def _unanswered(ws: Workspace) -> int:
+    of = ["kind", "subject", "reviewer"]
+    return workspace.read(ws, tables.ASSIGNMENTS).join(workspace.read(ws, tables.REVIEWS), on=of, how="anti").height
+
+
+def _next(rows: dict[str, int], unanswered: int, releases: list[str]) -> str:
+    """The first step of the line that has nothing to show yet."""
+    steps = {
+        "catalog_rows": "add items and warnings: `saferec-build catalog add`",
+        "conversations": "read conversations: `saferec-build mine`",
+        "readings": "look for sensitivities: `saferec-build propose`",
+        "assignments": "hand out review tasks: `saferec-build review push`",
+        "reviews": "collect what people answered: `saferec-build review pull`",
+        "labels": "make labels of the answers: `saferec-build adjudicate`",
+    }
+    for table, step in steps.items():
+        if not rows[table]:
+            return step
+    if unanswered:
+        return f"{unanswered:,} tasks wait for people: `saferec-build review pull`, then `saferec-build adjudicate`"
+    if not releases:
+        return "see what a release would hold: `saferec-build release --explain`"
+    return "look at the result: `saferec-build report`"
 
 
 def _rows(ws: Workspace, table: tables.Table) -> int:

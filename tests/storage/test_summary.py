@@ -1,5 +1,7 @@
 """What a workspace holds, in counts."""
 
+import pytest
+
 from saferec_builder.storage import summary, tables, workspace as store
 from tests.worlds.any_rows import rows
 
@@ -10,3 +12,37 @@ def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace
     found = summary.status(workspace)
     assert (found.rows["drops"], found.rows["spend"], found.rows["labels"], found.releases) == (3, 2, 0, [])
     assert found.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
+
+
+LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "labels")  # in the order of the data
+
+
+@pytest.mark.parametrize(
+    ("there", "names"),
+    [
+        (0, "catalog add"),
+        (1, "mine"),
+        (2, "propose"),
+        (3, "review push"),
+        (4, "review pull"),
+        (5, "adjudicate"),
+    ],
+)
+def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, there: int, names: str) -> None:
+    for table in (tables.TABLES[name] for name in LINE[:there]):
+        store.append(workspace, table, rows(table, 1))
+    assert f"`saferec-build {names}`" in summary.status(workspace).next
+    shown = cli("status", "-C", workspace.root).out.splitlines()
+    assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
+
+
+def test_status_counts_tasks_that_nobody_has_answered(workspace: store.Workspace) -> None:
+    """Three tasks, one with an answer of its own reviewer: two are open."""
+    for table, made in (
+        (tables.ASSIGNMENTS, (1, 2, 3)),
+        (tables.REVIEWS, (1,)),
+        *((tables.TABLES[t], (1,)) for t in LINE),
+    ):
+        store.append(workspace, table, rows(table, *made))
+    found = summary.status(workspace)
+    assert found.unanswered == 2 and found.next.startswith("2 tasks wait")
