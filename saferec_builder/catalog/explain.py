@@ -5,6 +5,7 @@ reads  items, links, warnings
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import cast
 
 import numpy as np
@@ -34,7 +35,7 @@ class Verdict:
     item, title of the one item that is meant; None where the catalog holds none, or several
     match       found | ambiguous | not_found
     exact       False where the item may be another work, which is then never clear
-    candidates  (item, title, domain) where several items share the title
+    candidates  (item, title, domain) where several items share the title; of a title that is not there, like ones
     """
 
     word: str = violations.VERDICTS[violations.UNKNOWN]
@@ -74,7 +75,7 @@ def judged(
 ) -> Verdict:
     """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
     match = titles.find(index(items), *titles.split_year(title), domain)
-    near = candidates(match.candidates, items)
+    near = candidates(match.candidates or alike(title, items), items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     if match.item is None:
         return found
@@ -90,6 +91,12 @@ def judged(
         risk=_number(risk[0, 0]),
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
     )
+
+
+def alike(title: str, items: pl.DataFrame) -> list[str]:
+    """Up to three items whose "Title (Year)" is spelt nearly like this, the likest first."""
+    known = {name(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
+    return [known[near] for near in get_close_matches(title.casefold(), list(known), 3, 0.8)]
 
 
 def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:

@@ -33,8 +33,10 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     match = explain.resolved(item, domain, items, links)
     if match.item is None:
-        which = [f"{c['title']} [{c['domain']}]" for c in explain.candidates(match.candidates, items).to_dicts()]
-        more = f": {'; '.join(which)}; say which by its id" if which else ": the catalog does not hold it"
+        near = match.candidates or explain.alike(item, items)
+        which = "; ".join(f"{c['title']} [{c['domain']}]" for c in explain.candidates(near, items).to_dicts())
+        more = f": {which}; say which by its id" if match.candidates else ": the catalog does not hold it"
+        more += f"; did you mean {which}?" if which and not match.candidates else ""
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
     return explain.explained(match.item, items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
 

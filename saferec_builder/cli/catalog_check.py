@@ -40,7 +40,8 @@ def check(
     found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
     lines = [f"item     {found.title or 'none'}", f"match    {found.match}{near}", f"trait    {found.trait}"]
-    lines += [f"  candidate  {c['title']} [{c['domain']}]" for c in found.candidates.to_dicts()]
+    which = "did you mean" if found.match == "not_found" else "candidate"
+    lines += [f"  {which}  {c['title']} [{c['domain']}]" for c in found.candidates.to_dicts()]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_statements("  source   ", found.evidence)]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
 

@@ -1,6 +1,7 @@
 """The oracle from Python: verdicts, what is known of an item, what is missing, what merged."""
 
 import json
+import re
 
 import pytest
 
@@ -37,14 +38,15 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
         lookup.check(ws, "Alien (1979)", "needels")
 
 
-def test_a_title_that_is_not_there_or_there_twice_is_unknown(ws):
+def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(ws):
     known = lookup.check(ws, "Alien (1979)", "gore")
-    for title, candidates in (("Nope (2022)", []), ("Emma (1996)", ["Emma (1996)"] * 2)):
+    wanted = {"Nope (2022)": [], "Emma (1996)": ["Emma (1996)"] * 2, "Ailen (1979)": ["Alien (1979)"]}
+    for title, candidates in wanted.items():
         found = lookup.check(ws, title, "gore")
         assert (found.word, found.risk, found.item) == ("unknown", None, None)
         assert found.candidates["title"].to_list() == candidates
         assert found.evidence.schema == known.evidence.schema and found.evidence.is_empty()
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match=re.escape(candidates[0] if candidates else "does not hold it")):
             lookup.show(ws, title)
 
 

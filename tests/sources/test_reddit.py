@@ -48,7 +48,9 @@ def test_requests_are_told_by_flair_and_by_words(cli, workspace, tmp_path):
 
 def test_real_titles_say_by_their_tags_who_asks_and_who_offers(real_data):
     with gzip.open(real_data / "reddit_requests" / "posts.jsonl.gz") as file:
-        posts = pl.read_ndjson(file.read()).select("title", "text", post="id", place="id", flair=pl.lit(None, pl.String))
+        posts = pl.read_ndjson(file.read()).select(
+            "title", "text", post="id", place="id", flair=pl.lit(None, pl.String)
+        )
     asked, _ = threads.requests(posts, threads.Rules())
     for tag, size, kept in (("[suggest", 142, 0), ("[request", 264, 264)):  # goal: no offer, 95 % of the requests
         tagged = [frame["title"].str.to_lowercase().str.contains(tag, literal=True).sum() for frame in (posts, asked)]
