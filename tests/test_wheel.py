@@ -10,15 +10,17 @@ from tests import ROOT
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_the_demo_from_an_empty_folder(tmp_path: Path) -> None:
+def test_the_wheel_runs_the_demo_where_somebody_has_a_training_folder(tmp_path: Path) -> None:
     dist, venv, empty = tmp_path / "dist", tmp_path / "venv", tmp_path / "empty"
-    empty.mkdir()
+    (empty / "training").mkdir(parents=True)
+    (empty / "training" / "__init__.py").write_text("raise SystemExit(1)")
     run(sys.executable, "-m", "build", "--wheel", "--outdir", dist, cwd=ROOT)
     (wheel,) = dist.glob("*.whl")
     run(sys.executable, "-m", "venv", venv)
     pip = (venv / "bin" / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt")
     run(*pip, f"{wheel}[hub]")
     run(venv / "bin" / "saferec-build", "demo", "--generated", "60", "--no-training", cwd=empty)
+    run(venv / "bin" / "saferec-train", "run", "--help", cwd=empty)
     assert (empty / "saferec-demo" / "report.html").exists()
     assert (empty / "saferec-demo" / "releases" / "1.0.0" / "manifest.json").exists()
 

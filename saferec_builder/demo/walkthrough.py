@@ -78,13 +78,7 @@ def _review(ws: Workspace, truth: Mapping[str, Gold], command: Command, say: Say
 
 
 def _check_training() -> None:
-    """Fails before an hour is spent: the extra must be there, and no folder of the user's may hide our package."""
-    here = Path.cwd() / "training"
-    spec = find_spec("training")
-    ours = Path(spec.origin).parent if spec and spec.origin else None
-    if ours is None or not (ours / "safecrs.py").exists() or (here.is_dir() and here.resolve() != ours.resolve()):
-        where = here if here.is_dir() else ours
-        raise UsageError(f"the folder {where} hides this program's package `training`: run from another folder")
+    """Fails before an hour is spent: the extra must be there."""
     missing = [name for name in ("torch", "trl", "datasets") if find_spec(name) is None]
     if missing:
         raise UsageError(f"training needs {missing[0]}: pip install 'saferec-builder[train]', or use --no-training")
@@ -94,6 +88,6 @@ def _train(release: Path, runs: Path, gold: Path, say: Say) -> None:
     """In a process of its own, whose lines go where ours do."""
     words = [str(w) for w in ("run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold)]
     say(f"\n$ python -m training.safecrs {' '.join(words)}")
-    ran = subprocess.run([sys.executable, "-u", "-m", "training.safecrs", *words], check=False)
+    ran = subprocess.run([sys.executable, "-u", "-P", "-m", "training.safecrs", *words], check=False)
     if ran.returncode:
         raise TrainingError(f"training stopped with exit code {ran.returncode}: its last lines say why")

@@ -50,8 +50,7 @@ def test_what_an_interrupted_run_left_unread_is_pulled_first(ran: Any) -> None:
 
 
 def test_training_that_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "training").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="hides this program's package"):
+    monkeypatch.setattr(walkthrough, "find_spec", lambda name: None if name == "trl" else name)
+    with pytest.raises(UsageError, match="training needs trl"):
         walkthrough.run(tmp_path / "demo", lambda *_: None, lambda _: None)
     assert not (tmp_path / "demo").exists()
