@@ -4,6 +4,7 @@ A reader is a function of one row that answers with table rows or raises `Left`;
 count its lines and keep what was left out. Nothing in a file can stop a run; only a file that is not of its kind does.
 """
 
+import codecs
 import csv
 import json
 import os
@@ -214,10 +215,22 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
 
 
 def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
-    with existing(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file, strict=True)
-        first = next((record for _, record in _csv_records(reader)), [])
+    coding, delimiter = ("utf-8-sig", "\t") if tabs else _spelling(existing(path))
+    errors = "replace" if coding == "utf-16" else "surrogateescape"
+    with existing(path).open(encoding=coding, errors=errors, newline="") as file:
+        reader = (
+            csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            if tabs
+            else csv.reader(file, delimiter=delimiter, strict=True)
+        )
+        records = (record for _, record in _csv_records(reader))
+        first = next(records, [])
+        if not isinstance(first, Left) and first and first[0].startswith("sep="):
+            first = next(records, [])
         header = [] if isinstance(first, Left) else [name.strip() for name in first]
+        if not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
+            spelt = {name.lower(): name for name in expected}
+            header = [spelt.get(name.lower(), name.lower()) for name in header]
         missing = [name for name in expected if name not in header]
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
@@ -232,6 +245,17 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
+
+
+def _spelling(path: Path) -> tuple[str, str]:
+    """(encoding, delimiter) as spreadsheets write them: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
+    with path.open("rb") as file:
+        head = file.read(2**16)
+    coding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    first = head.decode(coding, "replace").lstrip().split("\n", 1)[0].strip()
+    if first.startswith("sep=") and len(first) == 5:
+        return coding, first[4]
+    return coding, max(",;\t", key=first.count)
 
 
 def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:
@@ -256,7 +280,7 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
     try:
         "".join(record).encode("utf-8")
     except UnicodeEncodeError:
-        return Left("not UTF-8")
+        return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
     return dict(zip(header, cells, strict=True))
 

@@ -1,5 +1,7 @@
 """Items of one's own as CSV."""
 
+import pytest
+
 from saferec_builder.sources import items_csv
 from tests.worlds.catalog_files import file
 
@@ -40,3 +42,24 @@ def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_ru
     read = items_csv.read(file(tmp_path, "own.csv", text))
     assert read.rows["title"].to_list() == ["Alien", "Heat"]
     assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
+
+
+SPREADSHEETS = {  # as they are saved by Excel and LibreOffice
+    "semicolons": '\ufeffDomain;Title;Year;Plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
+    "sep line": 'sep=;\r\ndomain;title;year;plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
+    "unicode text": 'DOMAIN\tTITLE\tYEAR\tPLOT\r\nfilm\tAmélie\t2001\t"In Paris,\r\nin love"\r\n'.encode("utf-16"),
+    "commas": 'Year,Plot,Title,Domain\nfilm,too,many,cells,here\n2001,"In Paris,\r\nin love",Amélie,film\n'.encode(),
+}
+
+
+@pytest.mark.parametrize("name", SPREADSHEETS)
+def test_what_a_spreadsheet_saves_is_read(tmp_path, name):
+    read = items_csv.read(file(tmp_path, "own.csv", SPREADSHEETS[name]))
+    assert read.rows.select("title", "year", "plot").rows() == [("Amélie", 2001, "In Paris,\r\nin love")]
+    assert read.drops["reason"].to_list() == ["too many fields"] * (name == "commas")
+
+
+def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
+    read = items_csv.read(file(tmp_path, "own.csv", "domain;title;year\nfilm;Amélie;2001\n".encode("cp1252")))
+    (drop,) = read.drops.to_dicts()
+    assert read.rows.is_empty() and drop["reason"] == "not UTF-8" and "save the file as CSV in UTF-8" in drop["detail"]
