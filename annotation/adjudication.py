@@ -30,8 +30,9 @@ class Adjudication:
 def adjudicate(ws: Workspace) -> Adjudication:
     """Makes labels of the reviews, and keeps their bounds in certificates.json.
 
-    Two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`; sure proposals of a trait
-    that carries a certificate are `auto`, where saferec.toml asks for it. UsageError where there are no reviews.
+    More than half of the readers alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`;
+    sure proposals of a trait that carries a certificate are `auto`, where saferec.toml asks for it. UsageError where
+    there are no reviews.
     """
     # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
     with workspace.alone(ws, "adjudicate", wait=True):

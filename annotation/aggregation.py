@@ -1,4 +1,4 @@
-"""Combines reviewers' votes into labels: two who agree make a label, a dispute goes to an adjudicator.
+"""Combines reviewers' votes into labels: most of the readers make a label, a dispute goes to an adjudicator.
 
 reads  each reviewer's last word per unit (review_history.standing), the taxonomy, labels so far
 gives  votes (one verdict per unit and reviewer) -> labels; and item labels as warnings
@@ -44,33 +44,57 @@ def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
     return votes.filter(pl.col("role") == "reviewer")
 
 
-def adjudicate(votes: pl.DataFrame, labels: pl.DataFrame, auto: pl.DataFrame | None = None) -> pl.DataFrame:
+VERDICTS = ("present", "absent", "unsure")
+
+
+def tallies(votes: pl.DataFrame, readers: int) -> pl.DataFrame:
+    """UNIT with the reviewers' votes: how many for each of VERDICTS, `soft`, the share of them for `present`, `common`,
+    the verdict of more than half of `readers` (of all who voted, where these are more) and of two people at least, and
+    `open`: whether a vote that is still to come may make one.
+
+    Units that only an adjudicator spoke on have no row.
+    """
+    counts = [(pl.col("verdict") == verdict).sum().cast(pl.Int32).alias(verdict) for verdict in VERDICTS]
+    cast = pl.sum_horizontal(VERDICTS)
+    most, of = pl.max_horizontal(VERDICTS), pl.max_horizontal(cast, pl.lit(readers))
+    first = pl.coalesce(pl.when(pl.col(v) == pl.col("most")).then(pl.lit(v)) for v in VERDICTS)
+    return (
+        by_reviewers(votes)
+        .group_by(*UNIT, maintain_order=True)
+        .agg(counts)
+        .with_columns(soft=pl.col("present") / cast, most=most, open=2 * (most + of - cast) > of)
+        .with_columns(common=pl.when((2 * pl.col("most") > of) & (pl.col("most") >= 2)).then(first))
+        .drop("most")
+    )
+
+
+def adjudicate(
+    votes: pl.DataFrame, labels: pl.DataFrame, auto: pl.DataFrame | None = None, *, readers: int = 2
+) -> pl.DataFrame:
     """LABELS rows of every unit with a vote, and of every labelled unit that has lost its votes (unresolved again).
 
     `auto` are rows for units without a vote: sure proposals under a certificate.
 
-    method is `adjudicated` where an adjudicator spoke, `agreed` where at least two reviewers gave one verdict and
-    nobody another, else `unresolved` with a null verdict. Ids are left empty: `changed` gives them.
+    method is `adjudicated` where an adjudicator spoke, `agreed` where most of the readers gave one verdict (`tallies`),
+    else `unresolved` with a null verdict. Ids are left empty: `changed` gives them.
     """
-    by_reviewer = pl.col("verdict").filter(pl.col("role") == "reviewer")
     ruling = pl.col("verdict").filter(pl.col("role") == "adjudicator").last()
     judged = (
         votes.group_by(*UNIT, maintain_order=True)
         .agg(
             ruling.alias("ruling"),
-            by_reviewer.first().alias("common"),
-            ((by_reviewer.n_unique() == 1) & (by_reviewer.len() >= 2)).alias("agree"),
             pl.col("review").alias("reviews"),
             pl.col("simulated").any(),
             pl.col("digest").last(),
         )
+        .join(tallies(votes, readers).select(*UNIT, "common"), on=UNIT, how="left", maintain_order="left")
         .with_columns(
             method=pl.when(pl.col("ruling").is_not_null())
             .then(pl.lit("adjudicated"))
-            .when("agree")
+            .when(pl.col("common").is_not_null())
             .then(pl.lit("agreed"))
             .otherwise(pl.lit("unresolved")),
-            verdict=pl.coalesce("ruling", pl.when("agree").then("common")),
+            verdict=pl.coalesce("ruling", "common"),
         )
     )
     judged = judged.join(_evidence(votes, judged), on=UNIT, how="left").with_columns(pl.col("spans").fill_null([]))
@@ -132,9 +156,10 @@ def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return new.with_columns(pl.Series("label", ids, dtype=pl.String)).select(LABELS.columns.keys())
 
 
-def disputed(judged: pl.DataFrame) -> pl.DataFrame:
-    """Units on which two people spoke and did not say the same, with nobody's ruling yet."""
-    return judged.filter((pl.col("method") == "unresolved") & (pl.col("reviews").list.len() >= 2)).select(UNIT)
+def disputed(votes: pl.DataFrame, readers: int = 2) -> pl.DataFrame:
+    """Units on which people differ so that no further reader can make a label, with nobody's ruling yet."""
+    apart = tallies(votes, readers).filter(pl.col("common").is_null() & ~pl.col("open")).select(UNIT)
+    return apart.join(votes.filter(role="adjudicator"), on=UNIT, how="anti", maintain_order="left")
 
 
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.errors import ReleaseError, strict_json
 
 CLAIM = (
-    "Of the subjects that have a trait, at most `share` are without its label, relative to the label that two readers"
+    "Of the subjects that have a trait, at most `share` are without its label, relative to the label that its readers"
     " and the adjudicator would give."
 )
 MODE = "anytime-valid: each bound holds at whatever look it is read, with `confidence`; `together` hold all at once"

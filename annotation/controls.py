@@ -4,9 +4,9 @@ reads  assignments, votes, labels as they would be now, gold, proposals and deco
 gives  the controls of a push; how everybody read what is known and was not suggested; what is missed of the truth
 
 `control`: people found it and nothing had suggested it; somebody else reads it as they would an audit, and their answer
-is no vote. `gold`: a file knows it, and everybody reads it unsuggested. `held_back`: one of the two readers of a claim
+is no vote. `gold`: a file knows it, and everybody reads it unsuggested. `held_back`: one of the readers of a claim
 is not shown it. All three catch who clicks through. Who pastes the answers of the model that proposes finds again what
-it proposed: only what nothing ever suggested (`by_people`) catches them, and only that tells what two readers miss.
+it proposed: only what nothing ever suggested (`by_people`) catches them, and only that tells what the readers miss.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def plant(
     for name in plan.reviewers:
         had = before.filter(reviewer=name)
         mine = new.with_row_index().filter(reviewer=name, role="reviewer")
-        seen = {*had["subject"], *mine["subject"]}
+        seen = {*had["subject"], *new.filter(reviewer=name)["subject"]}
         free = [
             (s, text)
             for s, text in pool
@@ -123,9 +123,8 @@ def _one_each(units: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Blind:
-    """Conversations with something in it that nothing suggested, as two people read them: by the first two of each, or
-    the only one, who misses at least what both do. `rate` of missed ones is not exceeded; None where too few are read.
-    """
+    """Conversations with something in it that nothing suggested, and those that the readers of a label would miss.
+    `rate` of missed ones is not exceeded; None where too few are read."""
 
     read: int
     missed: int
@@ -141,11 +140,19 @@ class Blind:
 NOBODY = Blind(0, 0, None)
 
 
-def blind_misses(readings: pl.DataFrame, delta: float = DELTA / 2) -> Blind:
+def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA / 2) -> Blind:
     """Each conversation is one chance, however many sensitivities it holds. The other half of DELTA is for the share
-    that `of_the_truth` takes: both hold together with 1 - DELTA."""
-    each = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(2).all())["missed"]
-    return Blind.of(len(each), int(each.sum()), delta)
+    that `of_the_truth` takes: both hold together with 1 - DELTA.
+
+    A label misses it where at most (readers - 1) // 2 of its readers find it: else most do, or it is a dispute. Fewer
+    who read the control, up to `readers`, find no more than all would, so a control counts as missed where no more than
+    these found it, and as read where more than these read it: with two readers the only one is enough.
+    """
+    few = (readers - 1) // 2
+    each = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(readers))
+    each = each.filter(pl.col("missed").list.len() > few)
+    found = each["missed"].list.len() - each["missed"].list.sum()
+    return Blind.of(each.height, int((found <= few).sum()), delta)
 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:

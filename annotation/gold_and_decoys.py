@@ -3,7 +3,7 @@
 reads  assignments, texts, proposals, gold, votes
 gives  decoys to plant, and per reviewer how often gold was found and how many decoys were accepted
 
-A decoy is shown to one of the two readers of a task, so that two careless people cannot make a label of it.
+A decoy is shown to one of the readers of a task, so that two careless people cannot make a label of it.
 """
 
 from collections.abc import Iterable

@@ -11,6 +11,7 @@ an item's flags become warnings with votes of their own.
 import polars as pl
 
 from annotation import confidence_bounds as certificates
+from annotation.aggregation import tallies
 from annotation.confidence_bounds import ALPHA, FalseShare
 from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
@@ -23,23 +24,25 @@ Unit = tuple[str, str]  # conversation, trait
 Units = frozenset[Unit]
 
 
-# ---- rechecks: labels that two people agreed on, or nobody read, before the adjudicator
+# ---- rechecks: labels that reviewers agreed on, or nobody read, before the adjudicator
 
 
-def rechecks(votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, share: float = 0.0) -> pl.DataFrame:
+def rechecks(
+    votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, share: float = 0.0, readers: int = 2
+) -> pl.DataFrame:
     """UNIT of the labels that the adjudicator should rule on: drawn with probability `share` now, or drawn before."""
     ruled = _ruled(votes)
-    zone = _zone(votes, auto)
+    zone = _zone(votes, auto, readers)
     top = max(int(share * 2**64) - 1, _cut(zone, assignments))
     due = sorted(unit for unit in zone if unit not in ruled and _hash(unit) <= top)
     return pl.DataFrame([("sensitivity", *unit) for unit in due], schema=dict.fromkeys(UNIT, pl.String), orient="row")
 
 
 def false_shares(
-    votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, slugs: tuple[str, ...]
+    votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, slugs: tuple[str, ...], readers: int = 2
 ) -> tuple[dict[str, FalseShare], FalseShare]:
     """(trait -> the share of its labels `present` that are wrong, the same over all of them)."""
-    zone, ruled = _zone(votes, auto), _ruled(votes)
+    zone, ruled = _zone(votes, auto, readers), _ruled(votes)
     cut = _cut(zone, assignments)
     right = [unit for unit, verdict in ruled.items() if verdict == "present" and unit not in zone]
 
@@ -59,10 +62,9 @@ def _begun(verdicts: list[str | None]) -> list[str | None]:
     return verdicts[: known[-1] + 1] if known else []
 
 
-def _zone(votes: pl.DataFrame, auto: Units) -> set[Unit]:
+def _zone(votes: pl.DataFrame, auto: Units, readers: int) -> set[Unit]:
     """The labels `present` that rest on no ruling: agreed by reviewers, or `auto`."""
-    given = votes.filter(kind="sensitivity", role="reviewer").group_by("subject", "trait")
-    agreed = given.agg(n=pl.len(), alike=(pl.col("verdict") == "present").all()).filter("alike", pl.col("n") > 1)
+    agreed = tallies(votes.filter(kind="sensitivity"), readers).filter(common="present")
     return {*agreed.select("subject", "trait").iter_rows(), *auto}
 
 

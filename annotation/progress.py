@@ -21,7 +21,7 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class ReviewStatus:
-    """`traits`: trait, proposed, assigned, once, twice, disputed, in units; `agreement`: kind, trait, units, alpha,
+    """`traits`: trait, proposed, assigned, begun, read, disputed, in units; `agreement`: kind, trait, units, alpha,
     low, high of sensitivities; `reviewers`: everybody's tasks, those still open, seconds, gold, decoys and controls."""
 
     traits: pl.DataFrame
@@ -38,18 +38,18 @@ def review_status(ws: Workspace) -> ReviewStatus:
     """How far the review is, how well people agree, and what the labels miss at most by now. Nothing is changed."""
     desk = gather(ws)
     votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
-    traits = progress(desk.proposals, desk.assignments, votes, aggregation.disputed(desk.judged))
+    traits = progress(desk.proposals, desk.assignments, votes, desk.disputed, desk.ws.config.review.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
     advice, band = recall.lowers_most(bounds), recall.band(desk.proposals, bounds.pooled)
     return ReviewStatus(traits, alphas, _reviewers(desk), bounds, desk.judged.height, desk.left_out, advice, band)
 
 
 def progress(
-    proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame
+    proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame, readers: int
 ) -> pl.DataFrame:
-    """trait, proposed, assigned (of the proposed), once, twice, disputed: counts of units, both kinds together.
+    """trait, proposed, assigned (of the proposed), begun, read, disputed: counts of units, both kinds together.
 
-    `votes` are those of reviewers; `twice` counts two or more.
+    `votes` are those of reviewers; `read` by `readers` of them or more, `begun` by fewer.
     """
     proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
@@ -57,8 +57,8 @@ def progress(
     parts = {
         "proposed": proposed,
         "assigned": assigned,
-        "once": voters.filter(pl.col("reviewer") == 1),
-        "twice": voters.filter(pl.col("reviewer") > 1),
+        "begun": voters.filter(pl.col("reviewer") < readers),
+        "read": voters.filter(pl.col("reviewer") >= readers),
         "disputed": disputed,
     }
     counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())

@@ -9,7 +9,6 @@ from pathlib import Path
 import polars as pl
 
 from annotation import (
-    aggregation,
     controls,
     gold_and_decoys as quality_checks,
     outbox,
@@ -69,9 +68,9 @@ def push(
 ) -> PushResult:
     """Assigns tasks and puts every open task of everybody named there where they review; a rerun adds nothing.
 
-    Proposals go to two reviewers each, disputes to the adjudicator. Of the rest a share is drawn blind (all of it with
-    `everything`), after the `band` conversations with the highest score. `budget` (units) or `minutes` (working time of
-    all) end it early. The share, and how reviewers are checked, stand in saferec.toml (config.Review).
+    Proposals go to `[review] readers` people each, disputes to the adjudicator. Of the rest a share is drawn blind (all
+    of it with `everything`), after the `band` conversations with the highest score. `budget` (units) or `minutes`
+    (working time of all) end it early. The share, and how reviewers are checked, stand in saferec.toml (config.Review).
 
     What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py).
     UsageError where the people or the gold cannot be; ReviewError where a server or a file refuses.
@@ -113,7 +112,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     given = workspace.read(desk.ws, tables.ASSIGNMENTS)
     new = new.join(given, on=outbox.TASK, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
-    figures |= _waiting(routing.short(desk.given, desk.proposals, given, plan, back), plan)
+    figures |= _waiting(routing.short(desk.given, desk.proposals, given, due, plan, back), plan)
     figures |= {"withheld": Counter(desk.withheld.values())} if desk.withheld else {}
     return PushResult(Counts("review push", new.height, mine.height, figures=figures | sent), new)
 
@@ -131,7 +130,9 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
     cap = f"severe_a_day = {plan.severe_a_day} in [review]"
     says = {
         "day": f"hold a severe trait, and nobody named may have more of these today ({cap}): push again another day",
-        "readers": "lack one of their two readers, and nobody named can take them: name more with --reviewer",
+        "readers": f"lack some of their readers ({plan.readers} each), and nobody named can take them: name more with"
+        " --reviewer",
+        "adjudicator": f"are disputed, and {plan.adjudicator} has read them: name somebody else with --adjudicator",
         "budget": "are over the budget: push again when these are read",
     }
     kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)
@@ -147,10 +148,11 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
     # a day's cap needs a day; without a cap no clock is asked
     capped = settings.severe_a_day or settings.severe_in_a_row
     day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
-    undisputed = due.join(aggregation.disputed(desk.judged), on=due.columns, how="anti")
+    undisputed = due.join(desk.disputed, on=due.columns, how="anti")
     return dealing.Plan(
         reviewers=who.reviewers,
         adjudicator=who.adjudicator,
+        readers=settings.readers,
         audit=settings.audit,
         everything=options.everything,
         batch=day,

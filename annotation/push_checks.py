@@ -20,7 +20,7 @@ class People:
 
     @property
     def names(self) -> list[str]:
-        return [*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]
+        return list(dict.fromkeys([*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]))
 
 
 def check_texts(desk: Desk) -> None:
@@ -40,17 +40,13 @@ def check_people(who: People, assignments: pl.DataFrame) -> None:
             raise UsageError(
                 f"reviewer {name[:80]!r}: a name has at most 64 letters, digits and -_. only; it becomes a file's name"
             )
-    folded = [name.casefold() for name in who.names]
+    folded = [name.casefold() for name in who.reviewers]
     if twice := sorted({name for name in folded if folded.count(name) > 1}):
-        raise UsageError(f"{twice[0]!r} is named twice: reviewers and the adjudicator are different people")
-    roles = dict(assignments.select("reviewer", "role").iter_rows())
-    known = {name.casefold(): name for name in roles}
+        raise UsageError(f"{twice[0]!r} is named twice: one person is never two readers")
+    known = {name.casefold(): name for name in [*who.reviewers, *assignments["reviewer"]]}
     for name in who.names:
-        if name not in roles and name.casefold() in known:
-            raise UsageError(f"{name}: {known[name.casefold()]} has tasks here: one person is never two readers")
-        role = "adjudicator" if name == who.adjudicator else "reviewer"
-        if roles.get(name, role) != role:
-            raise UsageError(f"{name} has tasks as {roles[name]} already: nobody rules on their own reviews")
+        if (other := known.get(name.casefold(), name)) != name:
+            raise UsageError(f"{name}: {other} has tasks here: one person is never two readers")
 
 
 def check_aside(who: People, reviews: pl.DataFrame) -> None:

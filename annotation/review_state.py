@@ -55,6 +55,11 @@ class Desk:
         return self.whole()
 
     @property
+    def disputed(self) -> pl.DataFrame:
+        """UNIT of what waits for an adjudicator."""
+        return aggregation.disputed(self.votes, self.ws.config.review.readers)
+
+    @property
     def given(self) -> pl.DataFrame:
         """TEXTS that may be assigned."""
         return withheld.without(self.texts, self.withheld)
@@ -77,13 +82,14 @@ def gather(ws: Workspace) -> Desk:
     said = review_history.spelled(standing, workspace.read(ws, tables.ASKED), taxonomy)
     held = withheld.reasons(ws, mined)
     votes, on_controls = controls.apart(withheld.without(aggregation.votes(said, taxonomy), held), assignments)
-    judged = aggregation.adjudicate(votes, labels)
+    readers = ws.config.review.readers
+    judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()
     if least := ws.config.review.auto:
         sure = withheld.without(precision.sure(proposals, least), held)
         auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
-        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known))
+        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
     rows = (proposals, assignments, design, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
     probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
@@ -110,8 +116,8 @@ def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.D
 def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
     ranking = reliability.rank(aggregation.by_reviewers(desk.votes))
-    disputed = reliability.closest_first(aggregation.disputed(desk.judged), ranking)
-    return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share)])
+    disputed, readers = reliability.closest_first(desk.disputed, ranking), desk.ws.config.review.readers
+    return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share, readers)])
 
 
 def found_units(desk: Desk) -> pl.DataFrame:
@@ -148,9 +154,10 @@ def label_bounds(desk: Desk) -> LabelBounds:
     slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known.filter("current"), desk.withheld)
     current = pool.filter(kind="sensitivity")["subject"].to_list()
     said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
-    blind = controls.blind_misses(blind_readings(desk))
+    readers = desk.ws.config.review.readers
+    blind = controls.blind_misses(blind_readings(desk), readers)
     found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto, blind=blind)
-    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs)
+    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers)
     return replace(found, false=false, false_pooled=pooled)
 
 

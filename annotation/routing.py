@@ -60,7 +60,7 @@ def route(
     plan: Plan,
     revoked: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """New ASSIGNMENTS: tasks still short of two reviewers, and tasks with a disputed unit for the adjudicator.
+    """New ASSIGNMENTS: tasks still short of their readers, and tasks with a disputed unit for the adjudicator.
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of these in an
     earlier push: no audit speaks for it) or `audit` (its place in the draw falls under the share: a uniform draw of all
@@ -70,19 +70,29 @@ def route(
     dealer = Dealer(plan, proposals, assignments, revoked)
     rows = [
         *deal(dealer, _due(texts, proposals, plan)),
-        *_disputes(texts, assignments, disputed, plan, dealer.found),
+        *_disputes(texts, disputed, plan, dealer),
     ]
     return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
 
 
 def short(
-    texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan, revoked: pl.DataFrame
+    texts: pl.DataFrame,
+    proposals: pl.DataFrame,
+    assignments: pl.DataFrame,
+    disputed: pl.DataFrame,
+    plan: Plan,
+    revoked: pl.DataFrame,
 ) -> list[tuple[str, str]]:
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
-    could not assign it."""
+    could not assign it; (kind, `adjudicator`) of every one that nobody rules on, as the adjudicator has read it."""
     dealer = Dealer(plan, proposals, assignments, revoked)
     each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, plan))
-    return [(kind, why) for kind, why in each if why]
+    ruled = assignments.filter(role="adjudicator")
+    free = disputed.select("kind", "subject").unique().join(ruled, on=["kind", "subject"], how="anti")
+    own = [
+        (kind, "adjudicator") for kind, s in free.iter_rows() if plan.adjudicator in dealer.had.get((kind, s), set())
+    ]
+    return [(kind, why) for kind, why in each if why] + own
 
 
 def found_units(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
@@ -180,27 +190,26 @@ def _read(reviews: pl.DataFrame) -> pl.DataFrame:
 
 def _disputes(
     texts: pl.DataFrame,
-    assignments: pl.DataFrame,
     disputed: pl.DataFrame,
     plan: Plan,
-    found: dict[tuple[str, str], set[str]],
+    dealer: Dealer,
 ) -> Rows:
+    """Nobody rules on what they were given to read; who read elsewhere may."""
     if plan.adjudicator is None:
         return []
-    mine = assignments.filter((pl.col("role") == "adjudicator") & (pl.col("reviewer") == plan.adjudicator))
     hidden = {trait for name, trait in plan.avoid if name == plan.adjudicator}
     apart = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
     tasks = (
         disputed.select("kind", "subject")
         .unique(maintain_order=True)
-        .join(mine, on=["kind", "subject"], how="anti", maintain_order="left")
         .join(texts.filter("current"), on=["kind", "subject"], maintain_order="left")
     )
     adjudicator = plan.adjudicator
     return [
         (kind, subject, adjudicator, "adjudicator", text, _why(kind, subject, plan), plan.batch)
         for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
-        if (kind, subject) not in apart and not hidden & found.get((kind, subject), set())
+        if (kind, subject) not in apart and not hidden & dealer.found.get((kind, subject), set())
+        if adjudicator not in dealer.had.get((kind, subject), set())
     ]
 
 

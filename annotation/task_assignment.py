@@ -12,7 +12,6 @@ import polars as pl
 
 from saferec_builder.storage.tables import digest
 
-PER_TASK = 2  # reviewers who read a task apart from each other
 BETWEEN = 3  # other tasks between two audits of a person, while there are any
 AUDIT = "audit"
 CONTROL, HELD_BACK = "control", "held_back"  # controls.py
@@ -34,6 +33,7 @@ def by_turn(subject: str) -> str:
 class Plan:
     reviewers: tuple[str, ...] = ()
     adjudicator: str | None = None
+    readers: int = 2  # who read a task apart from each other
     audit: float = 0.1  # share of the conversations and items without a proposal that people read all the same
     everything: bool = False  # every conversation goes out: an audit share of 1
     batch: str = "push-1"
@@ -49,7 +49,7 @@ class Plan:
     severe_in_a_row: int = 0
     budget: int = 0  # units to assign now; 0: all
     auto: frozenset[tuple[str, str]] = frozenset()  # (conversation, trait) of claims that need no reader
-    held_back: float = 0.0  # share of the proposed conversations that one of the two readers reads unsuggested
+    held_back: float = 0.0  # share of the proposed conversations that one of the readers reads unsuggested
     recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
 
@@ -102,7 +102,7 @@ class Dealer:
         for kind, subject, name, why, batch in readers.select(*self.SEEN).iter_rows():
             if name in self.run:
                 self._count(name, why, self._severe(kind, subject), now=batch == plan.batch)
-        self.had = _holders(readers)  # who was ever given it cannot be given it again
+        self.had = _holders(assignments)  # who was ever given it, to read or to rule on, cannot be given it again
         self.have = _holders(held.filter(pl.col("role") == "reviewer", pl.col("why") != CONTROL))
 
     def line_up(self, others: Iterable[Due]) -> None:
@@ -161,10 +161,12 @@ class Dealer:
         return why if missing > 0 else None
 
     def _held_back(self, key: tuple[str, str]) -> bool:
-        """Whether the suggestion is kept from the conversation's next reader: the first or the second, by hash."""
+        """Whether the suggestion is kept from the conversation's next reader: one of them, by hash."""
         kind, subject = key
         drawn = kind == "sensitivity" and int(digest("held back", subject), 16) < self.plan.held_back * 2**64
-        return drawn and int(digest("held back from", subject), 16) % PER_TASK == len(self.have.get(key, set()))
+        return drawn and int(digest("held back from", subject), 16) % self.plan.readers == len(
+            self.have.get(key, set())
+        )
 
     def _takers(self, due: Due) -> list[str]:
         missing, free = self._lacks(due[:2], due[3])
@@ -173,7 +175,8 @@ class Dealer:
     def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:
         """(readers that a task still lacks, those named who never had it and may see it)."""
         had = self.had.get(key, set())
-        missing = len({*self.plan.reviewers} - had) if why == "gold" else PER_TASK - len(self.have.get(key, set()))
+        short = self.plan.readers - len(self.have.get(key, set()))
+        missing = len({*self.plan.reviewers} - had) if why == "gold" else short
         return missing, [name for name in self.plan.reviewers if name not in had and self._may_see(name, key)]
 
     def _severe(self, kind: str, subject: str) -> bool:

@@ -112,7 +112,9 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     checks.check_behind(base.item_labels, base.past)
     voting, _ = controls.apart(base.reviews, snapshot.assignments)
     agreement = review_facts.agreement_by_trait(voting, taxonomy, small)
-    stated = review_facts.certified(snapshot, base.known, base.reviews, base.out, taxonomy, small)
+    stated = review_facts.certified(
+        snapshot, base.known, base.reviews, base.out, taxonomy, small, readers=config.review.readers
+    )
     missed = review_facts.missed(stated)
     content = formats.Content(
         name=config.dataset.name,
@@ -121,7 +123,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         turns=said.turns,
         labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
         reviews=review_facts.reviews(base.reviews, places, small, ws, options.version),
-        item_labels=base.item_labels,
+        item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
         oracle=base.oracle,
         risks=base.risks,

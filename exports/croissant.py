@@ -59,7 +59,7 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
         "rai:dataCollectionType": ["Secondary Data Analysis", "Human annotation"],
         "rai:dataCollectionRawData": "Texts as written, with personal data replaced by typed placeholders.",
         "rai:dataAnnotationProtocol": (
-            "Models and rules only propose. A label is `agreed` where two reviewers gave one verdict, nobody another,"
+            "Models and rules only propose. A label is `agreed` where more than half of its readers gave one verdict,"
             " `adjudicated` where an adjudicator ruled, else `unresolved`." + alone
         ),
         "rai:dataAnnotationPlatform": ["SafeRec Builder"],

@@ -29,7 +29,9 @@ CONFIGS = {
     "items": CATALOG,
     "item_labels": CATALOG,
 }
-SINCE = {"grpo": frozenset({"weight"})}  # columns that an older program did not write
+VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
+# columns that an older program did not write
+SINCE = {"grpo": frozenset({"weight"}), "labels": frozenset(VOTES), "item_labels": frozenset(VOTES)}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
 
@@ -58,6 +60,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
     message = pa.list_(pa.struct({"role": text, "content": text}))
     span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
     verdict = {"trait": text, "verdict": text}
+    votes = dict.fromkeys(VOTES[:3], number) | {VOTES[3]: pa.float64()}
     # what a corrected label may change stands last, together: a column between others costs a re-upload of theirs
     # beside it, and what two configs share is found where its neighbour is the same
     facts = {"conversation": text, "domain": text, "made_from": text}
@@ -79,7 +82,8 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         "labels": {"conversation": text}
         | verdict
         | {"form": text, "method": text, "agreement": pa.float64(), "certificate": text, "spans": pa.list_(span)}
-        | {"reviewers": number, "basis": text, "simulated": flag},
+        | {"reviewers": number, "basis": text, "simulated": flag}
+        | votes,
         "reviews": {"kind": text, "subject": text}
         | verdict
         | {"form": text, "spans": pa.list_(span), "reviewer": text, "role": text, "guideline": text}
@@ -87,7 +91,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         "items": {"item": text, "domain": text, "title": text, "year": number}
         | dict.fromkeys(("refs", "violated", "clear", "risk_traits"), texts)
         | {"risk_values": pa.list_(pa.float64())},
-        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag},
+        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag} | votes,
     }
     return {
         name: pa.schema({column: kind for column, kind in fields.items() if kind is not None})
@@ -128,7 +132,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
 def catalog(content: Content) -> dict[str, pa.Table]:
     """config -> pyarrow table of what belongs to items: split `catalog`."""
     schema_of = schemas(content.official)
-    chosen = content.item_labels.select("trait", "verdict", "method", "simulated", item="subject")
+    chosen = content.item_labels.select("trait", "verdict", "method", "simulated", *VOTES, item="subject")
     reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
     return {
         "items": arrow(items(content), schema_of["items"]),

@@ -15,7 +15,9 @@ from annotation import (
 )
 from annotation.certificate import Certificate
 from annotation.confidence_bounds import ALPHA
+from annotation.review_history import UNIT
 from exports import checks
+from exports.formats import VOTES
 from exports.manifest_types import Agreement, RecallBound, Statement
 from exports.snapshot import Snapshot
 from saferec_builder.core.taxonomy import Taxonomy
@@ -38,6 +40,8 @@ def certified(
     out: dict[str, str],
     taxonomy: Taxonomy,
     small: list[str],
+    *,
+    readers: int,
 ) -> Certificate | None:
     """What is stated of the labels, without the traits in `small`; None where nobody has reviewed. Stops where a label
     claims more than its bounds carry.
@@ -55,9 +59,10 @@ def certified(
     votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
     read = controls.readings(snapshot.assignments, votes, judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
-    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=controls.blind_misses(read))
+    blind = controls.blind_misses(read, readers)
+    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind)
     voting, _ = controls.apart(votes, snapshot.assignments)
-    false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs)
+    false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs, readers)
     checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])
     return certificate.of(replace(found, false=false, false_pooled=pooled), small)
 
@@ -109,12 +114,23 @@ def labels(
     shares = [(trait, facts["share"], facts["words"]) for trait, facts in missed.items()]
     within = {trait: words for trait, share, words in shares if share is not None and share <= ALPHA}
     shown = ("place", "trait", "verdict", "form", "method", "spans", "simulated")
-    return released.select(*shown, subject="released").with_columns(
+    counted = with_votes(released.with_columns(kind=pl.lit("sensitivity")), reviews)
+    return counted.select(*shown, *VOTES, subject="released").with_columns(
         agreement=pl.col("trait").replace_strict(alphas, default=None, return_dtype=pl.Float64),
         certificate=pl.col("trait").replace_strict(within, default=None, return_dtype=pl.String),
         reviewers=pl.Series([len({who[r] for r in ids or () if r in who}) for ids in lists], dtype=pl.Int32),
         basis=pl.Series([key(secret, "basis", *sorted(ids)) if ids else None for ids in lists], dtype=pl.String),
     )
+
+
+def with_votes(labels: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
+    """`labels` with VOTES: how many reviewers said what, and the share of them that said present (null without one)."""
+    said = reviews.select("review", "role", "verdict")
+    each = labels.select(*UNIT, review="reviews").explode("review", empty_as_null=False)
+    votes = aggregation.tallies(each.join(said, on="review"), readers=1)
+    votes = votes.rename({v: f"votes_{v}" for v in aggregation.VERDICTS} | {"soft": "soft_label"})
+    joined = labels.join(votes.select(*UNIT, *VOTES), on=UNIT, how="left", maintain_order="left")
+    return joined.with_columns(pl.col(VOTES[:3]).fill_null(0))
 
 
 def reviews(

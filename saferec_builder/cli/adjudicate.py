@@ -13,7 +13,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Make labels: two alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`.
+    """Make labels: more than half alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`.
 
     Sure proposals of a trait that carries a certificate are `auto`, where saferec.toml asks for it ([review] auto).
     What the labels miss and claim wrongly at most is printed and kept in certificates.json.

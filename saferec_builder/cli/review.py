@@ -58,7 +58,7 @@ def push(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Assign tasks: proposals to two people each, a blind share of the rest, disputes to the adjudicator.
+    """Assign tasks: proposals to several people each, a blind share of the rest, disputes to the adjudicator.
 
     How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
     """

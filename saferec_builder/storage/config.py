@@ -142,12 +142,13 @@ class Store(_Section):
 
 class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
+    readers: int = Field(2, ge=1, le=10)  # who read each task apart from each other; more than half make a label
     audit: float = Field(0.1, ge=0, le=1)  # share of what nobody proposed that is drawn, and read blind
     recheck: float = Field(0.0, ge=0, le=1)  # share of undisputed labels that the adjudicator checks
     gold: str | None = None  # JSONL of known answers, which everybody reads
     decoys: float = Field(0.0, ge=0, le=0.5)  # share of the proposed tasks with a wrong suggestion planted
     controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks that others found something in
-    held_back: float = Field(0.1, ge=0, le=1)  # share of the proposed conversations that one of two reads unsuggested
+    held_back: float = Field(0.1, ge=0, le=1)  # share of the proposed conversations that one reader reads unsuggested
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
     severe_in_a_row: int = Field(2, ge=0)  # before something else comes, where anything else waits
     auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
@@ -267,12 +268,13 @@ name = "{name}"
 
 [review]
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
-# audit = 0.1                # share of the conversations without a proposal that two people read blind
+# readers = 2                # who read each task apart from each other, 1 to 10; more than half alike make a label
+# audit = 0.1                # share of the conversations without a proposal that people read blind
 # recheck = 0.0              # share of the labels two people agreed on that the adjudicator checks
 # gold = "gold.jsonl"        # known answers, which everybody reads
 # decoys = 0.0               # share of the proposed conversations with a wrong suggestion planted, 0.5 at most
 # controls = 0.1             # share of a reviewer's tasks in which others found something unsuggested, 0.5 at most
-# held_back = 0.1            # share of the proposed conversations whose suggestion one of the two readers is not shown
+# held_back = 0.1            # share of the proposed conversations whose suggestion one of the readers is not shown
 # severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
 # severe_in_a_row = 2        # before something else comes, where anything else waits
 # auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never

@@ -1,9 +1,11 @@
 """From reviews to labels, in worlds one can check by eye."""
 
+import numpy as np
 import polars as pl
+import pytest
 
 from annotation import review_state as command
-from annotation.aggregation import adjudicate, changed, disputed, opinions, votes, warnings
+from annotation.aggregation import adjudicate, changed, disputed, opinions, tallies, votes, warnings
 from annotation.review_history import standing
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world as world
@@ -33,6 +35,61 @@ def test_a_changed_mind_counts_once():
 def test_one_opinion_is_no_label_and_unsure_twice_is_one():
     assert said(labels(review("ann", "gore", "present", spans=[span("blood")]))["gore"]) == (None, "unresolved")
     assert said(labels(review("ann", "gore", "unsure"), review("bo", "gore", "unsure"))["gore"]) == ("unsure", "agreed")
+
+
+def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
+    """Votes of so many people on one unit."""
+    said = ["present"] * present + ["absent"] * absent + ["unsure"] * unsure
+    rows = [review(f"p{n}", "gore", verdict) for n, verdict in enumerate(said)]
+    return votes(standing(reviews(*rows), texts(("d1", TEXT)), THREE)[0], THREE)
+
+
+@pytest.mark.parametrize(
+    ("readers", "said", "verdict", "waits"),
+    [
+        *[(1, (1, 0, 0), None, True), (1, (0, 1, 0), None, True)],  # one person makes no label
+        *[(1, (2, 0, 0), "present", False), (1, (1, 1, 0), None, False)],  # two do, whatever was asked for
+        *[(2, (1, 0, 0), None, True), (2, (0, 2, 0), "absent", False), (2, (1, 1, 0), None, False)],
+        *[
+            (2, (2, 1, 0), "present", False),
+            (2, (2, 2, 0), None, False),
+        ],  # 2 of 3 who voted; 2 of 4 is no more than half
+        *[(3, (2, 0, 0), "present", False), (3, (1, 1, 0), None, True)],  # 2 > 1.5; the third decides
+        *[(3, (1, 1, 1), None, False), (3, (0, 1, 2), "unsure", False)],
+        *[(5, (2, 0, 0), None, True), (5, (3, 0, 0), "present", False)],  # 3 > 2.5: the other two can change nothing
+        *[(5, (2, 2, 0), None, True), (5, (2, 2, 1), None, False), (5, (1, 1, 2), None, True)],
+        *[(10, (5, 0, 0), None, True), (10, (6, 4, 0), "present", False), (10, (5, 5, 0), None, False)],
+        *[(10, (5, 4, 0), None, True), (10, (4, 4, 1), None, False)],  # 5 + 1 > 5; 4 + 1 is no more than 5
+    ],
+)
+def test_more_than_half_of_the_readers_make_a_label(readers, said, verdict, waits):
+    """`waits`: for readers; else it has a label or is a dispute."""
+    found = tallies(cast(*said), readers).row(0, named=True)
+    assert (found["present"], found["absent"], found["unsure"]) == said
+    assert found["soft"] == pytest.approx(said[0] / sum(said))
+    (label,) = adjudicate(cast(*said), tables.LABELS.empty, readers=readers).to_dicts()
+    assert (label["verdict"], label["method"]) == (verdict, "agreed" if verdict else "unresolved")
+    assert disputed(cast(*said), readers).height == (verdict is None and not waits)
+    ruled = pl.concat([cast(*said), cast(1, 0, 0).with_columns(role=pl.lit("adjudicator"), reviewer=pl.lit("cy"))])
+    assert adjudicate(ruled, tables.LABELS.empty, readers=readers)["method"].to_list() == ["adjudicated"]
+    assert disputed(ruled, readers).is_empty()
+    assert tallies(ruled, readers).equals(tallies(cast(*said), readers))  # an adjudicator is no reader
+
+
+@pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
+def test_soft_labels_are_those_of_crowd_kit():
+    aggregation = pytest.importorskip("crowdkit.aggregation", reason="needs crowd-kit, of the dev group")
+    draw = np.random.default_rng(1)
+    rows = [
+        review(f"p{p}", "gore", str(draw.choice(["present", "absent", "unsure"])), subject=f"c{c}")
+        for c in range(100)
+        for p in range(draw.integers(1, 11))
+    ]
+    frame = reviews(*rows)
+    data = frame.select(task="subject", worker="reviewer", label="verdict").to_pandas()
+    theirs = aggregation.MajorityVote().fit_predict_proba(data)["present"]
+    ours = dict(tallies(frame, 10).select("subject", "soft").iter_rows())
+    assert ours == pytest.approx(theirs.to_dict()) and len(ours) == 100
 
 
 def test_evidence_is_the_union_over_those_who_agree_with_the_label():
@@ -119,7 +176,7 @@ def test_the_adjudicator_sees_arguments_and_no_names():
     ]
     stands, _ = standing(reviews(*rows), texts(("d1", TEXT)), THREE)
     cast = votes(stands, THREE)
-    told = opinions(cast, disputed(adjudicate(cast, tables.LABELS.empty)))
+    told = opinions(cast, disputed(cast))
     assert told["said"].to_list() == [["absent", "present, explicit: “blood” (clear to me)"]]
 
 

@@ -158,6 +158,12 @@ def test_what_two_readers_miss_is_counted_by_conversation():
     assert blind_misses(both) == Blind(3, 2, None)  # c1 by both, c3 by its only reader; 3 are too few to tell
     third = pl.concat([both, read_by(("c1", "di", False), ("c4", "ann", False), ("c4", "di", False))])
     assert blind_misses(third) == Blind(4, 2, None)  # two make a label: what a third would have found is missed
+    # of three readers two make a label: c1 and c2 had one or none of two who found it, a third may find it too or not;
+    # of c3 nobody can tell, by one reader
+    assert blind_misses(both, readers=3) == Blind(2, 2, None)
+    # found by di alone, c1 is missed by two of three; c4 by nobody
+    assert blind_misses(third, readers=3) == Blind(3, 2, None)
+    assert blind_misses(third, readers=1) == Blind(4, 3, None)  # by the first reader alone: c1, c2, c3
     enough = blind_misses(read_by(*((f"c{n}", name, n == 0) for n in range(20) for name in ("ann", "bo"))))
     # 1 of 20 with a chance of 2.5 % to be wrong at any look: 35.7 %
     assert (enough.read, enough.missed, enough.rate) == (20, 1, pytest.approx(0.357, abs=0.001))

@@ -15,10 +15,10 @@ def test_progress_counts_units():
     votes = pl.DataFrame([answer("gore"), answer("gore", reviewer="bo"), answer("needles")]).select(
         "kind", "subject", "trait", "reviewer"
     )
-    told = progress(props, sent, votes, votes.head(1).drop("reviewer")).to_dicts()
+    told = progress(props, sent, votes, votes.head(1).drop("reviewer"), readers=2).to_dicts()
     assert told == [
-        {"trait": "gore", "proposed": 2, "assigned": 1, "once": 0, "twice": 1, "disputed": 1},
-        {"trait": "needles", "proposed": 0, "assigned": 0, "once": 1, "twice": 0, "disputed": 0},
+        {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
+        {"trait": "needles", "proposed": 0, "assigned": 0, "begun": 1, "read": 0, "disputed": 0},
     ]
 
 
@@ -28,8 +28,8 @@ def test_status_counts_units(ws, cli, review):
     edit(ws.root / "review" / "bo.csv", lambda row: no(row) if "blood" in row["text"] else {})
     review("pull", ws.root / "review")
     told = review("status")
-    assert told["traits"]["gore"] == {"proposed": 1, "assigned": 1, "once": 1, "twice": 1, "disputed": 1}
-    assert told["traits"]["needles"] == {"proposed": 0, "assigned": 0, "once": 1, "twice": 1, "disputed": 0}
+    assert told["traits"]["gore"] == {"proposed": 1, "assigned": 1, "begun": 1, "read": 1, "disputed": 1}
+    assert told["traits"]["needles"] == {"proposed": 0, "assigned": 0, "begun": 1, "read": 1, "disputed": 0}
     people = {name: (facts["tasks"], facts["open"]) for name, facts in told["reviewers"].items()}
     assert people == {"ann": (2, 0), "bo": (2, 1)}
     text = cli("review", "status", "-C", ws.root).out

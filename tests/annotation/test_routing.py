@@ -29,7 +29,7 @@ def test_what_could_not_be_handed_out_is_told_with_its_reason():
     def waits(**plan) -> list[tuple[str, str]]:
         said = Plan(**({"reviewers": ("ann", "bo"), "audit": 0.0} | plan))
         sent = route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, said)
-        return short(text, props, sent, said, sent.clear().select("kind", "subject", "reviewer"))
+        return short(text, props, sent, NO_DISPUTES, said, sent.clear().select("kind", "subject", "reviewer"))
 
     assert waits() == []
     assert waits(reviewers=("ann",)) == [("sensitivity", "readers")] * 3  # two are to read each
@@ -167,7 +167,7 @@ def test_severe_tasks_are_capped_by_day_and_never_come_in_long_rows():
     again = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps))
     assert again.is_empty()
     whole = [c for c, n in Counter(first["subject"]).items() if c in severe and n == 2]
-    waits = short(text, props, first, Plan(PEOPLE, audit=0, batch="mon", **caps), first.clear())
+    waits = short(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="mon", **caps), first.clear())
     assert Counter(waits) == {("sensitivity", "day"): len(severe) - len(whole)}
     next_day = route(text, props, first, NO_DISPUTES, Plan(PEOPLE, audit=0, batch="tue", **caps))
     assert next_day.height > 0

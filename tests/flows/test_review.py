@@ -53,7 +53,7 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
 def test_a_push_says_what_waits_and_for_whom(ws, review):
     alone = review("push", "--reviewer", "ann")
     assert (alone["new"], alone["waiting"]) == ({"proposed": 2}, {"conversations": 2})
-    assert alone["next"].startswith("2 lack one of their two readers")
+    assert alone["next"].startswith("2 lack some of their readers (2 each)")
     assert "waiting" not in review("push", *TWO)
 
 

@@ -75,5 +75,5 @@ def test_its_release_can_be_made_anew_with_the_same_rows_under_keyed_ids(old: st
             was = was.with_columns(time=pl.col("time").str.head(10), source_id=pl.lit(None, pl.String))
         if path.parent.name == "labels":  # a bound is called certified only where blind controls bear it out
             was = was.with_columns(pl.col("certificate").str.replace("certified", RELATIVE))
-        rows = [sorted(map(repr, frame.select(now.columns).iter_rows())) for frame in (was, now)]
+        rows = [sorted(map(repr, frame.select(was.columns).iter_rows())) for frame in (was, now)]
         assert rows[0] == rows[1], path

@@ -1,0 +1,91 @@
+"""One, two, three, five and ten readers through the whole line on files, by worked sums."""
+
+import re
+
+import polars as pl
+import pytest
+
+from exports import folder
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+from tests.worlds.csv_rows import edit
+from tests.worlds.opinions import span
+from tests.worlds.settings import review_settings
+
+QUOTE = "faint at the sight of blood"
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    """c1 and c3 of six conversations have a proposal; nothing else is read."""
+    rows, _ = world.requests(6)
+    world.fill(workspace, rows, [])
+    turns = [[turn["text"] for turn in rows[n]["turns"]] for n in (1, 3)]
+    claims = [
+        dict.fromkeys(tables.PROPOSALS.columns)
+        | {"proposal": c, "kind": "sensitivity", "subject": c, "trait": "gore", "verdict": "present"}
+        | {"spans": [span(QUOTE, 0, texts)], "proposer": "rules", "digest": rows[n]["digest"], "form": "implicit"}
+        for n, c, texts in zip((1, 3), ("c001", "c003"), turns, strict=True)
+    ]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    review_settings(workspace.root, audit=0, held_back=0, controls=0)
+    path = workspace.root / "saferec.toml"
+    path.write_text(re.sub(r"\[release\]", "[release]\nmin_seekers = 1", path.read_text("utf-8")), "utf-8")
+    return workspace
+
+
+def votes(readers: int) -> dict[str, tuple[int, int, int]]:
+    """conversation -> how many say present, absent, unsure: of c001 just over half, of c003 as many this as that."""
+    most, half = readers // 2 + 1, readers // 2
+    return {"c001": (most, readers - most, 0), "c003": (half, half, readers % 2)}
+
+
+@pytest.mark.parametrize("readers", [1, 2, 3, 5, 10])
+def test_so_many_readers_through_the_line(ws, cli, review, readers):
+    review_settings(ws.root, readers=readers)
+    people = [f"p{n}" for n in range(readers + 1)]
+    named = [word for name in people for word in ("--reviewer", name)]
+    assert review("push", *named)["new"] == {"proposed": 2 * readers}
+    given = store.read(ws, tables.ASSIGNMENTS)
+    ask = dict(store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows())
+    for subject, counts in votes(readers).items():
+        said = [v for v, n in zip(("present", "absent", "unsure"), counts, strict=True) for _ in range(n)]
+        text = ask[subject][0]["text"]
+        for name, verdict in zip(given.filter(subject=subject)["reviewer"], said, strict=True):
+            file = ws.root / "review" / f"{name}.csv"
+            what = {"gore": verdict, "*": "none"}
+            edit(file, lambda row, text=text, what=what: {"verdict": what[row["trait"]]} if text in row["text"] else {})
+    review("pull", ws.root / "review")
+    told = cli("adjudicate", "-C", ws.root, "--json").json
+    # of c003 nobody has more than half: a dispute where two or more have read it; one reader makes no label of either
+    assert (told["agreed"] > 0, told["adjudicated"]) == (readers > 1, 0)
+    assert told["missed"]["gore"]["share"] is None and not told["missed"]["gore"]["certified"]
+    last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(trait="gore")
+    verdicts = {subject: verdict for subject, verdict in last.select("subject", "verdict").iter_rows()}
+    assert verdicts == {"c001": "present" if readers > 1 else None, "c003": None}
+
+    if readers > 1:  # nobody rules on what they have read; who has read another conversation may
+        read = given.filter(subject="c003")["reviewer"].to_list()
+        (free,) = {*people} - {*read}
+        assert free in given.filter(subject="c001")["reviewer"]
+        held = review("push", "--adjudicator", read[0])
+        assert held["new"] == {} and f"1 are disputed, and {read[0]} has read them: name somebody else" in held["next"]
+        assert review("push", "--reviewer", free, "--adjudicator", free)["new"] == {"disagreement": 1}
+        edit(ws.root / "review" / f"{free}.csv", lambda row: {"verdict": "absent"})
+        review("pull", ws.root / "review" / f"{free}.csv")
+        assert cli("adjudicate", "-C", ws.root, "--json").json["adjudicated"] == 1
+
+    words = ("--allow", "no-safety", "-C", ws.root)
+    ran = cli("release", "1.0.0", *words)
+    assert ran.code == 0, ran.err
+    home = ws.releases / "1.0.0"
+    found = [pl.read_parquet(path) for path in sorted((home / "data/labels").glob("*.parquet"))]
+    assert bool(found) == (readers > 1)  # a trait that no label says of anybody is withheld
+    rows = pl.concat([tables.LABELS.empty, *found], how="diagonal_relaxed")
+    ids = dict(zip(world.released(ws, "c001", "c003"), ("c001", "c003"), strict=True))
+    for row in rows.filter(trait="gore").iter_rows(named=True):
+        counts = votes(readers)[ids[row["conversation"]]]
+        assert (row["votes_present"], row["votes_absent"], row["votes_unsure"]) == counts
+        assert row["soft_label"] == pytest.approx(counts[0] / readers)
+    assert not any(name in (home / "README.md").read_text("utf-8") for name in people)
+    assert not any(bound["certified"] for bound in folder.facts_of(home)["missed"].values())
