@@ -114,14 +114,19 @@ def pip(extra: str) -> str:
 
 
 def _fault(line: str) -> str | None:
-    """What is wrong with an installed package, measured by `name[extra]>=1.2`."""
-    name, _, least = line.partition(">=")
-    name = name.split("[")[0]
+    """What is wrong with an installed package, measured by `name[extra]>=1.2,<2`."""
+    name = _name(line)
     try:
         found = metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"{name} is not installed"
-    return f"{name} {found}, expected {least}" if _numbers(found) < _numbers(least) else None
+    bounds = re.findall(r"(>=|<)([\d.]+)", line)
+    fits = all((_numbers(found) >= _numbers(bound)) == (sign == ">=") for sign, bound in bounds)
+    return None if fits else f"{name} {found}, expected {', '.join(sign + bound for sign, bound in bounds)}"
+
+
+def _name(line: str) -> str:
+    return re.split(r"[^\w.-]", line)[0]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -129,8 +134,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _versioned(line: str) -> str:
-    name = re.split(r"[\[>]", line)[0]
-    return f"{name} {metadata.version(name)}"
+    return f"{_name(line)} {metadata.version(_name(line))}"
 
 
 def _disk(folder: Path) -> Finding:

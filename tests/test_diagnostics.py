@@ -122,8 +122,10 @@ def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
     [
         ("polars>=1.0", None),
         ("openai[aiohttp]>=1.0", None),
-        ("polars>=999.1", "expected 999.1"),
+        ("polars>=999.1", "expected >=999.1"),
         ("no-such-package>=1", "no-such-package is not installed"),
+        ("polars<999,>=1.0", None),
+        ("polars<1,>=0.1", "expected <1, >=0.1"),
     ],
 )
 def test_versions_are_compared_as_numbers(line: str, fault: str | None) -> None:
