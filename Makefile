@@ -1,7 +1,7 @@
 # Each target prepares .venv first. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := label-studio,argilla,hub,train
+EXTRAS := label-studio,argilla,page,hub,train
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
 	exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync servers/test_review_campaign

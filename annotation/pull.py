@@ -8,13 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from annotation import outbox, review_history, servers
-from annotation.review_destinations import Files, Place
+from annotation.review_destinations import Files, Place, ReviewPage
 from annotation.review_state import Desk, gather
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from annotation.tools.tasks_and_answers import Pulled
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -35,6 +36,8 @@ def pull(ws: Workspace, from_: Place) -> PullResult:
     What cannot be taken is rejected, and can be corrected there and pulled again. ReviewError where a server or a file
     cannot be read: then nothing is taken.
     """
+    if isinstance(from_, ReviewPage):
+        raise UsageError("--tool page: answers are stored as they are given: there is nothing to pull")
     files = from_.csvs(ws) if isinstance(from_, Files) else []
     with ordered(ws):
         desk = gather(ws)

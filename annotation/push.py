@@ -21,10 +21,11 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.push_checks import People
-from annotation.review_destinations import Argilla, Files, LabelStudio, Place
+from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.tools import files
 from annotation.tools.guidelines import GUIDELINES, guideline
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -89,7 +90,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     checks.check_aside(who, desk.reviews)
     checks.check_texts(desk)
     workspace.append(desk.ws, tables.ASKED, pending.rows(desk.taxonomy))  # whose words a `*` speaks for later
-    send = _to_files(desk, who, to) if isinstance(to, Files) else _to_server(desk, who, to)
+    send = _sender(desk, who, to)
     desk = _with_gold(desk)
     due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
     plan = _plan(desk, who, options, due)
@@ -119,7 +120,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
 
 def _caught_up(desk: Desk, who: People, to: Place) -> Desk:
     """The desk with what a push that was killed, or lost an answer, has sent all the same."""
-    if not isinstance(to, Files) and not outbox.in_doubt(desk.ws).is_empty():
+    if not isinstance(to, Files | ReviewPage) and not outbox.in_doubt(desk.ws).is_empty():
         servers.settle(desk.ws, servers.connect(desk.ws, to))
     return outbox.adopted(desk, files=_paths(desk, who, to).values())
 
@@ -247,6 +248,26 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
 def _state(path: Path) -> tuple[int, int] | None:
     """Another one after somebody wrote there; None where there is no file."""
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
+
+
+def _sender(desk: Desk, who: People, to: Place) -> Send:
+    if isinstance(to, Files):
+        return _to_files(desk, who, to)
+    return _to_page(desk, who) if isinstance(to, ReviewPage) else _to_server(desk, who, to)
+
+
+def _to_page(desk: Desk, who: People) -> Send:
+    """The page shows every open task of whom the ledger names: nothing else is sent."""
+
+    def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
+        mine = units.filter(pl.col("reviewer").is_in(who.names))
+        tasks = mine.select("kind", "subject", "digest", "reviewer", "role").unique(maintain_order=True)
+        rows = [("page", row[3], task_id(*row), "", "there") for row in tasks.iter_rows()]
+        workspace.append(desk.ws, tables.SENT, pl.DataFrame(rows, schema=tables.SENT.schema, orient="row"))
+        left = dict(tasks["reviewer"].value_counts().sort("reviewer").iter_rows())
+        return {"open": left, "then": "`saferec-build review serve` opens the page and prints each person's link"}
+
+    return send
 
 
 def _to_server(desk: Desk, who: People, to: LabelStudio | Argilla) -> Send:

@@ -1,4 +1,5 @@
-"""Where review tasks go and answers come from: a Label Studio server, an Argilla server, or one CSV per person."""
+"""Where review tasks go and answers come from: a Label Studio or Argilla server, the page of
+`review serve`, or one CSV per person."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,4 +46,9 @@ class Files:
         return found
 
 
-Place = LabelStudio | Argilla | Files
+@dataclass(frozen=True)
+class ReviewPage:
+    """The page of `review serve`: it shows what the workspace holds, so nothing is sent and nothing pulled."""
+
+
+Place = LabelStudio | Argilla | Files | ReviewPage

@@ -14,10 +14,11 @@ dataclass with counts and tables; nothing is printed. docs/python.md shows the w
 """
 
 from annotation.adjudication import Adjudication, adjudicate
+from annotation.page.serving import Served, serve
 from annotation.progress import ReviewStatus, review_status
 from annotation.pull import PullResult, pull
 from annotation.push import PushResult, push
-from annotation.review_destinations import Argilla, Files, LabelStudio
+from annotation.review_destinations import Argilla, Files, LabelStudio, ReviewPage
 from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from exports.diff import Difference
 from exports.publish import Published
@@ -59,10 +60,12 @@ __all__ = [
     "PushResult",
     "Rebuilt",
     "Release",
+    "ReviewPage",
     "ReviewStatus",
     "SafeRecError",
     "Score",
     "Screening",
+    "Served",
     "Status",
     "Verdict",
     "Verified",
@@ -88,6 +91,7 @@ __all__ = [
     "review_status",
     "score",
     "screen",
+    "serve",
     "set_aside",
     "show",
     "status",

@@ -32,6 +32,7 @@ ROOM = 2 << 30  # bytes of disk and of memory under which a remedy is named
 FOR = {
     "label-studio": "reviews in Label Studio",
     "argilla": "reviews in Argilla",
+    "page": "reviews on the page of `review serve`",
     "hub": "publishing to the Hugging Face Hub",
     "croissant": "validating croissant.json",
     "train": "training and evaluating models",

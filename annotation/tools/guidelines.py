@@ -13,7 +13,16 @@ def guideline() -> str:
 
 
 def on_a_server() -> str:
-    """The page, in Markdown, without what it says of files."""
-    return re.sub(
-        r"^## In a file\n.*?(?=^## )", "", GUIDELINES.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
-    )
+    """The page, in Markdown, without what it says of other tools."""
+    return _without("In a file", "On the page")
+
+
+def on_the_page() -> str:
+    return _without("In a file", "In Label Studio or Argilla")
+
+
+def _without(*sections: str) -> str:
+    text = GUIDELINES.read_text(encoding="utf-8")
+    for name in sections:
+        text = re.sub(rf"^## {name}\n.*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE)
+    return text

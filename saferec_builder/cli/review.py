@@ -15,8 +15,9 @@ from annotation import (
     reviewer_opt_outs as opt_outs,
     servers,
 )
+from annotation.page import links, serving
 from annotation.progress import ReviewStatus, review_status
-from annotation.review_destinations import Argilla, Files, LabelStudio, Place
+from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
@@ -25,9 +26,10 @@ from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
 
-TOOLS = ("label-studio", "argilla", "files")
+TOOLS = ("label-studio", "argilla", "files", "page")
 Tool = Annotated[
-    str, typer.Option("--tool", help="Where people review: label-studio, argilla or files (one CSV per person).")
+    str,
+    typer.Option("--tool", help="Where people review: label-studio, argilla, page (`review serve`) or files (CSV)."),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
@@ -103,10 +105,10 @@ def _place(tool: str, url: str | None, token: str | None, named: str, files: Fil
         raise UsageError(f"--tool {tool}: there is no such review tool: expected one of {', '.join(TOOLS)}")
     if tool != "files" and named:
         raise UsageError(f"{named}: {tool} reads and writes no files: say --tool files, or leave this out")
-    if tool == "files" and url:
+    if tool in ("files", "page") and url:
         raise UsageError("--url is a server's: leave it out, or say --tool label-studio or argilla")
-    if tool == "files":
-        return files
+    if tool in ("files", "page"):
+        return files if tool == "files" else ReviewPage()
     return Argilla(url or "", token or "") if tool == "argilla" else LabelStudio(url, token)
 
 
@@ -124,6 +126,35 @@ def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Stop this workspace's Label Studio; its data stays."""
     stopped = servers.stop(Workspace.open(folder))
     say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option("--host", help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8765,
+    url: Annotated[str | None, typer.Option("--url", help="The address that reviewers open, if another.")] = None,
+    folder: Folder = Path("."),
+) -> None:
+    """Open the page for reviewers (`review push --tool page`) and print new links; Ctrl-C ends it."""
+    served = serving.serve(Workspace.open(folder), host=host, port=port, url=url)
+    for name, left in served.people.items():
+        link = served.links.get(name) or f"has a link (`review link {name}` makes a new one)"
+        typer.echo(line(f"{name} ({left:,} open): {link}"))
+    typer.echo(f"The page is open at {served.address}: answers are stored as they are given. Ctrl-C ends it.")
+    served.run()
+
+
+@app.command()
+def link(
+    name: Name,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Make none.")] = False,
+    folder: Folder = Path("."),
+) -> None:
+    """Make a reviewer's link to the page anew; the one before opens nothing from now on."""
+    ws = Workspace.open(folder)
+    known = links.revoke(ws, name)
+    end = "the link opens nothing any more" if known else "there was no link"
+    typer.echo(line(f"{name}: {end if revoke else links.make(ws, [name])[name]}"))
 
 
 @app.command()

@@ -79,8 +79,11 @@ SENT = Table(
     "db",
     ("tool", "place", "task", "remote", "state"),
     {
-        "tool": (pl.String, "label_studio | argilla"),
-        "place": (pl.String, "mark of the project on the server: a new one where a server was wiped"),
+        "tool": (pl.String, "label_studio | argilla | page"),
+        "place": (
+            pl.String,
+            "mark of the project on the server, a new one where it was wiped; of the page the reviewer",
+        ),
         "task": (pl.String, "key of the task: hash of what is shown to whom"),
         "remote": (pl.String, "its id on the server, empty while it is being sent"),
         "state": (pl.String, "sending | there | gone"),
@@ -121,7 +124,7 @@ REVIEWS = Table(
         "spans": (pl.List(SPAN), "evidence that the reviewer kept or marked"),
         "note": (pl.String, "for the team; never released"),
         "seconds": (pl.Float64, "spent on the task, or null"),
-        "tool": (pl.String, "files | label_studio | argilla | simulated"),
+        "tool": (pl.String, "files | label_studio | argilla | page | simulated"),
         "guideline": (pl.String, "hash of the guidelines that held when the task was shown"),
         "taxonomy": (pl.String, "digest of the taxonomy"),
         "simulated": (pl.Boolean, "true: by a program, not a person; publish --hub refuses it"),

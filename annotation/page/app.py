@@ -1,0 +1,170 @@
+"""The page as a web application: who asks, from where, and with what; what they may see is in tasks.py.
+
+Only a browser that opened a link on our own address reads or writes here: Host and Origin are compared with it, a body
+must be JSON, and the cookie is sent by no other site and read by no script.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from annotation.page import links
+from annotation.page.tasks import Facts, Given, Stale, Tasks
+from annotation.tools.guidelines import on_the_page
+from annotation.tools.tasks_and_answers import Refused
+from saferec_builder.core.errors import SafeRecError, whole_object
+from saferec_builder.storage.schema import digest
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+STATIC = Path(__file__).with_name("static")
+FILES = {"/": ("page.html", "text/html"), "/page.js": ("page.js", "text/javascript")}
+FILES["/page.css"] = ("page.css", "text/css")
+LONGEST = 256 * 1024  # bytes of an answer
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class _Refuse(Exception):
+    """What is answered instead: a status and a line for the reader."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the routes share. `address` is the one that browsers open: scheme, name and port."""
+
+    tasks: Tasks
+    address: str
+
+    @property
+    def cookie(self) -> str:
+        """Cookies of one name are shared by all ports of a machine: each page has a name of its own."""
+        return f"saferec-{digest(self.address, str(self.tasks.ws.root.resolve()))}"
+
+    def name(self, request: Request) -> str:
+        found = links.holder(self.tasks.ws, request.cookies.get(self.cookie, ""))
+        if found is None:
+            raise _Refuse(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+        return found
+
+    async def session(self, request: Request) -> Response:
+        """The token of a link, which no server log and no other page has seen, for a cookie."""
+        token = (whole_object(await _body(request)) or {}).get("token")
+        if not isinstance(token, str) or links.holder(self.tasks.ws, token) is None:
+            raise _Refuse(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+        reply = Response(status_code=204)
+        secure = self.address.startswith("https:")
+        reply.set_cookie(self.cookie, token, max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
+        return reply
+
+    async def start(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self._start, self.name(request)))
+
+    def _start(self, name: str) -> Facts:
+        first = self.tasks.first(name)
+        traits = [
+            {n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in self.tasks.taxonomy.traits
+        ]
+        return first | {"name": name, "traits": [*traits], "guidelines": on_the_page()}
+
+    async def next(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self.tasks.first, self.name(request)))
+
+    async def answer(self, request: Request) -> Response:
+        name, body = self.name(request), await _body(request)
+        try:
+            given = Given.model_validate(whole_object(body))
+            return JSONResponse(await run_in_threadpool(self.tasks.answer, name, given))
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            raise _Refuse(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except Refused as fault:
+            raise _Refuse(422, f"{fault.reason}: {fault.detail}") from None
+        except Stale as fault:
+            raise _Refuse(409, str(fault)) from None
+
+
+def application(tasks: Tasks, address: str) -> "ASGIApp":
+    page = Page(tasks, address)
+    routes = [Route(path, _file(*file)) for path, file in FILES.items()]
+    routes += [Route("/session", page.session, methods=["POST"]), Route("/answer", page.answer, methods=["POST"])]
+    routes += [Route("/start", page.start), Route("/tasks", page.next)]
+    return _guarded(Starlette(routes=routes, exception_handlers={_Refuse: _refused, SafeRecError: _failed}), address)
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Response]:
+    return lambda request: Response((STATIC / name).read_bytes(), media_type=kind)
+
+
+def _refused(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, _Refuse)
+    return JSONResponse({"why": fault.why}, fault.status)
+
+
+def _failed(request: Request, fault: Exception) -> Response:
+    """The workspace cannot be read or written now: the page keeps the answer and tries again."""
+    return JSONResponse({"why": str(fault)}, 503)
+
+
+async def _body(request: Request) -> bytes:
+    found = b""
+    async for part in request.stream():
+        found += part
+        if len(found) > LONGEST:
+            raise _Refuse(413, f"An answer has at most {LONGEST:,} bytes.")
+    return found
+
+
+def _guarded(app: "ASGIApp", address: str) -> "ASGIApp":
+    """Asks of each request whether our own page sent it, and tells browsers what our page may do."""
+
+    async def guarded(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        async def framed(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        why = _foreign(Request(scope), address)
+        answer = JSONResponse({"why": why[1]}, why[0]) if why else app
+        await answer(scope, receive, framed)
+
+    return guarded
+
+
+def _foreign(request: Request, address: str) -> tuple[int, str] | None:
+    """Status and reason where a request does not come from our own page."""
+    asked = request.headers
+    if asked.getlist("host") != [urlsplit(address).netloc]:  # else a stranger's name that leads here would do
+        return 421, f"This page is at {address}, and answers to no other name."
+    if asked.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and request.url.path != "/":
+        return 403, "Another site sent this."
+    if request.method in ("GET", "HEAD"):
+        return None
+    if asked.get("origin") != address:
+        return 403, "Another site sent this."
+    if asked.get("content-type", "").partition(";")[0].strip() != "application/json":
+        return 415, "Expected application/json."
+    return None

@@ -1,0 +1,74 @@
+"""review serve: the page on a socket of this machine."""
+
+import re
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from annotation.page import links
+from annotation.page.tasks import Tasks
+from saferec_builder.core import os_error_messages as refusals
+from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    import uvicorn
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Served:
+    """The page, ready to be opened: `run` answers until somebody ends it. `links` are new ones, shown this once; the
+    others in `people` have theirs."""
+
+    address: str
+    people: dict[str, int]  # reviewer -> open tasks
+    links: dict[str, str] = field(repr=False)
+    tasks: Tasks = field(repr=False)
+    listening: socket.socket = field(repr=False)
+
+    def run(self) -> None:
+        self.server().run(sockets=[self.listening])
+
+    def server(self) -> "uvicorn.Server":
+        import uvicorn
+
+        from annotation.page.app import application
+
+        app = application(self.tasks, self.address)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, proxy_headers=False
+        )
+        return uvicorn.Server(config)
+
+
+def serve(ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str | None = None) -> Served:
+    """Reads the workspace and takes the port; `run` of what it gives answers browsers.
+
+    `url` is the address that reviewers open, where it is another one: that of a proxy with TLS, or of this machine in
+    its network. UsageError where the page cannot be had so; ReviewError where nobody has tasks on it.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"{missing.name} is not installed: pip install 'saferec-builder[page]'") from None
+    if host not in LOOPBACK and url is None:
+        raise UsageError(f"--host {host}: give --url too, the address that reviewers open")
+    if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+/?", url):  # not repeated: it may hold a password
+        raise UsageError("--url: expected only scheme, name and port, like https://review.example.org")
+    if not (people := links.people(ws)):
+        raise ReviewError("nobody has tasks on the page: run `review push --tool page --reviewer NAME` first")
+    tasks = Tasks(ws)
+    taken = _socket(host, port)
+    address = (url or f"http://{host}:{taken.getsockname()[1]}").rstrip("/")
+    new = links.make(ws, set(people) - links.holders(ws).keys(), address)
+    return Served(address, {name: tasks.left(name) for name in people}, new, tasks, taken)
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except OSError as fault:
+        raise UsageError(f"--port {port}: {refusals.line(fault) or fault}: give another one with --port") from None

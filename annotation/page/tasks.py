@@ -1,0 +1,234 @@
+"""The open tasks of everybody who reviews on the page, in memory, and the one place that stores their answers.
+
+An answer goes the way of a pull: what was asked is our own record, evidence is looked up in our own text, and it
+becomes rows of reviews by the same functions. It is stored when `answer` returns.
+"""
+
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+
+from annotation import pull, review_history, reviewer_opt_outs as opt_outs, servers
+from annotation.page import links
+from annotation.review_state import Desk, gather, queue, still_open
+from annotation.tools import task_conversion as sheets
+from annotation.tools.guidelines import guideline
+from annotation.tools.task_conversion import Response, Sheet
+from annotation.tools.tasks_and_answers import Pulled, Refused, Span, Turns, keyed_id, mark, task_id
+from saferec_builder.core.errors import ReviewError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import database, evidence_check as evidence, tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn without waiting
+WATCHED = (tables.ASSIGNMENTS, tables.DECOYS, tables.REVIEWS)
+Facts = dict[str, JsonValue]
+Offset = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Place(_Strict):
+    turn: Offset
+    start: Offset
+    end: Offset
+
+
+class Verdict(_Strict):
+    verdict: Literal["present", "absent", "unsure"]
+    form: Literal["explicit", "implicit"] | None = None
+    spans: Annotated[list[Place], Field(max_length=50)] = []
+
+
+class Given(_Strict):
+    """What the page sends. `n`: how many answers this person gave to this task before; `nonce` names the sending."""
+
+    task: str
+    n: Offset
+    nonce: Annotated[str, Field(min_length=8, max_length=64)]
+    outcome: Literal["read", "rather_not"]
+    verdicts: dict[str, Verdict] = {}
+    note: Annotated[str, Field(max_length=4_000)] = ""
+    seconds: Annotated[float, Field(ge=0, lt=86_400)] | None = None
+
+
+class Stale(ReviewError):
+    """The task is not what the page believes: it was answered elsewhere, or is no longer this person's."""
+
+
+@dataclass
+class Tasks:
+    """`answer` and `first` may be called from several threads."""
+
+    ws: Workspace
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _seen: object = None  # what the workspace held when it was read
+    _desk: Desk = field(init=False)
+    _reviews: pl.DataFrame = field(init=False)  # with the answers that were stored since
+    _guideline: str = ""
+    _known: dict[str, list[str]] = field(default_factory=dict)  # item -> what is known of it
+    _sheets: dict[str, Sheet] = field(default_factory=dict)
+    _open: dict[str, list[str]] = field(default_factory=dict)  # reviewer -> keys, in the order of assignment
+    _given: dict[str, list[str]] = field(default_factory=dict)  # key -> nonces of the answers that were stored here
+
+    def __post_init__(self) -> None:
+        self._refresh()
+
+    def first(self, name: str) -> Facts:
+        """The next tasks of this person, and how far they are."""
+        with self._lock:
+            self._refresh()
+            return self._first(name)
+
+    def _first(self, name: str) -> Facts:
+        mine = self._open.get(name, [])
+        done = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select("kind", "subject")
+        shown: list[JsonValue] = [self._shown(self._sheets[key]) for key in mine[:AHEAD]]
+        return {"tasks": shown, "done": done.n_unique(), "left": len(mine)}
+
+    def left(self, name: str) -> int:
+        return len(self._open.get(name, []))
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        return self._desk.taxonomy
+
+    def answer(self, name: str, given: Given) -> Facts:
+        """Stores it, once for each nonce, and gives what `first` does.
+
+        Stale where it answers what is no longer asked; Refused where a verdict is missing or lacks its evidence. Then
+        nothing is stored.
+        """
+        with self._lock, pull.ordered(self.ws):
+            self._refresh()
+            before = self._given.get(given.task, [])
+            sheet = self._sheets.get(given.task)
+            if sheet is None or sheet.task.reviewer != name or not (before or given.task in self._open.get(name, [])):
+                raise Stale(self._why(name, given.task))
+            if given.nonce not in before:
+                if given.n != len(before):
+                    raise Stale("This one was answered in another tab.")
+                self._store(sheet, given)
+                self._given.setdefault(given.task, []).append(given.nonce)
+                self._open[name] = [key for key in self._open.get(name, []) if key != given.task]
+            return self._first(name)
+
+    def _store(self, sheet: Sheet, given: Given) -> None:
+        task = sheet.task
+        whose = ["kind", "subject", "reviewer", "role"]
+        mine = self._reviews.filter(pl.col(each) == getattr(task, each) for each in whose)
+        text = self._desk.texts.filter(kind=task.kind, subject=task.subject, digest=task.digest)
+        turns: Turns = (text["turns"][0].to_list() if text.height else None) or []
+        before = review_history.answered(mine).get((task.kind, task.subject, task.reviewer, task.role), {})
+        pulled = Pulled(tool=links.TOOL)
+        stamp = {"tool": links.TOOL, "guideline": self._guideline, "simulated": False}
+        stamp["taxonomy"] = self._desk.taxonomy.digest
+        sheets.take(pulled, _response(sheet, given, turns), task, turns, set(before), stamp, self._desk.taxonomy)
+        if pulled.drops:
+            raise Refused(*pulled.drops[0][3:])
+        rows = pull.new(replace(self._desk, reviews=mine), pulled)
+        workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
+        self._reviews = pl.concat([self._reviews, rows])
+        self._seen = self._now()
+
+    def _why(self, name: str, key: str) -> str:
+        base = key.rpartition("-")[0]
+        ends = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select(
+            "kind", "subject", "digest", "reviewer", "role"
+        )
+        if base in {task_id(*row) for row in ends.unique().iter_rows()}:
+            return "An answer to this one is stored already."
+        return "This one has changed, or is no longer yours."
+
+    # ---- what the workspace holds
+
+    def _now(self) -> object:
+        return database.last_rows(self.ws.database, *WATCHED), opt_outs.avoided(self.ws), self.ws.taxonomy.digest
+
+    def _refresh(self) -> None:
+        """Reads the workspace again where a push, a pull or a reviewer's wish has changed it."""
+        now = self._now()
+        if now == self._seen:
+            return
+        self._desk = desk = gather(self.ws)
+        self._reviews, self._guideline = desk.reviews, guideline()
+        here = desk.assignments.filter(desk.assignments["reviewer"].is_in(links.people(self.ws)))
+        due = queue(desk, self.ws.config.review.recheck)
+        units = still_open(desk, here, due, opt_outs.avoided(self.ws))
+        self._known = servers.sources(desk)
+        made = sheets.sheets(units, desk.texts, desk.taxonomy, {}, lambda base, about: base)
+        keyed = {(key := _key(desk, sheet)): replace(sheet, key=key) for sheet in made}
+        self._sheets = {key: sheet for key, sheet in self._sheets.items() if key in self._given} | keyed
+        self._open = {}
+        for key, sheet in keyed.items():
+            self._open.setdefault(sheet.task.reviewer, []).append(key)
+        self._seen = now
+
+    def _shown(self, sheet: Sheet) -> Facts:
+        task, taxonomy = sheet.task, self._desk.taxonomy
+        known = self._known.get(task.subject, []) if sheet.why != "audit" else []
+        return {
+            "key": sheet.key,
+            "n": len(self._given.get(sheet.key, [])),
+            "kind": task.kind,
+            "rules": task.role == "adjudicator",
+            "head": sheet.head,
+            "known": list[JsonValue](known),
+            "speaker": evidence.SPEAKER[task.kind],
+            "turns": [{"role": turn["role"], "text": turn["text"]} for turn in sheet.turns],
+            "severe": [taxonomy[trait].name for trait in sheet.asked if taxonomy[trait].severe],
+            "cards": [_card(sheet, unit) for unit in sheet.units],
+        }
+
+
+def _key(desk: Desk, sheet: Sheet) -> str:
+    """Another one where anything that is shown has changed: an answer to what was shown before is stale."""
+    marks = [mark(trait, span) for trait, (_, _, spans) in sheet.suggested.items() for span in spans]
+    about = [desk.taxonomy.digest, *sheet.asked, *marks]
+    return keyed_id(desk.ws.secret, links.TOOL, sheet.key, about)
+
+
+def _card(sheet: Sheet, unit: dict[str, Any]) -> Facts:
+    verdict, form, spans = sheet.suggested.get(unit["trait"], (None, None, list[Span]()))
+    places: list[JsonValue] = [{"turn": s["turn"], "start": s["start"], "end": s["end"]} for s in spans]
+    shown: Facts = {"trait": unit["trait"], "proposed": verdict, "form": form, "spans": places}
+    return shown | {"own": unit["own_verdict"], "said": list(unit["said"] or [])}
+
+
+def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
+    """`given` in the words of all review tools; the quotes are those of our own text."""
+    said = given.verdicts
+    missing = [trait for trait in sheet.asked if trait not in said] if given.outcome == "read" else []
+    if missing:
+        raise Refused("no verdict", f"{missing[0]}: answer every card")
+    of = partial(_spans, turns=turns)
+    return Response(
+        key=sheet.key,
+        who=sheet.task.reviewer,
+        place=f"page {sheet.key}",
+        outcome=sheets.READ if given.outcome == "read" else sheets.RATHER_NOT,
+        asked=sheet.asked,
+        present=[trait for trait, each in said.items() if each.verdict == "present"],
+        unsure=[trait for trait, each in said.items() if each.verdict == "unsure"],
+        spans={trait: of(each.spans) for trait, each in said.items() if each.spans and each.verdict != "absent"},
+        forms={trait: each.form for trait, each in said.items() if each.form},
+        note=given.note.strip() or None,
+        seconds=given.seconds or None,
+        time=datetime.now(UTC),
+    )
+
+
+def _spans(places: list[Place], turns: Turns) -> list[Span]:
+    texts = {n: turn["text"] for n, turn in enumerate(turns)}
+    return [
+        {"turn": p.turn, "start": p.start, "end": p.end, "quote": texts.get(p.turn, "")[p.start : p.end]}
+        for p in places
+    ]

@@ -1,0 +1,115 @@
+"""Who may ask the page what, over real HTTP: a link opens its own person's tasks, and nothing else opens anything."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from annotation.page import links, serving
+from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.storage import workspace as store
+from tests.worlds import review_page, review_world
+from tests.worlds.review_page import Opened, given, said
+
+
+@pytest.fixture
+def page(workspace: store.Workspace) -> Iterator[Opened]:
+    review_world.fill(workspace)
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as found:
+        yield found
+
+
+READS, WRITES = ("/start", "/tasks"), ("/answer",)
+
+
+def test_a_link_opens_its_persons_tasks_by_a_cookie_that_no_script_reads(page) -> None:
+    web = page.browser()
+    cookie = web.post("/session", json={"token": page.link("ann").partition("#")[2]}).headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    start = web.get("/start").json()
+    assert (start["name"], start["left"], len(start["traits"])) == ("ann", 2, len(page.ws.taxonomy.traits))
+    assert "## On the page" in start["guidelines"] and "## In a file" not in start["guidelines"]
+    reply = web.post("/answer", json=given(start["tasks"][0]))
+    assert (reply.status_code, reply.json()["left"], len(said(page.ws))) == (200, 1, 2)
+    assert page.browser("bo").get("/tasks").json()["left"] == 2
+
+
+def test_who_has_no_link_sees_nothing(page) -> None:
+    wrong, revoked = page.browser(), page.browser("ann")
+    assert wrong.post("/session", json={"token": "A" * 43}).status_code == 401
+    assert wrong.post("/session", json={"token": 7}).status_code == 401
+    assert not wrong.cookies
+    assert revoked.get("/tasks").status_code == 200
+    links.revoke(page.ws, "ann")  # while the page is open
+    for web in (page.browser(), wrong, revoked):
+        for path in READS:
+            assert (web.get(path).status_code, list(web.get(path).json())) == (401, ["why"])
+        assert web.post("/answer", json={}).status_code == 401
+    assert web.get("/../saferec.toml").status_code == web.get("/page.py").status_code == 404
+    assert not said(page.ws)
+
+
+HERE = "http://127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/tasks", {"Host": "evil.example"}, 421),  # a name of somebody else's that leads here
+        ("/", {"Host": "evil.example"}, 421),
+        ("/tasks", {"Sec-Fetch-Site": "cross-site"}, 403),
+        ("/page.js", {"Sec-Fetch-Site": "same-site"}, 403),  # another port of this machine
+        ("/", {"Sec-Fetch-Site": "cross-site"}, 200),  # a link in a mail: it holds nobody's text
+        ("/answer", {"Origin": "http://evil.example"}, 403),
+        ("/answer", {"Origin": HERE}, 403),  # another port of this machine
+        ("/answer", {"Origin": "null"}, 403),
+        ("/answer", {"Content-Type": "text/plain"}, 415),  # what a form of any site can send
+        ("/session", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
+    web = page.browser("ann")
+    body = given(web.get("/tasks").json()["tasks"][0])
+    found = (
+        web.post(path, json=body, headers=headers)
+        if path in ("/answer", "/session")
+        else web.get(path, headers=headers)
+    )
+    assert (found.status_code, said(page.ws)) == (status, {})
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    assert found.headers["cache-control"] == "no-store" and "server" not in found.headers
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 422),
+        (b"[]", 422),
+        (b'{"task": "a", "task": "b"}', 422),  # a key twice
+        (b'{"task": "' + b"x" * 300_000 + b'"}', 413),
+        (b'{"task": "x", "n": "0", "nonce": "12345678", "outcome": "read"}', 422),
+        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "role": "adjudicator"}', 422),
+        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read"}', 409),
+        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "seconds": NaN}', 422),
+        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "note": "\\ud800"}', 422),
+    ],
+)
+def test_what_is_no_answer_is_named_and_stores_nothing(page, body, status) -> None:
+    found = page.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
+    assert (found.status_code, list(found.json()), said(page.ws)) == (status, ["why"], {})
+
+
+def test_what_cannot_be_served_says_what_to_do(workspace, page) -> None:
+    with pytest.raises(UsageError, match="--url too"):
+        serving.serve(workspace, host="0.0.0.0")
+    with pytest.raises(UsageError, match="only scheme, name and port"):
+        serving.serve(workspace, url="review.example.org/path")
+    with pytest.raises(UsageError, match="another one with --port"):
+        serving.serve(workspace, port=page.served.listening.getsockname()[1])
+    again = serving.serve(workspace, port=0)  # whoever has a link keeps it
+    again.listening.close()
+    assert again.links == {} and again.people == {"ann": 2, "bo": 2}
+
+
+def test_nobody_is_served_before_a_push(workspace) -> None:
+    with pytest.raises(ReviewError, match="review push --tool page"):
+        serving.serve(workspace)

@@ -1,0 +1,151 @@
+"""What the page stores: the rows that a pull would have made, each answer once, and nothing that nobody asked."""
+
+import polars as pl
+import pytest
+
+from annotation import pull, push, reviewer_opt_outs as opt_outs
+from annotation.page.tasks import AHEAD, Given, Stale, Tasks
+from annotation.review_destinations import ReviewPage
+from annotation.tools.tasks_and_answers import Refused
+from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_page, review_world
+from tests.worlds.review_page import NONCE, given, named, said
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return store.Workspace.open(workspace.root)
+
+
+def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
+    return page.answer(name, Given.model_validate(given(task, **words)))
+
+
+def rows(ws: store.Workspace) -> int:
+    return store.read(ws, tables.REVIEWS).height
+
+
+def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    first = page.first("ann")
+    assert (first["done"], first["left"]) == (0, 2)  # the two proposals
+    assert all(task["cards"] and not task["cards"][0]["own"] for task in first["tasks"])
+    left = answer(page, named(first["tasks"], "c1"), note=" personal data ")
+    assert (left["done"], left["left"]) == (1, 1)
+    assert said(ws) == {("c1", "gore"): ("present", ["blood"]), ("c1", "*"): ("absent", [])}
+    (star,) = store.read(ws, tables.REVIEWS).filter(trait="*").to_dicts()
+    assert (star["tool"], star["seconds"], star["note"], star["role"]) == ("page", 4.5, "personal data", "reviewer")
+    assert page.first("bo")["left"] == 2 and page.first("mallory")["left"] == 0
+
+
+def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    body = given(task, "absent")
+    place = review_world.span("c1", "I faint")
+    more = {
+        "needles": {
+            "verdict": "present",
+            "form": "implicit",
+            "spans": [{k: place[k] for k in ("turn", "start", "end")}],
+        }
+    }
+    page.answer("ann", Given.model_validate(body | {"verdicts": body["verdicts"] | more}))
+    assert said(ws)["c1", "needles"] == ("present", ["I faint"])
+    assert said(ws)["c1", "gore"] == ("absent", [])  # its words went with the verdict
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        ({}, "no verdict"),  # the card of gore was not answered
+        ({"gore": {"verdict": "present", "spans": []}}, "no quote"),
+        ({"gore": {"verdict": "present", "spans": [{"turn": 0, "start": 3, "end": 9_000}]}}, "quote not found"),
+        ({"gore": {"verdict": "present", "spans": [{"turn": 7, "start": 0, "end": 1}]}}, "no such turn"),
+        ({"gore": {"verdict": "present", "spans": [{"turn": 1, "start": 0, "end": 2}]}}, "not the seeker's words"),
+        ({"gore": {"verdict": "absent"}, "dragons": {"verdict": "unsure"}}, "unknown trait"),
+    ],
+)
+def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    with pytest.raises(Refused, match=why):
+        answer(page, task, verdicts=verdicts)
+    assert rows(ws) == 0
+    answer(page, task)  # mended
+    assert said(ws)["c1", "gore"] == ("present", ["blood"])
+
+
+def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    answer(page, task)
+    answer(page, task)  # sent again: the reply was lost
+    assert rows(ws) == 2
+    with pytest.raises(Stale, match="another tab"):  # its n is that of before
+        answer(page, task, verdict="absent", nonce=NONCE(2))
+    with pytest.raises(Stale, match="no longer yours"):  # bo's own has another key
+        answer(page, task, name="bo", nonce=NONCE(3))
+    answer(page, task, verdict="absent", nonce=NONCE(4), n=1)
+    assert said(ws)["c1", "gore"] == ("absent", [])
+    again = Tasks(ws)  # the server was killed: an answer whose reply was lost is neither lost nor there twice
+    before = rows(ws)
+    with pytest.raises(Stale, match="stored already"):
+        answer(again, task, verdict="absent", nonce=NONCE(4), n=1)
+    assert (again.first("ann")["left"], rows(ws)) == (1, before)
+
+
+def test_who_would_rather_not_hands_the_task_back(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    answer(page, named(page.first("ann")["tasks"], "c1"), outcome="rather_not", verdicts={}, note="x")
+    (row,) = store.read(ws, tables.REVIEWS).to_dicts()
+    assert (row["trait"], row["verdict"], row["note"], row["spans"]) == ("*", None, tables.HANDED_BACK, [])
+    assert Tasks(ws).first("ann")["left"] == 1
+    assert push.push(ws, ["ann", "bo", "di"], to=ReviewPage()).assignments["reviewer"].to_list() == ["di"]
+
+
+def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    opt_outs.opt_out(ws, "ann", "gore")
+    assert page.first("ann")["left"] == 1
+    with pytest.raises(Stale, match="no longer yours"):
+        answer(page, task)
+    push.push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
+    assert page.first("ann")["left"] == 3 and len(page.first("ann")["tasks"]) == AHEAD
+    blind = named(page.first("ann")["tasks"], "c3")
+    assert (blind["cards"], blind["severe"]) == ([], [])
+    answer(page, blind)
+    opt_outs.set_aside(ws, "ann", reason="a test")
+    assert page.first("ann")["left"] == 0
+    with pytest.raises(UsageError, match="nothing to pull"):
+        pull.pull(ws, ReviewPage())
+
+
+def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    for name, verdict in (("ann", "present"), ("bo", "absent")):
+        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    (task,) = page.first("cy")["tasks"]
+    assert task["rules"] and [card["trait"] for card in task["cards"]] == ["gore"]
+    assert sorted(task["cards"][0]["said"]) == ["absent", "present, explicit: “blood”"]
+    left = answer(page, task, name="cy")
+    assert (left["left"], said(ws, "cy")) == (0, {("c1", "gore"): ("present", ["blood"])})
+
+
+def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, monkeypatch) -> None:
+    def killed(ws, send, new):
+        send()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("annotation.outbox.sent", killed)  # after the tasks are on the page
+        push.push(ws, ["ann", "bo"], to=ReviewPage())
+    assert store.read(ws, tables.ASSIGNMENTS).is_empty()
+    assert push.push(ws, ["ann", "bo"], to=ReviewPage()).counts.added == 0
+    given_ = store.read(ws, tables.ASSIGNMENTS)
+    assert sorted(given_.select("reviewer", "subject").rows()) == [(r, c) for r in ("ann", "bo") for c in ("c1", "c2")]
+    assert not given_.filter(pl.col("why") != "proposed").height

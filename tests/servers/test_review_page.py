@@ -1,0 +1,224 @@
+"""The page of `review serve` as a person meets it, in real Chromium: keys, words, a lost connection, hostile text."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests import ROOT
+from tests.worlds import chromium, review_page, review_world
+from tests.worlds.review_page import Opened, said
+from tests.worlds.xss import LISTEN, PAYLOADS
+
+pytestmark = pytest.mark.servers
+SCREENS = ROOT / "build" / "screens"
+DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    with chromium.browser(chromium.OFFLINE) as found:
+        yield found
+
+
+@pytest.fixture
+def page(workspace: store.Workspace) -> Iterator[Opened]:
+    """Of ann's conversations c1 has two proposals, c2 one, c3 and c4 none."""
+    review_world.fill(workspace)
+    more = [review_world.claim("c1", "needles", "present", "I faint")]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame(more, schema=tables.PROPOSALS.schema))
+    ws = store.Workspace.open(workspace.root)
+    with review_page.opened(ws, "ann", "bo", everything=True) as found:
+        yield found
+
+
+def start(browser: Any, page: Opened, **words: Any) -> Any:
+    """ann's browser, the guidelines read."""
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | words)
+    context.set_default_timeout(60_000)
+    tab = context.new_page()
+    tab.strange = []  # type: ignore[attr-defined]
+    tab.on("pageerror", lambda fault: tab.strange.append(str(fault)))
+    tab.on("console", lambda line: tab.strange.append(line.text) if line.type == "error" else None)
+    tab.goto(page.link("ann"))
+    tab.locator(".turn").first.wait_for()
+    if tab.locator("#guidelines").is_visible():  # before the first task of all
+        tab.get_by_role("button", name="I have read this").click()
+    return tab
+
+
+def subject(tab: Any) -> str:
+    return review_world.subject_of(tab.locator(".turn p").first.text_content())
+
+
+def answer(tab: Any, keys: dict[str, list[str]]) -> None:
+    """Presses what there is for this conversation, and waits for the next."""
+    now = subject(tab)
+    tab.wait_for_timeout(DRAWN)
+    for key in keys[now]:
+        tab.keyboard.press(key)
+    tab.wait_for_function(
+        "(text) => document.querySelector('.turn p')?.textContent !== text", arg=review_world.TEXTS[now]
+    )
+
+
+def until(tab: Any, true: Any) -> None:
+    for _ in range(100):
+        if true():
+            return
+        tab.wait_for_timeout(100)
+    tab.screenshot(path=SCREENS / "page-stuck.png")
+    raise AssertionError("the workspace never got it: see build/screens/page-stuck.png")
+
+
+def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(browser: Any, page: Opened) -> None:
+    tab = start(browser, page)
+    assert "#" not in tab.url  # the link's secret is in no history
+    keys = {"c1": ["y", "n", "Enter"], "c2": ["u", "Enter"], "c3": ["Enter"], "c4": ["Enter"]}  # 3, 2, 1 and 1 actions
+    for _ in keys:
+        answer(tab, keys)
+    tab.get_by_text("Nothing is left to read").wait_for()
+    until(tab, lambda: len(said(page.ws)) == 7)  # three cards and four times `*`
+    found = said(page.ws)
+    assert [found["c1", t][0] for t in ("gore", "needles")] == ["present", "absent"]
+    assert found["c1", "gore"] == ("present", ["blood"])
+    assert found["c2", "accidents_disasters"] == ("unsure", ["crash"])
+    assert all(found[c, "*"] == ("absent", []) for c in keys)
+    tab.keyboard.press("z")  # the last answer once more: its n is the next
+    tab.get_by_text("Your last answer stands").wait_for()
+    tab.wait_for_timeout(DRAWN)
+    tab.keyboard.press("Enter")
+    tab.get_by_text("Nothing is left to read").wait_for()
+    assert tab.strange == []
+
+
+def test_a_second_enter_and_an_unread_end_answer_nothing(browser: Any, page: Opened) -> None:
+    tab = start(browser, page, viewport={"width": 1440, "height": 220})  # the last turn is below
+    tab.wait_for_timeout(DRAWN)
+    tab.keyboard.press("Enter")
+    tab.get_by_text("There was more below").or_(tab.get_by_text("One more answer first")).wait_for()
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    while len(cards := tab.locator(".card").all()):
+        for _ in cards:
+            tab.keyboard.press("n")
+        tab.keyboard.press("Enter")
+        tab.keyboard.press("Enter")  # a double press, before the next is read
+        tab.wait_for_timeout(DRAWN)
+    until(tab, lambda: {c for c, t in said(page.ws) if t == "*"} == {"c1", "c2"})
+    tab.wait_for_timeout(DRAWN)
+    assert {c for c, t in said(page.ws) if t == "*"} == {"c1", "c2"}
+
+
+def word(tab: Any, text: str) -> dict[str, float]:
+    box = tab.locator(".theirs i", has_text=text).first.bounding_box()
+    return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+
+
+def to(tab: Any, wanted: str, keys: dict[str, list[str]]) -> None:
+    for _ in range(4):
+        if subject(tab) == wanted:
+            return
+        answer(tab, keys)
+
+
+SKIP = {"c1": ["n", "n", "Enter"], "c2": ["n", "Enter"], "c3": ["Enter"], "c4": ["Enter"]}
+
+
+def test_another_trait_gets_its_words_by_mouse_in_four_actions(browser: Any, page: Opened) -> None:
+    tab = start(browser, page)
+    to(tab, "c3", SKIP)
+    tab.get_by_role("button", name="Add another").click()
+    tab.get_by_role("option", name="Blood and gore").click()
+    a, b = word(tab, "good"), word(tab, "western")
+    tab.mouse.move(**a)
+    tab.mouse.down()
+    tab.mouse.move(**b, steps=5)
+    tab.mouse.up()
+    tab.wait_for_timeout(DRAWN)
+    tab.get_by_role("button", name="Done").click()
+    until(tab, lambda: said(page.ws).get(("c3", "gore")) == ("present", ["good western"]))
+
+
+def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: Opened) -> None:
+    tab = start(browser, page, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    to(tab, "c1", SKIP)
+    tab.wait_for_timeout(DRAWN)
+    for key in ("y", "y"):
+        tab.keyboard.press(key)
+    tab.get_by_role("button", name="Add another").tap()
+    tab.get_by_role("option", name="Horror").tap()
+    for text in ("cafe\u0301", "faint"):  # after an emoji and a family of zero-width joiners, over a combining accent
+        tab.touchscreen.tap(**word(tab, text))
+    tab.get_by_role("button", name="Done").tap()
+    until(tab, lambda: said(page.ws).get(("c1", "horror_scares"), ("",))[0] == "present")
+    assert said(page.ws)["c1", "horror_scares"] == ("present", ["cafe\u0301: I faint"])
+    wide = start(browser, page)
+    to(wide, "c3", SKIP)
+    keys = ["a", *"blo", "Enter", *"west", "Enter", "Enter"]  # 11
+    wide.wait_for_timeout(DRAWN)
+    for key in keys:
+        wide.keyboard.press(key)
+    until(wide, lambda: said(page.ws).get(("c3", "gore")) == ("present", ["western"]))
+
+
+def test_a_lost_connection_keeps_the_answer_and_another_tab_is_told(browser: Any, page: Opened) -> None:
+    tab = start(browser, page)
+    first = subject(tab)
+    other = tab.context.new_page()
+    other.goto(page.served.address)
+    other.locator(".turn").first.wait_for()
+    tab.context.set_offline(True)
+    answer(tab, SKIP)
+    tab.get_by_text("your answer is kept here").wait_for()
+    assert not said(page.ws)
+    tab.context.set_offline(False)
+    until(tab, lambda: (first, "*") in said(page.ws))
+    before = store.read(page.ws, tables.REVIEWS).height
+    other.bring_to_front()
+    other.get_by_role("button", name="I have read this").click()
+    other.wait_for_timeout(DRAWN)
+    for key in SKIP[first]:
+        other.keyboard.press(key)
+    other.get_by_text("stored already").or_(other.get_by_text("in another tab")).wait_for()
+    assert store.read(page.ws, tables.REVIEWS).height == before
+    assert subject(other) == subject(tab)
+
+
+def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) -> None:
+    tab = start(browser, page)
+    assert cli("review", "link", "ann", "--revoke", "-C", page.ws.root).code == 0
+    answer_keys = SKIP[subject(tab)]
+    tab.wait_for_timeout(DRAWN)
+    for key in answer_keys:
+        tab.keyboard.press(key)
+    tab.get_by_text("no longer").wait_for()
+    assert tab.locator(".turn").count() == 0 and not said(page.ws)
+    tab.reload()
+    tab.get_by_text("no longer").wait_for()
+
+
+def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
+    """Every payload as a turn, and two as a trait's wording; escaping alone must hold: the policy is passed by."""
+    turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
+    row |= {"source": "messages", "source_id": "c1"}
+    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame([row], schema=tables.CONVERSATIONS.schema))
+    bad = '"><img src=x onerror=pwned()>'
+    review_world.taxonomy(workspace, gore=bad.replace('"', "'"))
+    ws = store.Workspace.open(workspace.root)
+    with review_page.opened(ws, "ann", "bo", everything=True) as page:
+        context = browser.new_context(bypass_csp=True)
+        context.add_init_script(LISTEN)
+        tab = context.new_page()
+        tab.goto(page.link("ann"))
+        tab.get_by_role("button", name="I have read this").click()
+        tab.keyboard.press("a")
+        tab.wait_for_timeout(1_000)
+        shown = tab.evaluate("document.body.textContent")
+        assert not [text for text in PAYLOADS if text not in shown] and "onerror=pwned()>" in shown
+        assert tab.evaluate("window.hits") == 0
+        tab.evaluate("() => document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=pwned()>')")
+        tab.wait_for_function("window.hits > 0")  # it would have been seen
