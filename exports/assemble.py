@@ -14,6 +14,7 @@ from annotation.certificate import Certificate
 from exports import (
     build_rows,
     checks,
+    claims,
     folder,
     formats,
     injection,
@@ -89,6 +90,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     snapshot = take(ws)
     base = _base(ws, snapshot, options, taxonomy, parent)
     small = checks.small_groups(base.known, base.kept, taxonomy.slugs, config.release.min_seekers)
+    shown = [slug for slug in taxonomy.slugs if slug not in small]
     said, refs = snapshot.arranged(ws, base.kept)
     built = build_rows.build(
         base.kept.drop("row"),
@@ -101,7 +103,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
     chosen, added = _injected(released_ids.renamed(built), options.inject, taxonomy)
-    filled, injected = fill(built), None if added is None else fill(added)
+    filled, injected = fill(built), None if added is None else claims.add(fill(added), snapshot.claims, shown)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = filled.join(drawn, on="conversation", how="left", maintain_order="left")
     silent = _silent(built["source"], options)
@@ -119,7 +121,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     content = formats.Content(
         name=config.dataset.name,
         k=config.dataset.k,
-        rows=released_ids.renamed(filled),
+        rows=claims.add(released_ids.renamed(filled), snapshot.claims, shown),
         turns=said.turns,
         labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
         reviews=review_facts.reviews(base.reviews, places, small, ws, options.version),

@@ -31,7 +31,7 @@ CONFIGS = {
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
 # columns that an older program did not write
-SINCE = {"grpo": frozenset({"weight"}), "labels": frozenset(VOTES), "item_labels": frozenset(VOTES)}
+SINCE = {"grpo": frozenset({"claims", "weight"}), "labels": frozenset(VOTES), "item_labels": frozenset(VOTES)}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
 
@@ -41,7 +41,7 @@ class Content:
 
     name: str  # of the dataset: part of every released pseudonym
     k: int
-    rows: pl.DataFrame  # of build_rows.build and target_lists.fill, in order; `place` is what `turns` takes
+    rows: pl.DataFrame  # of build_rows.build, target_lists.fill and claims.add, in order; `turns` takes their `place`
     turns: Callable[[pl.Series], pl.Series]  # places, rising -> turns
     labels: pl.DataFrame  # sensitivity, as released, by `place` and trait; subject and the columns of the config
     reviews: pl.DataFrame  # of people who agreed to it, as released, by `place` (null: of items), trait and reviewer
@@ -70,7 +70,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         "sft_raw": sft,
         "grpo": facts
         | {"prompt": message, "k": number}
-        | dict.fromkeys(("truth", "seen", "safe_truth", "traits", "late_traits", "form"), texts)
+        | dict.fromkeys(("truth", "seen", "claims", "safe_truth", "traits", "late_traits", "form"), texts)
         | {"condition": text, "weight": pa.float64()},
         "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
         | {"groundtruth_with_release_year": pa.list_(texts)}
@@ -182,6 +182,9 @@ def _learned(
     full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
     traits: dict[str, pa.Array] = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
     traits["weight"] = plain(part["weight"], pa.float64()) if added is None else pa.nulls(part.height, pa.float64())
+    # computed from a text by public rules, they would help to find a text that is not shown
+    told = part.select(pl.when(shown).then("claims").otherwise(pl.lit([], pl.List(pl.String))))
+    traits["claims"] = plain(told.to_series(), texts)
     return {
         "sft": _table(safe, schema_of["sft"], full),
         "sft_raw": _table(raw, schema_of["sft_raw"], full),

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from exports import (
     card,
+    claims,
     croissant,
     folder as write,
     formats as rows,
@@ -29,8 +30,11 @@ from exports import (
 from exports.arrow import plain, prompts, turns
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
+from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
+from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace, read
 
@@ -119,7 +123,9 @@ def put_back(
     here = mined.unique(["conversation", "digest"], keep="last")
     here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
-    parts = _parts(home, manifest, _Sources(frozenset(silent), here, key, sentence), tally)
+    traits = taxonomy.load(home / "traits.toml")
+    shown = frozenset(traits.slugs) - frozenset(facts.get("withheld") or ())
+    parts = _parts(home, manifest, _Sources(frozenset(silent), here, key, sentence, traits, shown), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     new = write.build(to.parent, to.name, parts, manifest.counts, finish)
     return Rebuilt(new, tally.back, dict(tally.lost))
@@ -133,6 +139,8 @@ class _Sources:
     mined: pl.DataFrame  # conversation, digest, turns, gone
     key: pl.DataFrame  # released_ids.KEY
     sentence: Sentence
+    taxonomy: Taxonomy
+    traits: frozenset[str]  # that may be claimed of a request
 
 
 def _plain(home: Path, manifest: write.Manifest) -> pl.DataFrame:
@@ -154,12 +162,14 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
     for split in rows.SPLITS:
         about = _about(home, split, have, tally)
         added = _added(home, split, have.sentence)
+        told = _told(about, added, have)
         for config, counts in manifest.counts.items():
             if split not in counts:
                 continue
             for table in _tables(home, config, split):
                 if config in PROMPTED:
                     table = _prompted(table, about, added, mined["turns"])
+                    table = _claimed(table, told) if config == "grpo" else table
                 elif config == "conversations":
                     table = _spoken(table, about, mined["turns"])
                 elif config in ("labels", "reviews"):
@@ -234,6 +244,27 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
     quiet = full["quiet"].to_arrow()
     mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
     return table.set_column(column, pa.field("prompt", kind), mixed)
+
+
+def _told(about: pl.DataFrame, added: pl.DataFrame, have: _Sources) -> pl.DataFrame:
+    """(conversation, claims) of the requests whose text is put back, as a release with texts has them."""
+    back = about.filter(pl.col("quiet"), pl.col("place").is_not_null()).rename({"conversation": "subject"})
+    texts = have.mined[back["place"].to_list()].with_columns(conversation=back["subject"])
+    known = claims.found(rules.propose(texts, have.taxonomy))
+    asked = added.join(back, left_on="made_from", right_on="subject").with_columns(subject="made_from")
+    return claims.add(asked, known, have.traits).select("conversation", "claims")
+
+
+def _claimed(table: pa.Table, told: pl.DataFrame) -> pa.Table:
+    names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
+    put = plain(names.join(told, on="conversation", how="left", maintain_order="left")["claims"], _CLAIMS)
+    if "claims" not in table.column_names:  # a release of an earlier version
+        return table.append_column("claims", pc.coalesce(put, pa.scalar([], _CLAIMS)))
+    column = table.schema.get_field_index("claims")
+    return table.set_column(column, "claims", pc.coalesce(put, table["claims"].combine_chunks()))
+
+
+_CLAIMS = pa.list_(pa.string())
 
 
 def _spoken(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:

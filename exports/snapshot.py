@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from exports import claims
 from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace, parts, read
 
@@ -25,6 +26,7 @@ class Snapshot:
     catalog_rows: pl.DataFrame
     warnings: pl.DataFrame
     proposals: pl.DataFrame  # without evidence
+    claims: pl.DataFrame  # claims.found of all proposals
     assignments: pl.DataFrame
     design: pl.DataFrame
     gold: pl.DataFrame
@@ -67,8 +69,10 @@ def take(ws: Workspace) -> Snapshot:
         texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.SAID))
         revisions.append(part.drop(spool.SAID))
         rows += part.height
-    claims = [tables.PROPOSALS.empty.select(_CLAIM)]
-    claims += [part.select(_CLAIM) for part in parts(ws, tables.PROPOSALS, *_CLAIM)]
+    proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]
+    for part in parts(ws, tables.PROPOSALS, *dict.fromkeys((*_CLAIM, *claims.COLUMNS))):
+        proposals.append(part.select(_CLAIM))
+        claimed.append(claims.found(part))
     labels = read(ws, tables.LABELS)
     return Snapshot(
         conversations=pl.concat(revisions).with_row_index("row"),
@@ -80,7 +84,8 @@ def take(ws: Workspace) -> Snapshot:
         clusters=tables.last(read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster"),
         catalog_rows=read(ws, tables.CATALOG_ROWS),
         warnings=read(ws, tables.WARNINGS),
-        proposals=pl.concat(claims),
+        proposals=pl.concat(proposals),
+        claims=pl.concat(claimed),
         assignments=read(ws, tables.ASSIGNMENTS),
         design=read(ws, tables.DESIGN),
         gold=read(ws, tables.GOLD),

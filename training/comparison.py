@@ -21,8 +21,8 @@ def report(
 ) -> evaluate.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
 
-    Baselines: the first model behind a filter that knows all, the first model when nobody tells it of a sensitivity,
-    and what needs no model. All are compared with the first model.
+    Baselines: the guard, the first model behind a filter that knows all, the first model when nobody tells it of a
+    sensitivity, and what needs no model. All are compared with the first model, and the models with the guard.
 
     Of several processes that trained together the first one does it; None in the others.
     """

@@ -44,6 +44,7 @@ class Row(TypedDict, total=False):
     truth: list[str]
     safe_truth: list[str]
     seen: list[str]
+    claims: list[str]  # what the rules find in the prompt; releases of before have none
     k: int
     weight: float | None  # how many conversations it stands for, by how it was drawn; an older release has none
     slice: str | None  # from the gold file

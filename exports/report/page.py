@@ -31,6 +31,7 @@ KNOWN = {
 }
 RAW = "sft"  # what the others are compared with
 BASELINES = {  # as training names them
+    "guard": "Guard",
     "oracle_filter": "Oracle filter",
     "blind": "Evidence taken out",
     "retrieval": "Retrieval",

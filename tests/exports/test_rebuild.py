@@ -17,6 +17,7 @@ def chats():
 def silent(workspace, cli, tmp_path):
     """(workspace, folder of a release without texts, folder of the same with them)."""
     world.fill(workspace, *chats())
+    assert cli("propose", "-C", workspace.root).code == 0
     words = ("release", "1.0.0", "--inject", "gore", "-C", workspace.root)
     ran = cli(*words, "--with-text")
     assert ran.code == 0, ran.err
@@ -40,9 +41,14 @@ def prompts(folder, config, split="train"):
     return [row["prompt"] for row in pq.read_table(folder / f"data/{config}/{split}.parquet").to_pylist()]
 
 
+def claims(folder):
+    return [row["claims"] for row in pq.read_table(folder / "data/grpo/train.parquet").to_pylist()]
+
+
 def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     ws, bare, full = silent
-    assert not any(prompts(bare, "sft"))
+    assert not any(prompts(bare, "sft")) and not any(claims(bare))  # claims would help to find the text
+    assert any(claims(full))
     mine = tmp_path / "mine"
     ran = cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err

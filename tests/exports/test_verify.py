@@ -56,11 +56,11 @@ def test_rows_and_columns_are_checked_too(copy, cli):
     assert "data/labels/test.parquet: column form" in cli("verify", whole).err
 
 
-def test_a_release_of_before_has_no_weights_and_verifies(copy, cli):
+def test_a_release_of_before_has_no_weights_nor_claims_and_verifies(copy, cli):
     folder, manifest = copy, copy / "manifest.json"
     for split in ("train", "validation", "test"):
         path = f"data/grpo/{split}.parquet"
-        reseal(folder, path, lambda table: table.drop_columns(["weight"]))
+        reseal(folder, path, lambda table: table.drop_columns(["weight", "claims"]))
         facts = json.loads(manifest.read_text())
         facts["row_digests"]["grpo"][split] = proof.row_digest(pq.ParquetFile(folder / path))
         manifest.write_text(json.dumps(facts))

@@ -50,7 +50,7 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     first = whole(folder)
     assert first.returncode == 0, first.stderr
     report = json.loads((folder / "runs" / "report.json").read_text())
-    assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "oracle_filter", *NAMES]
+    assert [run["name"] for run in report["runs"]] == [*MODELS, "blind", "guard", "oracle_filter", *NAMES]
     metrics = report["runs"][0]["metrics"]
     expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
     assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}

@@ -1,13 +1,14 @@
 """Scores answers on a split: metrics with 95 % intervals, slices, paired differences, report.json and a table.
 
 reads  a release (its grpo rows), answers per conversation, perhaps a gold file
-gives  a run {"metrics", "n", "n_sensitive", "slices", "against"} per set of answers; report.json holds a list of them
+gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} per set of answers; report.json holds
+       a list of them
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,27 +18,20 @@ from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.intervals import Interval, intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, judge, per_user
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
-from training.evaluation import baselines, population
+from training.evaluation import baselines, guard, population
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
 from training.run_folders import identity, write
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 DRAWS = 1000
-BASELINES = ("oracle_filter", "blind", *baselines.NAMES)
+GUARD = "guard"
+BASELINES = (GUARD, "oracle_filter", "blind", *baselines.NAMES)
 SLICES = ("slice", "condition", "domain", "traits", "form")
+FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # of a slice, and of differences to the guard
 SHOWN = (
-    "recall",
-    "recall_without",
-    "recall_raw",
-    "ndcg",
-    "svr",
-    "svr_weighted",
-    "svr_upper",
-    "any_unsafe",
-    "unknown",
-    "duplicate",
-    "invalid",
+    *("recall", "recall_without", "recall_raw", "ndcg", "svr", "svr_weighted", "svr_upper"),
+    *("any_unsafe", "unknown", "duplicate", "invalid", "length"),
 )
 
 
@@ -59,6 +53,7 @@ class Result(Scored):
     name: str
     split: str
     against: str | None
+    to_guard: NotRequired[dict[str, Intervals]]  # `main` and each slice of the gold: differences, user by user
     compat: NotRequired[dict[str, Intervals]]
 
 
@@ -219,23 +214,40 @@ def compare(
 ) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
 
+    Each of `named` also stands against the guard, which is fitted here: on the train and validation splits alone.
     filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
     the answers themselves.
     """
     oracle, k = release.oracle, release.k
     first, reference = next(iter(named.items()))
     every: dict[str, Answers] = dict(named)
+    every[GUARD] = guarded = guard.fit(release).answers(table)
     every["oracle_filter"] = filtered or baselines.oracle_filter(
         ranked(reference, table, release.find), table, oracle, k
     )
     train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
     every |= baselines.answers(train, release.items, table, labels, oracle, k)
-    made = []
+    made, judged = [], table if gold is None else with_gold(table, oracle, gold)
     for name, answers in every.items():
         against = reference if name != first else None
         scored = score(answers, table, oracle, k, gold, find=release.find, against=against)
         made.append(run(name, split, scored, first if against is not None else None))
+        if name in named:
+            made[-1]["to_guard"] = _to_guard(answers, guarded, judged, release)
     return made
+
+
+def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
+    """Differences of the headline's users (`main`), and of each slice of the gold, which the headline leaves out."""
+    both = (ranked(given, table, release.find) for given in (answers, guarded))
+    ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in both)
+    masks = {"main": np.array([row.get("slice") is None for row in table], bool)}
+    masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
+    apart, drawn = {m: v - theirs[m] for m, v in ours.items()}, population.weights(table)
+    return {
+        part: intervals({m: v[mask] for m, v in apart.items()}, DRAWS, paired=True, weights=drawn[mask])
+        for part, mask in masks.items()
+    }
 
 
 def add_published(
@@ -288,29 +300,37 @@ def write_report(folder: Path | str, made: Report) -> Report:
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath, then the differences to the first.
+    """The runs as a table: the mean of each metric, its 95 % interval beneath; slices of the gold; then differences, to
+    the first run and to the guard.
 
     `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
     """
-    lines = _block(runs, k, "metrics")
+    lines = _block({one["name"]: one["metrics"] for one in runs}, k, SHOWN)
+    for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
+        lines += ["", part, *_block({one["name"]: one["slices"][part]["metrics"] for one in runs}, k, FEW)]
     paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
     if paired:
-        lines += ["", f"difference to {paired[0]['against']}, user by user", *_block(paired, k, "difference")]
+        found = {one["name"]: one["difference"] for one in paired}
+        lines += ["", f"difference to {paired[0]['against']}, user by user", *_block(found, k, SHOWN)]
+    for part in runs[0].get("to_guard", ()):
+        found = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
+        lines += ["", f"difference to the guard, user by user ({part})", *_block(found, k, FEW)]
     for one in runs:
-        if found := one.get("compat", {}).get("safecrs"):
-            figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in found.items())
+        if compat := one.get("compat", {}).get("safecrs"):
+            figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
     return "\n".join(lines)
 
 
-def _block(runs: Sequence[Result], k: int, part: Literal["metrics", "difference"]) -> list[str]:
-    heads = [head for head in (*SHOWN, "length") if f"{head}@{k}" in runs[0][part] or head == "length"]
-    first, wide = max(14, *(len(r["name"]) + 2 for r in runs)), max(map(len, heads)) + 1
+def _block(found: Mapping[str, Intervals], k: int, given: Sequence[str]) -> list[str]:
+    there = next(iter(found.values()))
+    heads = [head for head in given if head == "length" or f"{head}@{k}" in there]
+    first, wide = max(14, *(len(name) + 2 for name in found)), max(map(len, heads)) + 1
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
-    for one in runs:
-        cells = [one[part][f"{head}@{k}" if head in SHOWN else head] for head in heads]
-        means = [*map(_mean, cells), str(one["n"]), str(one["n_sensitive"])]
-        lines.append(one["name"].ljust(first) + "".join(mean.rjust(wide) for mean in means))
+    for name, metrics in found.items():
+        cells = [metrics[head if head == "length" else f"{head}@{k}"] for head in heads]
+        users = [str(metrics[head]["n"]) for head in ("length", f"svr@{k}")]
+        lines.append(name.ljust(first) + "".join(word.rjust(wide) for word in [*map(_mean, cells), *users]))
         lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
     return lines
 

@@ -23,10 +23,11 @@ def choose(unsafe: Mapping[str, float], stages: Mapping[str, Mapping[str, float]
     unsafe, stages: validation figures of the unsafe model, and of the stages that may be chosen, earliest first. Of
     two that are equally safe the earlier one is kept.
     """
-    bound = {name: of for name, found in stages.items() if (of := _lost(unsafe, found, k))}
+    bound = {name: of for name, found in stages.items() if (of := lost(unsafe, found, k))}
     held = [name for name in stages if name not in bound]
     return Choice(min(held, key=lambda name: stages[name][f"svr_upper@{k}"], default=next(iter(stages))), bound)
 
 
-def _lost(unsafe: Mapping[str, float], found: Mapping[str, float], k: int) -> tuple[str, ...]:
+def lost(unsafe: Mapping[str, float], found: Mapping[str, float], k: int) -> tuple[str, ...]:
+    """Of which figures in HELD `found` has more than MARGIN less."""
     return tuple(name for name in HELD if unsafe[f"{name}@{k}"] - found[f"{name}@{k}"] > MARGIN)

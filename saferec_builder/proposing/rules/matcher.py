@@ -86,6 +86,12 @@ def _row(
     }
 
 
+def claimed(texts: Sequence[str]) -> set[str]:
+    """Traits that the rules find present in what one seeker said, turn by turn."""
+    titles = cues.titles(texts)
+    return {hit.trait for text in texts for hit in read(text, titles) if hit.verdict == "present"}
+
+
 def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
     """What one turn of a seeker says of them. `titles`: names of items, blanked wherever they stand."""
     book = cues.load()

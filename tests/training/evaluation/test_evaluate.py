@@ -119,7 +119,7 @@ def predictions(tmp_path):
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
     made = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
     assert made == json.loads((tmp_path / "out/report.json").read_text())
-    assert [run["name"] for run in made["runs"]] == ["mine", "oracle_filter", *baselines.NAMES]
+    assert [run["name"] for run in made["runs"]] == ["mine", "guard", "oracle_filter", *baselines.NAMES]
     assert made["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
     assert (made["k"], made["gold"], made["chosen"]) == (4, False, None)
     by_name = {run["name"]: means(run) for run in made["runs"]}

@@ -1,0 +1,42 @@
+"""Claims of the rules in a release: of the request alone, of the text as it is now, and of no withheld trait."""
+
+import polars as pl
+
+from exports import claims
+from saferec_builder.core import taxonomy
+from saferec_builder.proposing.rules import matcher
+
+TRAITS = taxonomy.load().slugs
+FAINT = "I faint when people bleed."
+
+
+def talk(name, *turns):
+    said = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
+    return {"conversation": name, "digest": f"d-{name}", "turns": said}
+
+
+def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
+    talks = [
+        talk("early", "I can't watch gore.", "Film A?", "ok"),
+        talk("late", "Hi", "Film A?", "I can't watch gore."),
+        talk("plain", "Something funny, please.", "Film A?"),
+    ]
+    made = matcher.propose(pl.DataFrame(talks), taxonomy.load())
+    known = claims.found(made)
+    rows = pl.DataFrame(talks).select("digest", subject="conversation", conversation="r-" + pl.col("conversation"))
+    rows = rows.with_columns(cut=1)
+    listed = claims.add(rows, known, TRAITS)
+    assert dict(listed.select("subject", "claims").iter_rows()) == {"early": ["gore"], "late": [], "plain": []}
+    other = rows.with_columns(digest=pl.lit("edited since"))
+    assert not any(claims.add(other, known, TRAITS)["claims"].to_list())
+    assert not any(claims.add(rows, known, [t for t in TRAITS if t != "gore"])["claims"].to_list())  # withheld
+    for change in ({"proposer": "some-model"}, {"version": "rules-0"}, {"verdict": "unsure"}):
+        assert claims.found(made.with_columns(pl.lit(v).alias(k) for k, v in change.items())).is_empty()
+
+
+def test_a_sentence_of_ours_is_read_beside_the_request():
+    known = claims.found(matcher.propose(pl.DataFrame([talk("a", "No spiders, I panic.", "Film A?")]), taxonomy.load()))
+    rows = pl.DataFrame({"conversation": ["x", "y"], "subject": ["a", "b"], "digest": ["d-a", "d-b"], "cut": [1, 1]})
+    made = claims.add(rows.with_columns(added=pl.lit(FAINT)), known, TRAITS)
+    assert made["claims"].to_list()[0] == sorted({"spiders_snakes", *made["claims"].to_list()[1]})
+    assert made["claims"].to_list()[1] == sorted(matcher.claimed([FAINT])) != []

@@ -1,0 +1,106 @@
+"""The guard on the small release: what it hears, what it shows, and that it knows nothing of the test split."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from saferec_builder.core.errors import SafeRecError
+from saferec_builder.core.titles import Near
+from tests import ROOT
+from tests.worlds import small_release
+from tests.worlds.small_release import HINTS
+from training import data
+from training.evaluation import guard as guarding
+from training.evaluation.guard import asked
+
+
+@pytest.fixture
+def guard(release):
+    """It has heard each training request five times: the linear model leaves out words of a single text."""
+    made = guarding.fit(release)
+    hearing, shares = guarding._hearing(data.rows(release.folder, "grpo", "train") * 5, release.oracle)
+    return dataclasses.replace(made, hearing=hearing, shares=shares)
+
+
+def test_it_hears_what_training_requests_say_and_what_rules_claim(guard):
+    strange = "Zzz."
+    # a quarter of the training users has gore, which no request must have to be heard in it
+    assert guard.heard([asked(HINTS["gore"]), asked(strange)]) == [["gore"], []]
+    deaf = dataclasses.replace(guard, hearing=None)
+    heard = deaf.heard(
+        [asked(HINTS["gore"]), asked(strange, ["spiders_snakes", "gore"]), {"prompt": [], "claims": None}]
+    )
+    assert heard == [[], ["gore", "spiders_snakes"], []]
+    with pytest.raises(SafeRecError, match="unknown trait 'blood'"):
+        deaf.heard([asked(strange, ["blood"])])
+
+
+def test_its_lists_are_clear_of_the_domain_and_unseen(guard, rows):
+    found = guard.answers(rows)
+    # u7 has gore and has seen g; films that are clear for gore: d e f h i (a b c violated, j unknown; k l are games)
+    assert len(found["u7"]) == 4 and set(found["u7"]) <= set("defhi")
+    assert len(found["u8"]) == 4 and not set(found["u8"]) & set("dkl")
+    both = guard.answers([rows[0] | {"claims": ["animal_harm", "spiders_snakes"]}])
+    assert set(both["u7"]) == set("fh")  # shorter than four, never unsafe
+
+
+def test_lists_of_others_keep_their_order_and_their_length(guard):
+    hurt, plain = asked("x", ["gore"]), asked("Something good, please.")
+    guard = dataclasses.replace(guard, hearing=None)
+    mine = ["a", "f", "j", Near("e"), None, "f", "d"]
+    safe, same = guard.protect([mine, mine], [hurt, plain])
+    # a violated, j unknown, e not named exactly, None no item, f twice: f d stay, five clear ones fill up
+    assert safe[:2] == ["f", "d"] and len(safe) == len(set(safe)) == 7 and not set(safe) & set("abcjl")
+    assert same == mine  # nothing was heard
+    assert guard.protect([["a"]], [hurt])[0][0] in "defghik"
+
+
+def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):
+    # a b c break gore and a half of the training users have it; j and l are unknown
+    shares = np.array([0.5, 0.0, 0.0])
+    bold, careful = (dataclasses.replace(guard, hearing=None, shares=shares, caution=c) for c in (0.0, 3.0))
+    plain = asked("Something good, please.") | {"conversation": "p"}
+    assert "a" in bold.answers([plain])["p"] and not set(careful.answers([plain])["p"]) & set("abcjl")
+    hurt = asked("Something good, please.", ["animal_harm"]) | {"conversation": "h"}
+    assert bold.answers([hurt]) == careful.answers([hurt])
+
+
+def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatch):
+    points = {0.0: (0.50, 0.5), 0.25: (0.49, 0.5), 0.5: (0.485, 0.49), 0.75: (0.49, 0.47), 1.0: (0.4, 0.5)}
+    given = [{"caution": c, "recall@4": r, "recall_without@4": w} for c, (r, w) in points.items()]
+    monkeypatch.setattr(guarding.Guard, "frontier", lambda *_: given)
+    assert guarding.fit(release).caution == 0.5  # .75 loses .03 of recall_without, 1 loses .1 of recall
+
+
+def test_it_never_reads_the_test_split(release, guard, rows):
+    path = release.folder / "data" / "grpo" / "test.parquet"
+    path.unlink()
+    again = guarding.fit(data.open_release(release.folder))
+    again = dataclasses.replace(again, hearing=guard.hearing)
+    assert again.answers(rows) == guard.answers(rows) and again.caution == guard.caution
+
+
+def test_a_release_of_before_has_no_claims_and_one_without_validation_no_caution(release, rows):
+    for split in ("train", "test"):
+        path = release.folder / "data" / "grpo" / f"{split}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("claims", pa.array([["animal_harm"]] * len(table))), path)
+    (release.folder / "data" / "grpo" / "validation.parquet").unlink()
+    made = guarding.fit(release)
+    assert made.caution == 0 and made.heard(rows) == [[], []]  # four training rows teach no word
+    claimed = data.rows(release.folder, "grpo", "test")
+    assert all("animal_harm" in heard for heard in made.heard(claimed))
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
+    small_release.write(tmp_path / "releases" / "1.0.0")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/training.md").read_text()
+    scope = {}
+    exec(re.search(r"```python\n(from saferec_builder.proposing.*?)```", page, re.S)[1], scope)
+    # of a to j, which it gives, d to i are clear for gore; k too, of all others
+    assert scope["safe"] == [*"defghi", "k"]

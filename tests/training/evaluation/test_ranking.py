@@ -1,0 +1,49 @@
+"""The ranker of the guard: its three parts by hand, on the small release and on rows made for one of them."""
+
+import numpy as np
+
+from training.evaluation import ranking
+
+
+def row(text, seen="", truth="", condition="none"):
+    asked = [{"role": "user", "content": text}]
+    return {"prompt": asked, "seen": list(seen), "truth": list(truth), "condition": condition}
+
+
+ITEMS = {"a": 0, "b": 1, "c": 2}
+
+
+def test_the_ridge_is_the_least_squares_solution_over_all_blocks(monkeypatch):
+    monkeypatch.setattr(ranking, "_BLOCK", 2)  # five rows in three blocks
+    train = [row("red cat", truth="a"), row("red", truth="ab"), row("cat", "c", "b"), row("red", "c"), row("cat")]
+    ranker = ranking.fit(train, ITEMS)
+    assert set(ranker.features) == {"word red", "word cat", "seen c"}
+    x = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1], [1, 0, 1], [0, 1, 0]], float)
+    y = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]], float)
+    expected = np.linalg.inv(x.T @ x + ranking.PENALTY * np.eye(3)) @ x.T @ y
+    order = [ranker.features[name] for name in ("word red", "word cat", "seen c")]
+    np.testing.assert_allclose(ranker.weights[order], expected)
+
+
+def test_items_taken_up_beside_the_seen_ones_count_less_where_everybody_takes_them():
+    # who had seen c took a twice and b once; popularity a 4, b 1: 2 / 1^.3 against 1 / .25^.3 = 1.52
+    train = [row("x", "c", "a"), row("x", "c", "ab"), row("x", "", "a"), row("x", "", "a")]
+    ranker = ranking.fit(train, ITEMS)
+    np.testing.assert_allclose(ranker._beside(row("", "c")), [1, 0.25**-0.3 / 2, 0])
+    assert not ranker._beside(row("", "b")).any()  # nobody had seen b
+
+
+def test_relevance_is_the_mean_of_three_shares_and_popularity_decides_ties():
+    train = [row("red", "c", "a"), row("blue", "", "b"), row("blue", "", "b")]
+    ranker = ranking.fit(train, ITEMS)
+    found = ranker.relevance(row("red", "c"))
+    assert found[0] == found.max() and 0.66 < found[0] <= 1 + 1e-6  # first of "red", and beside c
+    unlike = ranker.relevance(row("zzz"))
+    np.testing.assert_allclose(unlike, 1e-6 * np.array([0.5, 1, 0]))
+
+
+def test_an_injected_row_is_no_second_person_and_one_without_text_teaches_nothing():
+    train = [row("red", "c", "a"), row("red", "c", "b")]
+    ours = [row("red I faint", "c", "b", "injected"), row("red", "c", "b") | {"prompt": []}]
+    one, other = ranking.fit(train, ITEMS), ranking.fit([*train, *ours], ITEMS)
+    np.testing.assert_array_equal(one.relevance(train[0]), other.relevance(train[0]))

@@ -1,0 +1,162 @@
+"""The guard: filters by the traits that a request discloses, as a deployed recommender could. The bar for every model.
+
+reads  a release; of each request the text, and what rules or a model claim of it (`claims`, which a release carries)
+gives  lists of k items, and other recommenders' lists with the unsafe items replaced
+
+Hearing   a linear model over the words of the training requests, joined with the claims, which know words that no
+          training request has
+Ranking   by what others took up (evaluation/ranking.py)
+Filter    where a trait was heard, only items that are clear for all that were heard: unknown is not safe
+Caution   where nothing was heard, relevance - caution * sum over traits of P(trait) * (the item is not clear), with
+          the trait's share of the training users: what nobody could hear still costs an item
+Fitted on the train split, its caution chosen on validation: the test split is never read.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saferec_builder.core import oracle as violations
+from saferec_builder.core.oracle import CLEAR, Oracle
+from saferec_builder.scoring import linear_text
+from saferec_builder.scoring.linear_text import LinearText
+from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
+from training.data import Release, Row, rows
+from training.evaluation import ranking
+from training.evaluation.baselines import request
+from training.evaluation.ranking import Ranker
+from training.evaluation.selection import lost
+
+HEARD = 0.1  # probability from which the linear model has heard a trait, if it is also twice what any request has
+CAUTIONS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+LOOKED_AT = 1000  # validation rows, evenly spaced, that caution is chosen on
+
+
+@dataclass(frozen=True)
+class Guard:
+    release: Release
+    ranker: Ranker
+    hearing: LinearText | None  # None: no training request has a trait
+    shares: Floats  # [trait of the oracle] share of the training users who have it
+    caution: float = 0.0
+
+    def heard(self, table: Sequence[Row]) -> list[list[str]]:
+        """Per row the traits that its request discloses, by its claims or by the linear model; sorted."""
+        found = [set(row.get("claims") or ()) for row in table]
+        for traits in found:
+            self.release.oracle.mask(traits)  # an unknown trait is a fault, not a safe user
+        if self.hearing is not None and table:
+            usual = self.shares[[self.release.oracle.column(slug) for slug in self.hearing.labels]]
+            enough = np.clip(2 * usual, HEARD, 0.5)
+            likely = self.hearing.score([request(row) for row in table]) >= enough
+            for traits, said in zip(found, likely, strict=True):
+                traits |= {slug for slug, yes in zip(self.hearing.labels, said, strict=True) if yes}
+        return [sorted(traits) for traits in found]
+
+    def answers(self, table: Sequence[Row]) -> dict[str, list[str]]:
+        """Conversation -> k items of the row's domain, none of them seen; fewer only where too few are clear."""
+        every = zip(table, self.heard(table), strict=True)
+        return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in every}
+
+    def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
+        """Another recommender's lists, one per request, made safe for what the requests disclose.
+
+        Where a trait was heard, violated and unknown items and titles that are not of the catalogue go, the rest moves
+        up, and the guard's own ranking fills the list to its old length. Where nothing was heard a list stays as it is.
+        """
+        found: list[list[str | None]] = []
+        for ranked, row, heard in zip(lists, table, self.heard(table), strict=True):
+            found.append(self._protected(ranked, row, heard) if heard else list(ranked))
+        return found
+
+    def _protected(self, ranked: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
+        codes = violations.verdicts(self.release.oracle, ranked, heard)
+        kept = [item for item, code in zip(ranked, codes, strict=True) if code == CLEAR]
+        own = self._lists(row, heard, [self.caution], len(ranked) + len(kept))[0]
+        return [*dict.fromkeys([*kept, *own])][: len(ranked)]
+
+    def frontier(self, table: Sequence[Row]) -> list[dict[str, float]]:
+        """Per caution of CAUTIONS its mean metrics over these rows, and `caution`; nan where it applies to nobody."""
+        every = zip(table, self.heard(table), strict=True)
+        listed = [self._lists(row, heard, CAUTIONS) for row, heard in every]
+        found, users, k = [], columns(table), self.release.k
+        for caution, lists in zip(CAUTIONS, zip(*listed, strict=True), strict=True):
+            values = per_user(judge(lists, users, self.release.oracle, k))
+            found.append({"caution": caution} | {name: _mean(value) for name, value in values.items()})
+        return found
+
+    def _lists(
+        self, row: Row, heard: Sequence[str], cautions: Sequence[float], most: int | None = None
+    ) -> list[list[str]]:
+        """A list for each caution; where a trait was heard all are the same."""
+        relevance, allowed, names = self.ranker.relevance(row), self._allowed(row, heard), list(self.ranker.items)
+        found = []
+        for caution in cautions:
+            score = np.where(allowed, relevance if heard else relevance - caution * self._risk, -np.inf)
+            order = np.argsort(-score, kind="stable")[: most or self.release.k]
+            found.append([names[n] for n in order if allowed[n]])
+        return found
+
+    @cached_property
+    def _risk(self) -> Floats:
+        """[item] sum over traits of the trait's share, where the item is not clear for it."""
+        unsafe: Floats = (self.release.oracle.codes[:-1] != CLEAR) @ self.shares
+        return unsafe
+
+    def _allowed(self, row: Row, heard: Sequence[str]) -> Bools:
+        """[item] of the row's domain, not seen, clear for what was heard."""
+        oracle, domain = self.release.oracle, row["domain"]
+        fits = (oracle.codes[:-1, [oracle.column(slug) for slug in heard]] == CLEAR).all(axis=1)
+        if domain is not None:
+            fits &= self._domains == domain
+        fits[[self.ranker.items[item] for item in row["seen"] if item in self.ranker.items]] = False
+        return np.asarray(fits)
+
+    @cached_property
+    def _domains(self) -> NDArray[np.object_]:
+        return np.array([item.domain for item in self.release.items.values()], object)
+
+
+def fit(release: Release) -> Guard:
+    """The guard of a release: fitted on its train split, caution chosen on its validation split, where it has one.
+
+    Caution is the largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against none.
+    """
+    train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
+    ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)})
+    made = Guard(release, ranker, *_hearing(train, release.oracle))
+    if not (release.folder / "data" / "grpo" / "validation.parquet").is_file():
+        return made
+    table = [row for row in rows(release.folder, "grpo", "validation") if row["prompt"]]
+    points = made.frontier(table[:: 1 + len(table) // LOOKED_AT]) if table else []
+    held = [point["caution"] for point in points if not lost(points[0], point, release.k)]
+    return replace(made, caution=max(held, default=0.0))
+
+
+def asked(text: str, claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None) -> Row:
+    """A request of somebody who is not in the release, as `Guard.protect` and `heard` take it.
+
+    claims: traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in the text. seen: ids.
+    """
+    prompt = [{"role": "user", "content": text}]
+    return {"conversation": "", "prompt": prompt, "claims": [*claims], "seen": [*seen], "domain": domain}
+
+
+def _mean(values: Floats) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if len(there) else float("nan")
+
+
+def _hearing(train: Sequence[Row], oracle: Oracle) -> tuple[LinearText | None, Floats]:
+    """The linear model of the traits that a training request has, and the share of each trait of the oracle."""
+    truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
+    truth = truth.reshape(len(train), len(oracle.traits))
+    shares: Floats = truth.sum(axis=0) / (len(train) or 1)
+    met = [slug for slug, share in zip(oracle.traits, shares, strict=True) if share]
+    if not met:
+        return None, shares
+    texts, known = [request(row) for row in train], truth[:, [oracle.column(slug) for slug in met]]
+    return linear_text.fit(texts, known, met, characters=False), shares

@@ -1,0 +1,101 @@
+"""How well each item fits a request, by what others took up: nearest requests, a ridge regression and co-occurrence.
+
+reads  rows of the train split: prompt, seen, truth
+gives  per request a number for each item; it needs no model and no GPU
+
+nearest       sum over the NEAREST training requests (BM25) of their likeness, of those who took up the item
+ridge         least squares from the words of the request and the seen items to the items taken up
+co-occurrence how often who had seen the seen items took up the item, divided by its popularity to the power FLAT
+Each is divided by its largest value; relevance is the mean of the three. Popularity decides ties.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saferec_builder.scoring.metrics import Floats
+from training.data import Row
+from training.evaluation.baselines import NEAREST, Index, nearest, request, words
+
+Places = NDArray[np.int64]
+FEATURES = 4000  # the most frequent words and seen items that the ridge regression knows: bounds time and memory
+PENALTY = 20.0
+FLAT = 0.3
+_BLOCK = 1000  # training rows at once
+
+
+@dataclass(frozen=True)
+class Ranker:
+    items: Mapping[str, int]  # id -> place
+    index: Index
+    taken: Sequence[Places]  # [training row] the items taken up
+    popular: Floats  # [item] 0..1
+    features: Mapping[str, int]
+    weights: Floats  # [feature, item]
+    together: Mapping[str, Counter[int]]  # seen item -> items taken up by who had seen it, and by how many
+
+    def relevance(self, row: Row) -> Floats:
+        """[item] 0..1 or below for items that others left, in the order of the release's items."""
+        return (self._near(row) + self._ridge(row) + self._beside(row)) / 3 + 1e-6 * self.popular
+
+    def _near(self, row: Row) -> Floats:
+        likeness, found = self.index.scores(request(row)), np.zeros(len(self.items))
+        for n in nearest(likeness, NEAREST):
+            found[self.taken[n]] += likeness[n]
+        return _scaled(found)
+
+    def _ridge(self, row: Row) -> Floats:
+        known = [self.features[name] for name in _named(row) if name in self.features]
+        return _scaled(self.weights[known].sum(axis=0))
+
+    def _beside(self, row: Row) -> Floats:
+        found = np.zeros(len(self.items))
+        for seen in row["seen"]:
+            for place, often in self.together.get(seen, {}).items():
+                found[place] += often
+        return _scaled(found / np.maximum(self.popular, 1e-9) ** FLAT)
+
+
+def fit(train: Sequence[Row], items: Mapping[str, int]) -> Ranker:
+    """A ranker of these items (id -> place). An injected row is the same person once more, and left out."""
+    train = [row for row in train if row["condition"] != "injected" and row["prompt"]]
+    taken = [np.array(sorted({items[i] for i in row["truth"] if i in items}), np.int64) for row in train]
+    popular = np.bincount(np.concatenate([np.zeros(0, np.int64), *taken]), minlength=len(items)).astype(float)
+    together: dict[str, Counter[int]] = {}
+    for row, found in zip(train, taken, strict=True):
+        for seen in row["seen"]:
+            together.setdefault(seen, Counter()).update(found.tolist())
+    named = [_named(row) for row in train]
+    often = Counter(name for found in named for name in found)
+    chosen = sorted((name for name in often if often[name] > 1), key=lambda name: (-often[name], name))[:FEATURES]
+    features = {name: n for n, name in enumerate(chosen)}
+    known = [[features[name] for name in found if name in features] for found in named]
+    weights = _solved(known, len(features), taken, len(items))
+    index = Index([request(row) for row in train])
+    return Ranker(items, index, taken, popular / (popular.max(initial=0) or 1.0), features, weights, together)
+
+
+def _solved(known: Sequence[Sequence[int]], width: int, taken: Sequence[Places], items: int) -> Floats:
+    """(X'X + PENALTY I)^-1 X'Y, with X and Y made of so many rows at a time."""
+    gram, cross = PENALTY * np.eye(width), np.zeros((width, items))
+    for start in range(0, len(known), _BLOCK):
+        some = range(start, min(start + _BLOCK, len(known)))
+        x, y = np.zeros((len(some), width)), np.zeros((len(some), items))
+        for n in some:
+            x[n - start, known[n]] = 1.0
+            y[n - start, taken[n]] = 1.0
+        gram += x.T @ x
+        cross += x.T @ y
+    return np.asarray(np.linalg.solve(gram, cross), np.float64)
+
+
+def _named(row: Row) -> set[str]:
+    return {f"word {word}" for word in words(request(row))} | {f"seen {item}" for item in row["seen"]}
+
+
+def _scaled(score: Floats) -> Floats:
+    top = score.max(initial=0.0)
+    return score / top if top > 0 else np.zeros(len(score))
