@@ -27,8 +27,10 @@ from saferec_builder.sources import (
     imdb_titles,
     items_csv,
     items_demo,
+    keywords,
     movielens,
     parent_guide,
+    rating_reasons,
     redial_items,
     warnings_csv,
 )
@@ -46,6 +48,8 @@ ITEMS: dict[Source, Callable[[Path], Read]] = {
 WARNINGS: dict[Source, Callable[[Path], Read]] = {
     Source.warnings: warnings_csv.read,
     Source.parent_guide: parent_guide.read,
+    Source.rating_reasons: rating_reasons.read,
+    Source.keywords: keywords.read,
 }
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read

@@ -112,9 +112,9 @@ def _number(risk: float) -> float | None:
 
 def speaks_for(trait: Trait) -> pl.Expr:
     """The statements that the verdict on this trait rests on."""
-    topics = pl.DataFrame({"topic": list(trait.topics)}).select(judging.topic_key())["topic"].to_list()
     guide = [category for category, weight in zip(GUIDE, trait.guide, strict=True) if weight > 0]
-    rests = {"topic": topics, "guide": guide, "review": [trait.slug]}
+    rests = {"topic": judging.keys(trait.topics), "guide": guide, "review": [trait.slug]}
+    rests |= {str(kind): list(words) for kind, words in judging.class_keys(trait.core).iter_rows()}
     spoken = [(pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in rests.items()]
     # of a rated game every descriptor counts: that blood is not among them is what clears it
     return pl.any_horizontal(*spoken, (pl.col("kind") == "esrb") & bool(trait.esrb))
@@ -174,14 +174,14 @@ def explained(
 
 def _steps(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
     """One line per number that the risk and the verdict rest on, as a person would work it out."""
-    return [*_votes(said, trait, rule, known), *_guide(said, trait), *_descriptors(said, trait), *_people(said, trait)]
+    stated = [*_votes(said, trait, rule, known), *_classes(said, trait, rule), *_guide(said, trait)]
+    return [*stated, *_descriptors(said, trait), *_people(said, trait)]
 
 
 def _votes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
     topics, p, _ = judging.asked(said, [trait], rule, 1, known)
-    keys = pl.DataFrame({"topic": topics}).select(judging.topic_key())["topic"].to_list()
     lines = []
-    for topic, key, sure in zip(topics, keys, p[0], strict=True):
+    for topic, key, sure in zip(topics, judging.keys(topics), p[0], strict=True):
         rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
         if rows.is_empty():
             continue
@@ -205,6 +205,17 @@ def _settled(p: float, rule: Rule) -> str:
     word = "true" if p >= rule.violated_from else "not true" if p <= rule.clear_upto else "open"
     leans = ", and nothing clears while it leans to yes" if word == "open" and p > 0.5 else ""
     return f": P(true) = {p:.3f}, {word}{leans}"
+
+
+def _classes(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:
+    lines = []
+    for row in (
+        judging.class_statements(said, trait.core).unique(["kind", "key", "asked"], maintain_order=True).to_dicts()
+    ):
+        read = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
+        does = "violates" if row["precision"] >= rule.class_from else "only keeps it from being clear"
+        lines.append(f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}")
+    return lines
 
 
 def _guide(said: pl.DataFrame, trait: Trait) -> list[str]:

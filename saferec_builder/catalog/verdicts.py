@@ -5,6 +5,7 @@ gives  the oracle; risks as a matrix
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from saferec_builder.core import oracle as violations, titles, vote_model
 from saferec_builder.core.oracle import Oracle, Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
 from saferec_builder.core.vote_model import Voters
+from saferec_builder.sources import class_rules
 from saferec_builder.storage import tables
 
 _ONE = ("item", "kind", "key", "source")  # what one source says of an item and topic
@@ -63,9 +65,11 @@ def _judged(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     topics, p, share = asked(said, traits, rule, n, known)
-    rated = severity(said, n)
+    rated, named = severity(said, n), classed(said, topics, n)
     judged = [
-        violations.judge(t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n), share=share)
+        violations.judge(
+            t, topics, p, rated, esrb(said, t, n), rule, reviewed=reviewed(said, t, n), share=share, classed=named
+        )
         for t in traits
     ]
     return np.column_stack([risk for risk, _ in judged]), np.column_stack([codes for _, codes in judged])
@@ -116,7 +120,7 @@ def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     each = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
     counted = each.group_by("item", "key", maintain_order=True).agg(pl.col("yes", "no").fill_null(0).sum())
     pairs = counted.filter(pl.col("yes") + pl.col("no") > 0).group_by("key", "yes", "no").len().sort("key", "yes", "no")
-    wanted = pl.DataFrame({"topic": list(topics)}).select(topic_key())["topic"].to_list()
+    wanted = keys(topics)
     asked = {str(key): part for (key,), part in pairs.group_by("key", maintain_order=True)}
     few = [key for key, part in asked.items() if part["len"].sum() < vote_model.ENOUGH]
     chosen = dict.fromkeys(key for key in asked if key in wanted or key in few)
@@ -158,6 +162,45 @@ def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
     strongest = np.full(n, np.nan)
     np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
     return strongest
+
+
+def class_statements(said: pl.DataFrame, topics: Sequence[str]) -> pl.DataFrame:
+    """Rows of `said` that are of a class and whose rule answers one of these topics with yes, with `asked` (the topic),
+    `right` and `read` (of its rule) and `precision` (0: too few were read)."""
+    wanted = pl.DataFrame(
+        {"answers": keys(topics), "asked": list(topics)}, schema=dict.fromkeys(("answers", "asked"), pl.String)
+    )
+    return said.join(_class_rules().join(wanted, "answers"), ["kind", "key"], maintain_order="left_right")
+
+
+def classed(said: pl.DataFrame, topics: Sequence[str], n: int) -> NDArray[np.float64]:
+    """Items x topics: the precision of the surest class statement that says yes; NaN where none does."""
+    rows, surest = class_statements(said, topics), np.full((n, len(topics)), np.nan)
+    at = (rows["row"].to_numpy(), np.array([topics.index(topic) for topic in rows["asked"]], int))
+    np.fmax.at(surest, at, rows["precision"].to_numpy())
+    return surest
+
+
+def class_keys(topics: Sequence[str]) -> pl.DataFrame:
+    """(kind, keys): per class what a statement is called that answers one of these topics."""
+    found = _class_rules().filter(pl.col("answers").is_in(keys(topics)))
+    return found.group_by("kind", maintain_order=True).agg(pl.col("key").unique(maintain_order=True))
+
+
+@lru_cache(maxsize=1)
+def _class_rules() -> pl.DataFrame:
+    """kind, key, answers (the key of a topic), right, read and precision of every class rule."""
+    rules = class_rules.rules()
+    columns = {
+        "kind": [r.kind for r in rules],
+        "key": keys([r.key for r in rules]),
+        "answers": keys([r.topic for r in rules]),
+    }
+    return pl.DataFrame({**columns, **{c: [getattr(r, c) for r in rules] for c in ("right", "read", "precision")}})
+
+
+def keys(topics: Sequence[str]) -> list[str]:
+    return pl.DataFrame({"topic": list(topics)}, schema={"topic": pl.String}).select(topic_key())["topic"].to_list()
 
 
 def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:

@@ -31,7 +31,8 @@ def add(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Add items (movielens, redial, imdb, csv, demo), statements on them (warnings, parent-guide), or both (ddd, esrb).
+    """Add items (movielens, redial, imdb, csv, demo), statements on them (warnings, parent-guide, rating-reasons,
+    keywords), or both (ddd, esrb).
 
     Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
     """

@@ -12,6 +12,7 @@ from saferec_builder.catalog import explain, lookup
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.sources.class_rules import CLASSES
 from saferec_builder.storage.workspace import Workspace
 
 SEVERITIES = ("none", "mild", "moderate", "severe")
@@ -121,5 +122,6 @@ def _statements(begin: str, evidence: pl.DataFrame) -> list[str]:
         severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
         near = None if row["exact"] else "names it, but not exactly: clears nothing"
         parts = [votes, row["answer"], severity, row["source"], row["url"], row["retrieved"], near]
-        lines.append(f"{begin}{row['topic']}: " + " · ".join(part for part in parts if part))
+        named = f"{row['kind']} {row['topic']}" if row["kind"] in CLASSES else row["topic"]
+        lines.append(f"{begin}{named}: " + " · ".join(part for part in parts if part))
     return lines

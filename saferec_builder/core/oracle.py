@@ -5,10 +5,12 @@ Only the standard library and numpy. Release, rewards, metrics and `catalog chec
 risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything. The trigger is 1 where
          the share of yes among a topic's votes, (yes + prior_yes) / (votes + prior_yes + prior_no), is >= sure
 verdict  violated  a topic of the trait is true with P >= violated_from by its votes (vote_model) or is stated by a
-                   source, or a guide or ESRB descriptor that speaks strongly for the trait reaches violated_at
+                   source, or a guide or ESRB descriptor that speaks strongly for the trait reaches violated_at, or
+                   a class of statements (rating reason, keyword, tag) answers a core topic with yes, by a rule that
+                   was right of at least class_from of the works read, unless votes say that it is not true
          clear     every core topic is answered and the chance that any of them is true, at most the sum of theirs, is
                    <= clear_upto, or the guide speaks strongly for the trait and risk < clear_below; and no topic of
-                   the trait has P > .5, nor has anything a risk of violated_at
+                   the trait has P > .5, nor has anything a risk of violated_at, nor does any class statement say yes
          unknown   everything else
          Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
          sources say violated. Neither changes the risk, which is the sources' alone.
@@ -40,6 +42,7 @@ class Rule:
     clear_below: float = 0.33
     violated_from: float = 0.95
     clear_upto: float = 0.02
+    class_from: float = 0.97
     sure: float = 0.9
     prior_yes: float = 1.0
     prior_no: float = 1.0
@@ -72,6 +75,7 @@ def judge(
     *,
     reviewed: NDArray[np.int8] | None = None,
     share: NDArray[np.float64] | None = None,
+    classed: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """(risk, verdict code) of every item for one trait.
 
@@ -80,13 +84,16 @@ def judge(
     esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
     reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
     share     as p, the share of yes that the paper's risk counts; default: p
+    classed   as p, the read precision (0: not read) of the surest class statement that says yes, NaN where none does
     """
     people = np.zeros(len(p), np.int8) if reviewed is None else reviewed
     columns = [topics.index(t) for t in trait.topics if t in topics]
     core = [topics.index(t) for t in trait.core if t in topics]
     asked, counted = p[:, columns], (p if share is None else share)[:, columns]
     with np.errstate(invalid="ignore"):
+        said = np.full((len(p), len(core)), np.nan) if classed is None else classed[:, core]
         hit = (asked >= rule.violated_from).any(axis=1)
+        hit |= ((said >= rule.class_from) & ~(p[:, core] <= rule.clear_upto)).any(axis=1)
         answered = ~np.isnan(counted).all(axis=1) if columns else np.zeros(len(p), bool)
         guide = pg_risk(trait, severity)
         trigger = np.where(answered, (counted >= rule.sure).any(axis=1).astype(float), np.nan)
@@ -98,7 +105,7 @@ def judge(
         violated = (strong >= rule.violated_at) | hit | (people > 0)
         core_clear = (p[:, core].sum(axis=1) <= rule.clear_upto) & (len(core) == len(trait.core) > 0)
         # likely true, and not surely: too little to violate, and no silence either; nor is a weak source's high risk
-        leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at)
+        leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at) | ~np.isnan(said).all(axis=1)
         low = ~np.isnan(strong) & (risk < rule.clear_below)
         clear = ~violated & ((~leans & (core_clear | low)) | (people < 0))
     return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)

@@ -26,6 +26,8 @@ class Source(StrEnum):
     demo = "demo"
     warnings = "warnings"
     parent_guide = "parent-guide"
+    rating_reasons = "rating-reasons"
+    keywords = "keywords"
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class Thresholds(_Section):
     clear_below: float = Field(0.33, gt=0, le=1)
     violated_from: float = Field(0.95, gt=0.5, lt=1)
     clear_upto: float = Field(0.02, ge=0, lt=0.5)
+    class_from: float = Field(0.97, gt=0.5, le=1)
     sure: float = Field(0.9, gt=0.5, lt=1)
     prior_yes: float = Field(1.0, gt=0)
     prior_no: float = Field(1.0, gt=0)
@@ -221,6 +222,7 @@ name = "{name}"
 # clear_below = 0.33         # risk under which a strongly applying guide clears it
 # violated_from = 0.95       # chance that a topic is true, by its votes, from which it breaks a trait
 # clear_upto = 0.02          # chance that a core topic is true up to which a trait is clear
+# class_from = 0.97          # share right of the works read from which a reason or keyword breaks a trait
 # sure = 0.9                 # share of yes from which the paper's risk is 1
 # prior_yes = 1.0            # votes that this share adds
 # prior_no = 1.0

@@ -173,8 +173,14 @@ WARNINGS = Table(
         "warning": (pl.String, "hash of the statement"),
         "ref": (pl.String, "the item meant: `imdb:tt...` or `title:Name (Year)`"),
         "domain": (pl.String, "film | series | game, or null"),
-        "kind": (pl.String, "topic (votes or a clear answer) | guide (severity) | esrb (descriptor) | rating | review"),
-        "topic": (pl.String, "the question, the guide category, the descriptor, or for `review` the trait's slug"),
+        "kind": (
+            pl.String,
+            "topic (votes or an answer) | guide | esrb (descriptor) | rating | reason | keyword | tag | review",
+        ),
+        "topic": (
+            pl.String,
+            "question, guide category, descriptor, the rule that a reason meets, keyword, tag, or a trait (`review`)",
+        ),
         "yes": (pl.Int32, "votes for yes"),
         "no": (pl.Int32, "votes for no"),
         "answer": (pl.String, "yes | no where the source states a clear answer itself, else null"),

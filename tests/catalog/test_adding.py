@@ -1,13 +1,16 @@
 """The catalog from Python: files, rulings on merges, and what stops the API from being asked on."""
 
+import gzip
 import json
 
 import pytest
 
-from saferec_builder.catalog import adding, lookup
+from saferec_builder.catalog import adding, lookup, merging, verdicts
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
 from saferec_builder.sources import doesthedogdie_api as ddd_api
+from saferec_builder.storage import tables, workspace as storage
 from tests.worlds.bars import Bar, drawn
 
 ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"
@@ -34,6 +37,26 @@ def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
     row = "csv:imdb:tt0078748"
     done = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
     assert done == [0, 1, 0, 1]
+
+
+def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, real_data):
+    adding.add_catalog(workspace, "movielens", [real_data / "movielens_small"])
+    for source, name in (("keywords", "tmdb_keywords/keywords"), ("rating-reasons", "mpaa_reasons/mpaa_reasons")):
+        path = tmp_path / f"{source}.csv"
+        path.write_bytes(gzip.decompress((real_data / f"{name}.csv.gz").read_bytes()))
+        adding.add_catalog(workspace, source, [path])
+    words = {name: lookup.check(workspace, name, "gore") for name in ("Saw III (2006)", "Toy Story (1995)")}
+    assert [found.word for found in words.values()] == ["violated", "unknown"]
+    kinds = set(words["Saw III (2006)"].evidence.select("kind", "source").rows())
+    assert {("reason", "rating_reasons"), ("keyword", "keywords")} <= kinds  # the verdict names its sources
+    steps = next(t.steps for t in lookup.show(workspace, "Saw III (2006)").traits if t.trait == "gore")
+    assert any(
+        "names blood or gore" in step and step.endswith("right of 40 of 40 works read: violates") for step in steps
+    )
+    items, links = merging.merge(storage.read(workspace, tables.CATALOG_ROWS))
+    oracle, _ = verdicts.risks(items, links, storage.read(workspace, tables.WARNINGS), workspace.taxonomy)
+    assert not (oracle.codes == CLEAR).any()
+    assert (oracle.codes[:, oracle.column("gore")] == VIOLATED).sum() > 1_500
 
 
 def test_what_stops_a_fetch_is_said_beside_what_came(workspace, items, tmp_path, monkeypatch):

@@ -154,3 +154,25 @@ def test_a_users_own_taxonomy_asks_its_own_questions():
     warnings = said(statement(ALIEN, "Is it loud", yes=0, no=20), statement(ALIEN, yes=9, no=0))
     assert verdict(warnings, "loud", taxonomy=own) == (0.0, "clear")
     assert catalog.unasked(warnings, own).height == 1
+
+
+NO_BLOOD = [statement(ALIEN, t, yes=0, no=8) for t in ("Is there blood/gore", "Is there excessive gore")]
+# a rule that was read violates, any other keeps from clear, silence says nothing
+BY_CLASS = [
+    ([statement(ALIEN, "names blood or gore", "reason")], "gore", "violated"),
+    ([statement(ALIEN, "Dismemberment", "keyword")], "gore", "violated"),
+    ([statement(ALIEN, "dismemberment", "tag")], "gore", "unknown"),  # nobody read tags
+    ([statement(ALIEN, "names blood or gore", "reason")], "horror_scares", "unknown"),  # blood is not its core
+    ([*NO_BLOOD, statement(ALIEN, "dismemberment", "tag")], "gore", "unknown"),  # would be clear without the tag
+    ([*NO_BLOOD, statement(ALIEN, "toy", "keyword")], "gore", "clear"),
+    ([statement(ALIEN, "names drugs", "reason")], "substance_use", "unknown"),
+    # one of two core questions: both prior voters say no, P < .02, and the reason's rule is not for certain
+    ([NO_BLOOD[0], statement(ALIEN, "names blood or gore", "reason")], "gore", "unknown"),
+]
+
+
+@pytest.mark.parametrize(("warnings", "trait", "word"), BY_CLASS)
+def test_a_class_of_statements_violates_where_it_was_read_and_never_clears(warnings, trait, word):
+    assert verdict(said(*warnings), trait)[1] == word
+    risk, _ = verdict(said(*[w for w in warnings if w["kind"] != "topic"]), trait)
+    assert risk is None  # the paper's risk knows none of them

@@ -9,8 +9,10 @@ from saferec_builder.sources import (
     imdb_titles,
     items_csv,
     items_demo,
+    keywords,
     movielens,
     parent_guide,
+    rating_reasons,
     warnings_csv,
 )
 from tests.worlds.catalog_files import BASICS, DESCRIBED, described, file
@@ -26,6 +28,8 @@ READERS = {
     "demo": (items_demo.read, "d.jsonl", "", '{{"title":"Film {n}","year":1999,"domain":"film"}}\n'),
     "warnings": (warnings_csv.read, "w.csv", "imdb,topic,yes,no\n", "tt{n},Does the dog die,1,2\n"),
     "guide": (parent_guide.read, "g.csv", "imdb,violence\n", "tt{n},Mild\n"),
+    "reasons": (rating_reasons.read, "r.csv", "imdb,rating,reason\n", "tt{n},R,for gore\n"),
+    "keywords": (keywords.read, "k.csv", "imdb,keywords\n", "tt{n},gore|toy\n"),
 }
 
 

@@ -1,0 +1,42 @@
+"""Keywords of films: CSV with `keywords` joined by | (TMDB's), or with one `tag` a row (MovieLens' tags.csv).
+
+A row names its film by imdb, tmdb or movieId (of MovieLens), or by title,year. Of the words those count that
+keywords.csv has; a film with none of them is no film without what they stand for.
+"""
+
+from pathlib import Path
+
+from saferec_builder import sources
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import Left, Read, Rows, class_rules, item_rows as items, refs
+
+SOURCES = {"keyword": "keywords", "tag": "tags"}
+
+
+def read(path: Path) -> Read:
+    """Rows of WARNINGS, kind `keyword` or `tag`."""
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCES["keyword"], _one, expected=())
+    if drops and not rows and all(drop["reason"] == "no keywords" for drop in drops):
+        raise SourceError(f"{path}: no column keywords or tag, separated by commas")
+    return items.warnings_read(rows, drops)
+
+
+def _one(place: str, row: dict[str, str]) -> Rows:
+    kind = "tag" if "tag" in row else "keyword"
+    cell = row.get("tag" if kind == "tag" else "keywords")
+    if cell is None:
+        raise Left("no keywords", "a row has keywords or a tag")
+    words = dict.fromkeys(word.strip().lower() for word in (cell.split("|") if kind == "keyword" else [cell]))
+    met = [word for word in words if word in class_rules.keywords()]
+    if not met:
+        raise Left("no rule", "no keyword that a trait asks about")
+    ref, said = _named(row), items.noted(row)
+    said["domain"] = said["domain"] or "film"
+    return [items.warning(SOURCES[kind], place, ref, kind=kind, topic=word, **said) for word in met]
+
+
+def _named(row: dict[str, str]) -> str:
+    for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
+        if (number := row.get(column, "")).isdigit() and not row.get("imdb"):
+            return f"{collection}:{int(number)}"
+    return refs.of_row(row)

@@ -1,0 +1,26 @@
+"""Keywords of TMDB and tags of MovieLens."""
+
+import pytest
+
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import keywords
+from tests.worlds.catalog_files import file
+
+
+def test_keywords_name_a_film_by_any_id_and_count_once(tmp_path):
+    text = "tmdb,imdb,keywords\n862,tt0114709,toy|boy\n8,,Gore| gore |toy|slasher\n9,tt0000009,rape\n"
+    read = keywords.read(file(tmp_path, "k.csv", text))
+    assert read.rows.select("ref", "kind", "topic").rows() == [
+        ("tmdb:8", "keyword", "gore"),
+        ("tmdb:8", "keyword", "slasher"),
+        ("imdb:tt0000009", "keyword", "rape"),
+    ]
+    assert read.drops["reason"].to_list() == ["no rule"]
+
+
+def test_tags_of_people_are_a_class_of_their_own(tmp_path):
+    text = "userId,movieId,tag,timestamp\n2,60756,funny,1\n3,60756,Drugs,1\n4,60756,drugs,2\n"
+    read = keywords.read(file(tmp_path, "tags.csv", text))
+    assert read.rows.select("ref", "kind", "topic", "source").rows() == [("movielens:60756", "tag", "drugs", "tags")]
+    with pytest.raises(SourceError, match="no column keywords or tag"):
+        keywords.read(file(tmp_path, "o.csv", "imdb,words\ntt1,gore\n"))
