@@ -27,6 +27,7 @@ class Adjudication:
     bounds: LabelBounds
 
 
+@workspace.shared
 def adjudicate(ws: Workspace) -> Adjudication:
     """Makes labels of the reviews, and keeps their bounds in certificates.json.
 

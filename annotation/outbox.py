@@ -10,7 +10,7 @@ The notes lie in a file that only its owner can read, and that goes with the las
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -169,6 +169,14 @@ def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: i
 def close(ws: Workspace) -> None:
     """After a push that went well. A request without an answer may still arrive, however late: its notes stay."""
     _write(ws, in_doubt(ws))
+
+
+def erase(ws: Workspace, revisions: Collection[tuple[str, str]]) -> None:
+    """Its notes on these texts (subject, digest) go."""
+    rows = _read(ws)
+    theirs = pl.Series([pair in revisions for pair in rows.select("subject", "digest").iter_rows()], dtype=pl.Boolean)
+    if theirs.any():
+        _write(ws, rows.filter(~theirs))
 
 
 def _ids(rows: pl.DataFrame) -> list[str]:

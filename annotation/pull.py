@@ -30,6 +30,7 @@ class PullResult:
     not_answered_yet: int
 
 
+@workspace.shared
 def pull(ws: Workspace, from_: Place) -> PullResult:
     """Appends what people answered there to the table reviews; the same answers again are no new rows.
 

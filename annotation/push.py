@@ -56,6 +56,7 @@ class Options:
     minutes: float
 
 
+@workspace.shared
 def push(
     ws: Workspace,
     reviewers: Sequence[str],

@@ -16,6 +16,7 @@ import polars as pl
 from annotation import confidence_bounds as certificates, controls, sampling_design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
 from annotation.controls import NOBODY, Blind
+from saferec_builder.storage.tables import TOMBSTONES
 
 POOLED = "any sensitivity"
 
@@ -54,12 +55,15 @@ def bounds(
     auto: frozenset[tuple[str, str]] = frozenset(),
     kind: str = "sensitivity",
     blind: Blind = NOBODY,
+    gone: pl.DataFrame = TOMBSTONES.empty,
 ) -> LabelBounds:
     """Every trait's bound on FN / (FN + TP) of the labels, and the one of subjects with any trait.
 
     `current` are the subjects that are in the data, `judged` what people say of these, and have said of others
-    (design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them.
+    (design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them. `gone`:
+    TOMBSTONES.
     """
+    design, assignments, judged = drawing.with_erased(design, assignments, judged, gone)
     verdicts: dict[str, dict[str, str | None]] = {}
     for subject, trait, verdict in judged.filter(kind=kind).select("subject", "trait", "verdict").iter_rows():
         verdicts.setdefault(subject, {})[trait] = verdict

@@ -36,6 +36,7 @@ class Desk:
     proposals: pl.DataFrame
     assignments: pl.DataFrame
     design: pl.DataFrame
+    erased: pl.DataFrame  # TOMBSTONES
     reviews: pl.DataFrame
     labels: pl.DataFrame
     standing: pl.DataFrame  # each person's last word per unit, column `out` says why one does not count
@@ -68,8 +69,10 @@ class Desk:
 def gather(ws: Workspace) -> Desk:
     """Reads it. A caller who goes on to append holds its lock since before."""
     taxonomy = ws.taxonomy
-    small = (tables.ASSIGNMENTS, tables.DESIGN, tables.REVIEWS, tables.LABELS)
-    proposals, assignments, design, reviews, labels = (workspace.read(ws, t) for t in (tables.PROPOSALS, *small))
+    small = (tables.ASSIGNMENTS, tables.DESIGN, tables.TOMBSTONES, tables.REVIEWS, tables.LABELS)
+    proposals, assignments, design, erased, reviews, labels = (
+        workspace.read(ws, t) for t in (tables.PROPOSALS, *small)
+    )
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     readings = workspace.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])
@@ -90,7 +93,7 @@ def gather(ws: Workspace) -> Desk:
         auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
-    rows = (proposals, assignments, design, reviews, labels, standing, left_out, votes, judged)
+    rows = (proposals, assignments, design, erased, reviews, labels, standing, left_out, votes, judged)
     whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
     probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
     return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings), on_controls)
@@ -156,7 +159,8 @@ def label_bounds(desk: Desk) -> LabelBounds:
     said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
     readers = desk.ws.config.review.readers
     blind = controls.blind_misses(blind_readings(desk), readers)
-    found = recall.bounds(desk.design, current, desk.assignments, said, desk.gold, slugs, auto=desk.auto, blind=blind)
+    drawn = (desk.design, current, desk.assignments, said, desk.gold)
+    found = recall.bounds(*drawn, slugs, auto=desk.auto, blind=blind, gone=desk.erased)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers)
     return replace(found, false=false, false_pooled=pooled)
 

@@ -42,6 +42,7 @@ def avoided(ws: Workspace) -> frozenset[tuple[str, str]]:
     return frozenset((name, slug) for name, slugs in read(ws).items() for slug in slugs)
 
 
+@workspace.shared
 def hand_back(ws: Workspace, reviewer: str) -> Counts:
     """Gives back the tasks that a reviewer has not finished; what they answered stays. Counts are of tasks.
 
@@ -60,6 +61,7 @@ def hand_back(ws: Workspace, reviewer: str) -> Counts:
     return Counts("review hand-back", added, figures=figures if added else {})
 
 
+@workspace.shared
 def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = False) -> Counts:
     """Takes a reviewer's work out of every label, with a reason that is kept with the rows and never released.
 

@@ -8,6 +8,7 @@ are handed out, or with the words of a text. A stratum is that of the first push
 later stays in the zone, as an audit may have seen it there.
 """
 
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import polars as pl
 
 from annotation.confidence_bounds import Audit, cut
 from annotation.task_assignment import AUDIT
-from saferec_builder.storage.tables import DESIGN, keyed_digest, last
+from saferec_builder.storage.tables import ASSIGNMENTS, DESIGN, TOMBSTONES, keyed_digest, last
 
 CLAIMED, SURE, ZONE = "claimed", "sure", "zone"
 Key = tuple[str, str]  # kind, subject
@@ -64,6 +65,53 @@ def said(judged: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, curr
     read = reviews.filter(~here).with_columns(trait=pl.lit("*"), verdict=pl.lit(None, pl.String))
     left = pl.concat([stood.select(columns), read.select(columns)])
     return pl.concat([judged.filter(here).select(columns), last(left, *columns[:3])])
+
+
+# ---- what is kept of those who were erased
+
+
+def tombstones(
+    design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
+) -> pl.DataFrame:
+    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` look at, under another name."""
+    rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
+    here = pl.col("subject").is_in(list(gone))
+    given = assignments.filter(here, kind="sensitivity", role="reviewer").unique("subject", keep="first")
+    why = dict(given.select("subject", "why").iter_rows())
+    judged = labels.filter(here, kind="sensitivity")
+    left = said(judged.clear(), judged, reviews.filter(here, kind="sensitivity"), [])
+    verdicts: dict[str, list[dict[str, str | None]]] = {}
+    for subject, trait, verdict in left.select("subject", "trait", "verdict").iter_rows():
+        verdicts.setdefault(subject, []).append({"trait": trait, "verdict": verdict})
+    draws, made = rows["draw"].to_list(), []
+    for n, (subject, stratum) in enumerate(rows.select("subject", "stratum").iter_rows()):
+        if subject in gone:
+            place = _between(draws, n)
+            name = f"gone-{secrets.token_hex(8)}"
+            made.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
+    return pl.DataFrame(made, schema=TOMBSTONES.schema, orient="row")
+
+
+def _between(draws: list[str], n: int) -> str:
+    """A random place where the n-th of these stood: no more of its digits is kept than its order needs."""
+    near = {*draws[max(0, n - 1) : n], *draws[n + 1 : n + 2]}
+    kept = next(size for size in range(17) if all(other[:size] != draws[n][:size] for other in near) or size == 16)
+    return (draws[n][:kept] + secrets.token_hex(8))[:16]
+
+
+def with_erased(
+    design: pl.DataFrame, assignments: pl.DataFrame, said: pl.DataFrame, gone: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """These three with what `gone` (TOMBSTONES) keeps of whoever was erased."""
+    rows = gone.select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
+    nobody = {name: pl.lit("") for name in ("reviewer", "digest", "batch")}
+    given = gone.filter(pl.col("why").is_not_null()).select("kind", "subject", "why", role=pl.lit("reviewer"), **nobody)
+    each = gone.select("kind", "subject", "verdicts").explode("verdicts", empty_as_null=False).unnest("verdicts")
+    return (
+        pl.concat([design, rows.select(list(DESIGN.columns))]),
+        pl.concat([assignments, given.select(list(ASSIGNMENTS.columns))]),
+        pl.concat([said.select(each.columns), each]),
+    )
 
 
 # ---- what the draw has shown

@@ -1,7 +1,7 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -161,6 +161,17 @@ def _take_back(
             answered = {key for key in back_now if there[key] in removed}
             if taken := sync.withdraw(server, project.id, back_now, ledger, answered):
                 found[name] = found.get(name, 0) + taken
+    return found
+
+
+def erase(ws: Workspace, server: Client, tasks: Collection[str]) -> int:
+    """Deletes these tasks (ids) on the server, with their answers, whoever has them."""
+    found = 0
+    for project in server.projects(_mark(ws)):
+        ledger = _ledger(ws, server.tool, project.place)
+        sync.settled(server, project.id, ledger, sync.Pushed())
+        keys = {key for key in ledger.there if base_id(key) in tasks}
+        found += sync.withdraw(server, project.id, keys, ledger, keys)
     return found
 
 

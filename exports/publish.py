@@ -14,7 +14,7 @@ from exports import (
 )
 from exports.checks import check_version
 from saferec_builder.core.errors import ReleaseError, UsageError
-from saferec_builder.storage.workspace import Workspace, alone
+from saferec_builder.storage.workspace import Workspace, alone, shared
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Published:
     on_hub: hub.Published | None = None
 
 
+@shared
 def publish(
     ws: Workspace,
     version: str | None = None,

@@ -36,7 +36,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
-from saferec_builder.storage.workspace import Workspace, read
+from saferec_builder.storage.workspace import Workspace, read, shared
 
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
@@ -70,6 +70,7 @@ class _Tally:
     lost: Counter[str] = field(default_factory=Counter)
 
 
+@shared
 def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> Rebuilt:
     """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones.
 

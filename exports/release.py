@@ -22,7 +22,7 @@ from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from exports.verify import CERTIFICATE
 from saferec_builder.storage import config, tables
-from saferec_builder.storage.workspace import Workspace, alone, append
+from saferec_builder.storage.workspace import Workspace, alone, append, shared
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class Release:
         return publishing.publish(ws, self.version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
 
 
+@shared
 def release(
     ws: Workspace,
     version: str,

@@ -95,6 +95,18 @@ def read(path: Path) -> pl.DataFrame:
         ) from None
 
 
+def erase(path: Path, whole: list[str], revisions: list[tuple[str, str]]) -> None:
+    """The key file without these conversations of the workspace, and without these revisions (conversation, digest)."""
+    table = pq.read_table(path)
+    known = pl.DataFrame(pl.from_arrow(table.select(["subject", "digest"])))
+    pairs = known["subject"] + known["digest"]
+    gone = known["subject"].is_in(whole) | pairs.is_in([one + digest for one, digest in revisions])
+    if gone.any():
+        buffer = io.BytesIO()
+        pq.write_table(table.filter((~gone).to_arrow()), buffer, compression="zstd")
+        write_private(path, buffer.getvalue())
+
+
 def starts(home: Path, stated: list[str | None]) -> Starts:
     """The first instants of validation and test: exact from the key file, else the days that the manifest names."""
     path = path_of(home)

@@ -7,21 +7,20 @@ import polars as pl
 from exports import folder as write, formats as rows, released_ids, required_version_bump as versions
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
-from saferec_builder.mining.removals import read_removals
+from saferec_builder.mining.removals import asked
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
 
 def still_in(ws: Workspace, home: Path) -> list[str]:
-    """Conversations in the release at `home` that removals.csv names as it stands now.
+    """Conversations in the release at `home` that removals.csv names as it stands now, or of people who were erased.
 
     By what was mined, and by the release's own ids and pseudonyms, as its conversations may have gone from the tables.
     Without its key file every revision of a conversation counts as the one that is in the release.
     """
-    asked = ws.root / "removals.csv"
-    if not asked.exists():
+    removals, manifest = asked(ws), write.facts_of(home)
+    if not removals:
         return []
-    removals, manifest = read_removals(asked), write.facts_of(home)
     there, key = versions.table((home, manifest), "conversations", _SEEN), released_ids.path_of(home)
     if key.exists():
         digests = released_ids.read(key).select("conversation", known="digest")
@@ -36,7 +35,7 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
         asked_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*asked_ids, *_released(ws, manifest["name"], asked_ids)]
         people = [pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
-        people = [rows.pseudonym(manifest["name"], who) for who in people]
+        people = [rows.pseudonym(manifest["name"], who) for who in (*people, *removals.erased(source))]
         named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
     return sorted(set(held))

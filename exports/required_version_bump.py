@@ -67,7 +67,11 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
     for name in (SUMS, "CHANGELOG.md"):  # the next version goes on from both
         if not (before / name).is_file():
             raise _damaged(before / name, before)
-    found = changes((before, manifest), (draft, facts))
+    if (before / "data").is_dir():
+        found = changes((before, manifest), (draft, facts))
+    else:
+        gone = Change("major", "rows of somebody who was forgotten are gone")
+        found = [gone, *terms((before, manifest), (draft, facts))]
     old = tuple(int(part) for part in manifest["version"].split("."))
     named = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
     needed = found[0].size if found else "none"
@@ -82,13 +86,18 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
 
 
 def find(releases: Path, version: str | None = None) -> Path:
-    """The folder of that version, or of the newest; ReleaseError where it is not there."""
+    """The folder of that version, or of the newest that has its data; ReleaseError where it is not there."""
     there = sorted(versions(releases), key=check_version)
     if not there:
         raise ReleaseError(f"{releases}: no release yet: run `saferec-build release 1.0.0` first")
     if version is not None and version not in there:
         raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(there)}")
-    return releases / (version or there[-1])
+    chosen = releases / (version or next((v for v in reversed(there) if (releases / v / "data").is_dir()), there[-1]))
+    if not (chosen / "data").is_dir():
+        raise ReleaseError(
+            f"{chosen}: its data was deleted, as it held somebody who asked to be forgotten: make a new version"
+        )
+    return chosen
 
 
 def before(releases: Path, version: str) -> Path | None:

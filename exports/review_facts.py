@@ -60,7 +60,7 @@ def certified(
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
     read = controls.readings(snapshot.assignments, votes, judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
     blind = controls.blind_misses(read, readers)
-    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind)
+    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)
     voting, _ = controls.apart(votes, snapshot.assignments)
     false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs, readers)
     checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])

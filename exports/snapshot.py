@@ -29,6 +29,7 @@ class Snapshot:
     claims: pl.DataFrame  # claims.found of all proposals
     assignments: pl.DataFrame
     design: pl.DataFrame
+    erased: pl.DataFrame  # TOMBSTONES
     gold: pl.DataFrame
     decoys: pl.DataFrame
 
@@ -88,6 +89,7 @@ def take(ws: Workspace) -> Snapshot:
         claims=pl.concat(claimed),
         assignments=read(ws, tables.ASSIGNMENTS),
         design=read(ws, tables.DESIGN),
+        erased=read(ws, tables.TOMBSTONES),
         gold=read(ws, tables.GOLD),
         decoys=read(ws, tables.DECOYS),
     )

@@ -34,6 +34,7 @@ from saferec_builder.catalog.screening import Screening, screen
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
+from saferec_builder.erasure.forget import Forgotten, forget
 from saferec_builder.mining.ingest import MineResult, mine
 from saferec_builder.proposing.evaluation import Score, score
 from saferec_builder.proposing.run import ProposeResult, propose
@@ -49,6 +50,7 @@ __all__ = [
     "Explained",
     "FetchResult",
     "Files",
+    "Forgotten",
     "Gaps",
     "LabelStudio",
     "Merges",
@@ -76,6 +78,7 @@ __all__ = [
     "check",
     "examine",
     "fetch",
+    "forget",
     "gaps",
     "hand_back",
     "keep_apart",

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from exports.report import plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
-from saferec_builder.storage.workspace import Workspace, replacing
+from saferec_builder.storage.workspace import Workspace, replacing, shared
 
 HERE = Path(__file__).parent
 PAGE = "report.html"
@@ -91,6 +91,7 @@ class Page:
     new: bool  # False where the same page was there
 
 
+@shared
 def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:
     """Writes report.html into the workspace. version: default the newest release. runs: folders with a report.json."""
     given = [read_runs(path) for path in runs]

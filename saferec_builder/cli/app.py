@@ -46,6 +46,7 @@ COMMANDS = {  # in the order of the data
     "rebuild": Where("rebuild", "rebuild", "Put texts that a source keeps back into a release."),
     "diff": Where("diff", "diff", "Compare two releases: rows, labels, agreement, alarms."),
     "withdraw": Where("withdraw", "withdraw", "Take a version back, here and on the Hub."),
+    "forget": Where("forget", "forget", "Erase people from the workspace, with a receipt."),
     "report": Where("report", "report", "Write report.html, one page that needs no network."),
     "status": Where("workspace", "status", "Rows in each table of the workspace, and its releases."),
     "doctor": Where("doctor", "doctor", "What this machine and saferec.toml lack, with remedies."),

@@ -82,6 +82,7 @@ class MineResult:
         return self.unmet or self.unread
 
 
+@workspace.shared
 def mine(
     ws: Workspace,
     source: str,
@@ -208,12 +209,12 @@ def _known(ws: Workspace) -> pl.DataFrame:
 
     A shorter text may follow these.
     """
-    removals = ws.root / "removals.csv"
-    named = ["conversation", "digest", *(("source", "source_id", "seeker") if removals.exists() else ())]
+    removals = wishes.asked(ws)
+    named = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
     parts = workspace.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
     have = pl.concat(part.select(*named, _facts()) for part in (tables.CONVERSATIONS.empty, *parts))
     if len(named) > 2:
-        gone = wishes.gone(removals, have, workspace.read(ws, tables.ORIGINS), ws.secret)
+        gone = wishes.gone(removals, have, workspace.read(ws, tables.ORIGINS))
         have = have.filter(~pl.col("conversation").is_in(gone.implode()))
     return have.select("conversation", "digest", "facts")
 
@@ -242,7 +243,7 @@ def _read(
 
 def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
     """What was read with placeholders and pseudonyms and without removals, as one part."""
-    removals = wishes.read_removals(ws.root / "removals.csv")
+    removals = wishes.asked(ws)
     workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
     kept, gone = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
@@ -265,7 +266,7 @@ def _reddit(
     given = ws.config.reddit.model_dump()
     buckets = given.pop("buckets")
     rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
-    removals = wishes.read_removals(ws.root / "removals.csv")
+    removals = wishes.asked(ws)
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
     parts, figures, seconds, met = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", how)
     workspace.append(ws, tables.HONOURED, met)

@@ -43,6 +43,7 @@ class Job:
         """Shards of another catalog, secret, set of rules or search for personal data or distress are other shards."""
         items = self.items.stem if self.items else ""
         wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
+        wishes += [sorted(self.removals.forgotten)] if self.removals.forgotten else []
         key = mine.pseudonym("", "", self.secret)
         searches = (privacy.rules(), language.rules())
         return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, *searches)
@@ -174,7 +175,8 @@ def _met(posts: pl.DataFrame, job: Job) -> pl.Series:
 
 
 def _wished(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFrame, Rows]:
-    ids, authors = (list(removals.of(wanted, reddit.SOURCE)) for wanted in (removals.ids, removals.authors))
+    ids = removals.ids_in(reddit.SOURCE, posts["post"])
+    authors = removals.people_in(reddit.SOURCE, posts["author"])
     gone = pl.col("post").is_in(ids) | pl.col("author").is_in(authors)
     places = posts.filter(gone)["place"]
     return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, wishes.REMOVED) for place in places]

@@ -1,13 +1,14 @@
-"""removals.csv of a workspace: who asked to be taken out, and in which conversations they stand.
+"""Who asked to be taken out of a workspace, and in which conversations they stand.
 
-reads  removals.csv, conversations and origins, read or mined
+reads  removals.csv, the table forgotten (whoever was erased), conversations and origins, read or mined
 gives  rows of honoured and of drops; the conversations that nobody is given
 """
 
 import csv
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -15,9 +16,12 @@ import polars as pl
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining.conversations import drops_of, pseudonym
 from saferec_builder.sources.conversation_rows import Source
-from saferec_builder.storage import tables
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
 
+FILE = "removals.csv"
 REMOVED = "removed on request"
+Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
 
 
@@ -36,16 +40,53 @@ class Wish:
 class Removals:
     """What people asked to have taken out: (source in small letters, or empty for any, id of a post), (source, author).
 
-    `hf` stands for every dataset that was mined so.
+    `hf` stands for every dataset that was mined so. `forgotten`: rows of FORGOTTEN, made with `secret`.
     """
 
     ids: frozenset[tuple[str, str]] = frozenset()
     authors: frozenset[tuple[str, str]] = frozenset()
     wishes: tuple[Wish, ...] = ()
+    forgotten: frozenset[tuple[str, str]] = frozenset()
+    secret: bytes = b""
+
+    def __bool__(self) -> bool:
+        return bool(self.ids or self.authors or self.forgotten)
 
     def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
-        named = source.lower()
-        return {value for where, value in wanted if where in ("", named, named.partition(":")[0])}
+        return {value for where, value in wanted if where in _spelt(source)}
+
+    def erased(self, source: str) -> set[str]:
+        """Keyed digests of ids and pseudonyms of authors of a source."""
+        spelt = _spelt(source)
+        return {who for where, who in self.forgotten if where in spelt}
+
+    def ids_in(self, source: str, names: pl.Series) -> list[str]:
+        """Of these ids, as the source has them, those that are to be left out."""
+        return self._in(self.ids, id_key, source, names)
+
+    def people_in(self, source: str, names: pl.Series) -> list[str]:
+        """Of these authors, as the source names them, those that are to be left out."""
+        return self._in(self.authors, pseudonym, source, names)
+
+    def _in(self, wanted: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
+        clear, known = self.of(wanted, source), names.drop_nulls().unique().to_list()
+        if not self.forgotten:
+            return [name for name in known if name in clear]
+        spelt = _spelt(source)
+        gone = {name for name in known for s in spelt if (s, key(s, name, self.secret)) in self.forgotten}
+        return [name for name in known if name in clear or name in gone]
+
+
+def _spelt(source: str) -> set[str]:
+    """How a wish may name it."""
+    named = source.lower()
+    return {"", source, named, named.partition(":")[0]}
+
+
+def asked(ws: Workspace) -> Removals:
+    """What removals.csv asks for, and who was erased before."""
+    rows = workspace.read(ws, tables.FORGOTTEN)
+    return replace(read_removals(ws.root / FILE), forgotten=frozenset(rows.iter_rows()), secret=ws.secret)
 
 
 def read_removals(path: Path) -> Removals:
@@ -63,7 +104,7 @@ def read_removals(path: Path) -> Removals:
 
 
 def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
-    ids, authors, wishes = set[tuple[str, str]](), set[tuple[str, str]](), list[Wish]()
+    wishes = list[Wish]()
     if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
         raise UsageError(f"{path}: found columns {rows.fieldnames}, expected source,source_id,author")
     for row in rows:
@@ -81,22 +122,54 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
                 f"{path}:{rows.line_num}: no source is called {source[:40]!r}: expected one of"
                 f" {', '.join(sorted(Source))}, or nothing for all"
             )
-        posts = {(source, name) for name in (post, post.removeprefix("t3_")) if post}
-        if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):
-            posts |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
-        people = {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
-        wishes.append(Wish(rows.line_num, source, post, frozenset(posts), frozenset(people)))
-        ids |= posts
-        authors |= people
-    return Removals(frozenset(ids), frozenset(authors), tuple(wishes))
+        wishes.append(wish(source, post, who, rows.line_num))
+    return together(wishes)
+
+
+def wish(source: str, post: str, who: str, line: int = 0) -> Wish:
+    """What an id and an author mean, however they are written; either may be empty."""
+    posts = {(source, name) for name in (post, post.removeprefix("t3_")) if post}
+    if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):
+        posts |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
+    people = {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
+    return Wish(line, source, post, frozenset(posts), frozenset(people))
+
+
+def together(wishes: Sequence[Wish], secret: bytes = b"") -> Removals:
+    none = frozenset[tuple[str, str]]()
+    return Removals(
+        none.union(*(w.ids for w in wishes)), none.union(*(w.authors for w in wishes)), tuple(wishes), secret=secret
+    )
+
+
+def drop_erased(ws: Workspace) -> None:
+    """removals.csv without the rows of people who were erased: their names in clear are needed no more."""
+    path, removals = ws.root / FILE, asked(ws)
+    done = {wish.line for wish in removals.wishes if hashed(wish, (), ws.secret) & removals.forgotten}
+    if done:
+        lines = path.read_bytes().split(b"\n")
+        with workspace.replacing(path) as tmp:
+            tmp.write_bytes(b"\n".join(line for n, line in enumerate(lines, 1) if n not in done))
+
+
+def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, str]]:
+    """Rows of FORGOTTEN of what this wish means, for every source and for those that are in the workspace."""
+    found = set[tuple[str, str]]()
+    for names, key in ((wish.ids, id_key), (wish.authors, pseudonym)):
+        for where, name in names:
+            here = {where, *(source for source in sources if where in _spelt(source))}
+            found |= {(source, key(source, name, secret)) for source in here}
+    return found
 
 
 def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(rows that nobody asked to have removed, rows of DROPS of the others)."""
     gone = pl.lit(False)
     for source in read["source"].unique().sort():
-        wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
-        people = list(removals.of(removals.authors, source))
+        here = read.filter(pl.col("source") == source)
+        wish = pl.col("source_id").str.strip_chars().is_in(removals.ids_in(source, here["source_id"].str.strip_chars()))
+        writers = here["posts"].explode().struct.field("author")
+        people = removals.people_in(source, pl.concat([here["seeker"], writers.alias("seeker")]))
         wish |= pl.col("seeker").is_in(people)
         wish |= pl.col("posts").list.eval(pl.element().struct["author"].is_in(people)).list.any()
         gone |= (pl.col("source") == source) & wish.fill_null(False)
@@ -109,7 +182,7 @@ def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: byt
     """Rows of HONOURED: whom removals.csv names of these `ids` and `people` (source, name), as the source has them."""
     found: list[tuple[str, str]] = []
     ids = ids.with_columns(pl.col("name").str.strip_chars())  # as `without` compares them
-    for frame, wanted, key in ((ids, removals.ids, _of_id), (people, removals.authors, pseudonym)):
+    for frame, wanted, key in ((ids, removals.ids, id_key), (people, removals.authors, pseudonym)):
         for source in frame["source"].unique():
             names = frame.filter(pl.col("source") == source)["name"]
             here = names.filter(names.is_in(list(removals.of(wanted, source)))).unique()
@@ -117,7 +190,7 @@ def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: byt
     return pl.DataFrame(sorted(set(found)), schema=tables.HONOURED.schema, orient="row")
 
 
-def _of_id(source: str, name: str, secret: bytes) -> str:
+def id_key(source: str, name: str, secret: bytes) -> str:
     """An id and an author of one name are two; no author has a line break."""
     return pseudonym(source, f"\n{name}", secret)
 
@@ -139,7 +212,7 @@ def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
         return any(
             key(source, name, secret) in who
             for source, who in known.items()
-            for names, key in ((wish.ids, _of_id), (wish.authors, pseudonym))
+            for names, key in ((wish.ids, id_key), (wish.authors, pseudonym))
             for name in removals.of(names, source)
         )
 
@@ -158,25 +231,29 @@ def nearest(wish: Wish, ids: pl.Series) -> list[str]:
     return [spelt[name] for name in difflib.get_close_matches(word, spelt, 3)]
 
 
-def gone(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.Series:
-    """Ids of mined conversations whose current text holds what removals.csv at `path` names: nobody is given them.
+def gone(removals: Removals, conversations: pl.DataFrame, origin: pl.DataFrame) -> pl.Series:
+    """Ids of mined conversations whose current text holds what was asked to be left out: nobody is given them.
 
     `conversations` and `origin` are the whole tables CONVERSATIONS and ORIGINS.
     """
     newest = tables.last(conversations, "conversation")
-    return removed(path, newest, origin, secret)["conversation"].sort()
+    return removed(removals, standing(newest, origin))["conversation"].sort()
 
 
-def removed(path: Path, conversations: pl.DataFrame, origin: pl.DataFrame, secret: bytes) -> pl.DataFrame:
-    """Columns conversation and digest: every revision given whose text holds what removals.csv at `path` names."""
-    removals = read_removals(path)
+def standing(conversations: pl.DataFrame, origin: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, digest, source, source_id, seeker): each revision, and each post in it with its author."""
     mined = conversations.select("conversation", "digest", "source", "source_id", "seeker")
     posts = origin.join(mined.select("conversation", "digest", "source"), ["conversation", "digest"])
-    there = pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
+    return pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
+
+
+def removed(removals: Removals, there: pl.DataFrame) -> pl.DataFrame:
+    """Columns conversation and digest: every revision of these (`standing`) that holds what is to be left out."""
     found = [there.clear()]
-    for source in there["source"].unique().sort():
-        people = [pseudonym(source, who, secret) for who in removals.of(removals.authors, source)]
-        wish = pl.col("source_id").str.strip_chars().is_in(list(removals.of(removals.ids, source)))
-        wish |= pl.col("seeker").is_in(people)
-        found.append(there.filter((pl.col("source") == source) & wish))
+    for (source,), here in there.partition_by("source", as_dict=True).items():
+        people = {pseudonym(source, who, removals.secret) for who in removals.of(removals.authors, source)}
+        people |= removals.erased(source)
+        ids = here["source_id"].str.strip_chars()
+        wish = ids.is_in(removals.ids_in(source, ids)) | here["seeker"].is_in(list(people)).fill_null(False)
+        found.append(here.filter(wish))
     return pl.concat(found).select("conversation", "digest").unique()

@@ -21,10 +21,8 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
     crisis = newest.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
     out = dict.fromkeys(crisis, CRISIS)
-    asked = ws.root / "removals.csv"
-    if asked.exists():
-        gone = wishes.gone(asked, newest, workspace.read(ws, tables.ORIGINS), ws.secret)
-        out |= dict.fromkeys(gone, REMOVED)
+    if removals := wishes.asked(ws):
+        out |= dict.fromkeys(wishes.gone(removals, newest, workspace.read(ws, tables.ORIGINS)), REMOVED)
     return out
 
 
@@ -32,10 +30,10 @@ def erased(ws: Workspace) -> pl.DataFrame:
     """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
     from saferec_builder.storage import texts_on_disk as spilled
 
-    asked = ws.root / "removals.csv"
-    if not asked.exists():
+    removals = wishes.asked(ws)
+    if not removals:
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
-    return wishes.removed(asked, spilled.narrow(ws), workspace.read(ws, tables.ORIGINS), ws.secret)
+    return wishes.removed(removals, wishes.standing(spilled.narrow(ws), workspace.read(ws, tables.ORIGINS)))
 
 
 def unmet(ws: Workspace) -> str | None:
@@ -49,7 +47,8 @@ def unmet(ws: Workspace) -> str | None:
     posts = posts.join(mined.select("conversation", "digest", "source"), on=["conversation", "digest"])
     ids = pl.concat([frame.select("source", name="source_id") for frame in (mined, posts)]).drop_nulls()
     people = [mined.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
-    have = [wishes.met(removals, ids, ids.clear(), ws.secret), workspace.read(ws, tables.HONOURED), *people]
+    honoured = [workspace.read(ws, table) for table in (tables.HONOURED, tables.FORGOTTEN)]
+    have = [wishes.met(removals, ids, ids.clear(), ws.secret), *honoured, *people]
     left = wishes.unmet(removals, pl.concat(have).drop_nulls(), ws.secret)
     if not left:
         return None

@@ -56,6 +56,7 @@ class Score:
     deletion: Deletion | None = None
 
 
+@workspace.shared
 def score(
     ws: Workspace,
     proposer: str = "rules",

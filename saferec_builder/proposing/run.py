@@ -28,6 +28,7 @@ class ProposeResult:
     unit: Literal["conversations", "items", "readings"]
 
 
+@workspace.shared
 def propose(
     ws: Workspace,
     proposer: str = "rules",

@@ -108,15 +108,18 @@ async def _ask(job: Job, paid: Keyed, settle: Callable[[], None], step: Step) ->
 def answers(job: Job) -> dict[int, Reading]:
     """Place in the job -> its reading, of those with a usable answer: asked and paid for, nothing else is saved."""
     found: dict[int, Reading] = {}
+    asked: list[tuple[str, Subject]] = []
 
     async def ask(paid: Keyed) -> None:
         async for n, reply in _replies(job, paid):
             if reply.content is not None:
                 _, subject, part = job.todo[n]
                 found[n] = _reading(job, subject, part, reply.content)
+                asked.append((reply.request, subject))
 
     with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
         llm.run(ask(paid))
+    _note(job, asked)
     return found
 
 
@@ -167,11 +170,18 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
             readings.append((reading, part))
         else:
             faults.append((subject.subject, reading.error, reading.raw or ""))
+    _note(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.content is not None])
     for reading, _ in readings:
         job.rejected += reading.rejected
     proposals = prompting.proposal_rows(reading for reading, _ in readings)
     jobs.save(job, proposals, [(reading.subject, part) for reading, part in readings])
     jobs.drop(job, faults)
+
+
+def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
+    """Which text each reply is about; a reply that nobody noted goes with the next erasure, whosever it is."""
+    rows = [(request, job.corpus.kind, of.subject, of.digest) for request, of in asked]
+    workspace.append(job.ws, tables.REQUESTS, pl.DataFrame(rows, schema=tables.REQUESTS.schema, orient="row"))
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:

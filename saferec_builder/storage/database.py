@@ -160,6 +160,72 @@ def _insert_new(db: sa.Connection, sql: sa.Table) -> sa.Insert:
     return postgresql.insert(sql).on_conflict_do_nothing()
 
 
+def erase(
+    place: Place,
+    gone: Iterable[tuple[tables.Table, pl.DataFrame]],
+    new: Iterable[tuple[tables.Table, pl.DataFrame]],
+    *,
+    dry: bool = False,
+) -> dict[str, int]:
+    """Deletes every row that a row of its frame names by these columns, and adds the new rows, in one transaction.
+
+    Gives the rows per table; with `dry` they are counted, and nothing is changed. `scrub` takes their bytes away.
+    """
+    counts: dict[str, int] = {}
+    with _connection(place) as db:
+        if db.dialect.name == "sqlite":
+            db.exec_driver_sql("PRAGMA secure_delete=ON")
+        for table, named in gone:
+            sql = _sql_table(table)
+            _make(db, sql)
+            for part in named.iter_slices(400):  # of one statement: SQLite takes so many values
+                here = sa.tuple_(*(sql.c[c] for c in named.columns)).in_(part.rows())
+                if dry:
+                    found = db.execute(sa.select(sa.func.count()).select_from(sql).where(here)).scalar_one()
+                else:
+                    found = db.execute(sa.delete(sql).where(here)).rowcount
+                counts[table.name] = counts.get(table.name, 0) + found
+        for table, frame in () if dry else new:
+            sql, as_text = _sql_table(table), _as_text(table)
+            _make(db, sql)
+            if frame.height:
+                db.execute(_insert_new(db, sql), [_as_sql(row, *as_text) for row in frame.iter_rows(named=True)])
+    return counts
+
+
+def orphans(place: Place, table: tables.Table, of: tables.Table, column: str) -> list[str]:
+    """What `table` holds in this column, and `of` does not."""
+    ours, theirs = _sql_table(table), _sql_table(of)
+    with _connection(place) as db:
+        _make(db, ours)
+        _make(db, theirs)
+        known = sa.select(theirs.c[column]).where(theirs.c[column] == ours.c[column]).exists()
+        return [str(name) for (name,) in db.execute(sa.select(ours.c[column]).where(~known))]
+
+
+def scrub(place: Place) -> None:
+    """Writes the database anew, so that no byte of a deleted row is left in its file; copies of migrations go.
+
+    PostgreSQL keeps them in its log until its administrator has it removed.
+    """
+    with _connection(place) as db:
+        engine = db.engine
+        db.commit()
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as alone:
+            if engine.dialect.name == "sqlite":
+                alone.exec_driver_sql("VACUUM")
+                alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                return
+            names = sa.inspect(alone).get_table_names()
+            for name in names:
+                quoted = alone.dialect.identifier_preparer.quote(name)
+                copied = name.partition("_schema_")[0] in tables.TABLES and "_schema_" in name
+                if copied:
+                    alone.exec_driver_sql(f"DROP TABLE {quoted}")
+                elif name in tables.TABLES:
+                    alone.exec_driver_sql(f"VACUUM FULL {quoted}")
+
+
 @dataclass
 class Keyed:
     """A table of the database, held open for one row at a time."""

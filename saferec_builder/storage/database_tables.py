@@ -48,6 +48,35 @@ DESIGN = Table(
     "The sampling design: who is drawn, and how, written before a push sends anything. A stratum never changes.",
 )
 
+TOMBSTONES = Table(
+    "tombstones",
+    "db",
+    ("kind", "subject"),
+    {
+        "kind": (pl.String, "sensitivity"),
+        "subject": (pl.String, "a random name; nothing leads back to the conversation"),
+        "draw": (pl.String, "a place in the draw between the same two neighbours; otherwise random"),
+        "stratum": (pl.String, "as in design: zone | sure"),
+        "why": (pl.String, "as in assignments: why it was given to its first reader; null: to nobody"),
+        "verdicts": (
+            pl.List(pl.Struct({"trait": pl.String, "verdict": pl.String})),
+            "people's last verdicts; `*` without one where they had read it and come to none",
+        ),
+    },
+    "What the sampling design keeps of conversations that were erased, so that the bounds still hold: no text, no id.",
+)
+
+FORGOTTEN = Table(
+    "forgotten",
+    "db",
+    ("source", "who"),
+    {
+        "source": (pl.String, "in which they are left out; empty: in all"),
+        "who": (pl.String, "keyed digest of an id in the source, or keyed pseudonym of an author"),
+    },
+    "People who were erased: mining leaves them out for good. Never released.",
+)
+
 GOLD = Table(
     "gold",
     "db",
@@ -165,6 +194,19 @@ REPLIES = Table(
         "tokens_out": (pl.Int64, "as billed, or null"),
     },
     "Replies already paid for.",
+)
+
+REQUESTS = Table(
+    "requests",
+    "db",
+    ("request", "subject"),
+    {
+        "request": (pl.String, "as in replies"),
+        "kind": (pl.String, "sensitivity | item_flag"),
+        "subject": (pl.String, "conversation or item id"),
+        "digest": (pl.String, "of the text that was asked about"),
+    },
+    "Which text a paid reply is about, so that the reply goes when its text has to.",
 )
 
 SPEND = Table(

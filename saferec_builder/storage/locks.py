@@ -18,27 +18,30 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
-def held(path: Path, others: str, *, wait: bool) -> Iterator[None]:
-    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and logs that, or raises."""
+def held(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
+    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and logs that, or raises.
+
+    `shared`: together with whoever else shares it."""
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
         try:
-            if _taken(file, SILENT if wait else 0.0):
+            if _taken(file, how, SILENT if wait else 0.0):
                 if not wait:
                     raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
                 LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+                fcntl.flock(file, how)
         except OSError as fault:
             if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
                 raise
         yield
 
 
-def _taken(file: IO[str], seconds: float) -> bool:
+def _taken(file: IO[str], how: int, seconds: float) -> bool:
     """Whether somebody else holds it for so long; else it is ours."""
     end, pause = time.monotonic() + seconds, 0.001
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, how | fcntl.LOCK_NB)
             return False
         except OSError as fault:
             if fault.errno not in _BUSY:

@@ -6,11 +6,13 @@ damaged since it was written is named with the command that brings it back.
 
 A shard of an older schema is brought up to date as it is read (see migrations), and written anew, under the name
 NUMBER-DIGEST.sSCHEMA, by the next append to its table: of the shards of one NUMBER-DIGEST the newest schema counts.
+One that `rewrite` took somebody out of is called NUMBER-DIGEST.sSCHEMAeTIMES, and counts before those of its schema.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -64,6 +66,30 @@ def append(root: Path, table: tables.Table, frame: pl.DataFrame) -> int:
     return new.height
 
 
+def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl.DataFrame]) -> int:
+    """Writes every shard anew that `change` makes another one of, and leaves no file of the one before: how many rows
+    are gone. This is the one exception to "append, never edit": somebody asked to be forgotten.
+
+    Whoever is killed leaves the old shard or the new one; the next call takes away what is left of both.
+    """
+    folder, gone = _folder(root, table), 0
+    if not folder.is_dir():
+        return 0
+    with held(folder / ".lock", f"{folder}: another command", wait=True):
+        for manifest in _manifests(folder):
+            before = _shard(manifest, table)
+            after = change(before)
+            if not after.equals(before):
+                gone += before.height - after.height
+                mark = f"s{migrations.newest()}e{_renewal(manifest)[1] + 1}"
+                _put(manifest.with_name(f"{manifest.name.split('.')[0]}.{mark}.parquet"), after)
+        count = {manifest.stem for manifest in _manifests(folder)}
+        for left in folder.iterdir():
+            if left.stem not in count and left.name != ".lock":
+                left.unlink()
+    return gone
+
+
 def schemas(root: Path) -> set[int]:
     """The schema numbers of all shards of a workspace."""
     folders = [folder for folder in (root / "tables").glob("*") if folder.is_dir()]
@@ -84,10 +110,10 @@ def _manifests(folder: Path) -> list[Path]:
     return sorted(newest.values())
 
 
-def _renewal(manifest: Path) -> int:
-    """0 of a shard as it was first written, else the schema in which it was written anew."""
-    mark = manifest.name.removesuffix(".json").partition(".s")[2]
-    return int(mark) if mark.isdecimal() else 0
+def _renewal(manifest: Path) -> tuple[int, int]:
+    """Of a shard as it was first written (0, 0), else the schema in which it was written anew, and the erasures."""
+    mark = re.search(r"\.s(\d+)(?:e(\d+))?\.json$", manifest.name)
+    return (int(mark[1]), int(mark[2] or 0)) if mark else (0, 0)
 
 
 def _shard(manifest: Path, table: tables.Table) -> pl.DataFrame:

@@ -12,14 +12,17 @@ from saferec_builder.storage.database_tables import (
     BATCHES,
     DECOYS,
     DESIGN,
+    FORGOTTEN,
     GOLD,
     HANDED_BACK,
     KEYED,
     LABELS,
     REPLIES,
+    REQUESTS,
     REVIEWS,
     SENT,
     SPEND,
+    TOMBSTONES,
 )
 from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last, texts
 
@@ -33,6 +36,7 @@ __all__ = [
     "DECOYS",
     "DESIGN",
     "DROPS",
+    "FORGOTTEN",
     "GOLD",
     "HANDED_BACK",
     "HONOURED",
@@ -43,12 +47,14 @@ __all__ = [
     "PROPOSALS",
     "READINGS",
     "REPLIES",
+    "REQUESTS",
     "REVIEWS",
     "SENT",
     "SPAN",
     "SPEND",
     "STATED",
     "TABLES",
+    "TOMBSTONES",
     "TURN",
     "WARNINGS",
     "Table",
@@ -249,8 +255,9 @@ DROPS = Table(
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
-        *(CONVERSATIONS, ORIGINS, HONOURED, MARKS, CLUSTERS, STATED),
+        *(CONVERSATIONS, ORIGINS, HONOURED, FORGOTTEN, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
-        *(ASSIGNMENTS, DESIGN, GOLD, DECOYS, SENT, KEYED, REVIEWS, LABELS, REPLIES, SPEND, BATCHES),
+        *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, REVIEWS, LABELS),
+        *(REPLIES, REQUESTS, SPEND, BATCHES),
     )
 }

@@ -1,11 +1,12 @@
 """The workspace on disk: parquet shards for bulk tables, a database for what is small and precious."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import polars as pl
 
@@ -25,9 +26,15 @@ __all__ = [
     "parts",
     "read",
     "replacing",
+    "rewrite",
     "schemas",
+    "shared",
     "write_private",
 ]
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+FORGETTING = ".forget.json"  # there while somebody is being erased
 
 SECRET = 32  # bytes
 DEMO_SECRET = b"everybody and everything invented"[:SECRET]
@@ -127,6 +134,11 @@ def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.Da
     return shards.append(ws.root, table, frame)
 
 
+def rewrite(ws: Workspace, table: tables.Table, change: Callable[[pl.DataFrame], pl.DataFrame]) -> int:
+    """Erases rows of a bulk table (shards.rewrite): for whoever asked to be forgotten, and for nothing else."""
+    return shards.rewrite(ws.root, table, change)
+
+
 def evidenced(ws: Workspace, rows: pl.DataFrame) -> pl.DataFrame:
     """evidence.TEXTS that these rows speak of."""
     spoken = partial(parts, ws, tables.CONVERSATIONS, "turns")
@@ -152,3 +164,23 @@ def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
     """
     with held(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
         yield
+
+
+@contextmanager
+def undisturbed(ws: Workspace) -> Iterator[None]:
+    """Nobody else is at work on what people said: for an erasure; StoreError where somebody is."""
+    with held(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False):
+        yield
+
+
+def shared(function: Callable[Concatenate[Workspace, P], Result]) -> Callable[Concatenate[Workspace, P], Result]:
+    """Of a function that works on what people said: it waits for an erasure, and refuses to go on with half of one."""
+
+    @wraps(function)
+    def beside(ws: Workspace, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
+            if (ws.root / FORGETTING).exists():
+                raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
+            return function(ws, *args, **kwargs)
+
+    return cast(Callable[Concatenate[Workspace, P], Result], beside)

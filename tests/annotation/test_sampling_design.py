@@ -151,3 +151,34 @@ def test_few_bounds_are_below_the_truth_whatever_happens_to_the_campaign(conditi
     # of 5 worlds at 5 %: 3 or more have a chance of 0.1 %; `make bench ONLY=coverage` runs 200
     single, joint = worlds.wrong(condition, range(1_000, 1_005))
     assert max(single.values(), default=0) <= 2 and joint <= 2
+
+
+@pytest.mark.parametrize("gone", [ORDER[:5], [*ORDER[3:6], *ORDER[100:104], *ORDER[-3:]], CLAIMED[:3], ORDER])
+def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str]):
+    """100 of 400 were read, 10 have gore, on one people came to no word: the audit is that of those who only left."""
+    said = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100]) if n != 4}
+    current = [c for c in IDS if c not in gone]
+    sent = given(*ORDER[:100])
+    rows = [dict.fromkeys(tables.LABELS.columns) | {"label": c, "subject": c, "verdict": v} for c, v in said.items()]
+    fixed = {"kind": pl.lit("sensitivity"), "trait": pl.lit("gore"), "method": pl.lit("agreed")}
+    labels = pl.DataFrame(rows, schema=tables.LABELS.schema).with_columns(**fixed)
+    read = [{"review": "r", "kind": "sensitivity", "subject": ORDER[4], "trait": "gore", "verdict": "present"}]
+    reviews = pl.DataFrame(read, schema=tables.REVIEWS.schema)
+
+    def audited(rows: pl.DataFrame, sent: pl.DataFrame, known: pl.DataFrame) -> Audit:
+        verdicts: dict[str, dict[str, str | None]] = {}
+        for subject, trait, verdict in known.select("subject", "trait", "verdict").iter_rows():
+            verdicts.setdefault(subject, {})[trait] = verdict
+        of = design.strata(rows, current, sent, "sensitivity")
+        return design.audit(of, design.states(verdicts, "gore"), verdicts)
+
+    left = audited(BLANK, sent, design.said(labels, labels, reviews, current))
+    stones = design.tombstones(BLANK, sent, labels, reviews, gone)
+    assert (
+        stones.height == len(gone)
+        and not {*stones["subject"]} & {*IDS}
+        and not {*stones["draw"]} & {*map(by_draw, IDS)}
+    )
+    bare = [frame.filter(~pl.col("subject").is_in(gone)) for frame in (BLANK, sent, labels, reviews)]
+    known = design.said(bare[2], bare[2], bare[3], current)
+    assert audited(*design.with_erased(bare[0], bare[1], known, stones)) == left

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import tables, workspace as store
 from tests import cli_doc
 from tests.conftest import Cli, Patch, Ran
 from tests.servers import parrot as parrots
@@ -140,6 +140,8 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 1, ["doctor"]
     yield 0, ["report"]
     yield 0, ["status"]
+    yield 0, ["forget", tables.digest("messages", "c007"), "--dry-run"]
+    yield 0, ["forget", tables.digest("messages", "c007")]
     yield 0, ["withdraw", "1.0.0", "--reason", "a test"]
     yield 1, ["withdraw", "1.0.0", "--reason", "a test", "--hub"]
 

@@ -1,5 +1,7 @@
 """Wishes to be taken out: honoured however a source, an author or an id is written."""
 
+from dataclasses import replace
+
 import pytest
 
 from saferec_builder.core.errors import UsageError
@@ -35,7 +37,8 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
     kept, drops = removals.without(read, wished(tmp_path, ",a1,"))
     assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
     rows, _ = mine.mine(read, EMPTY, b"key" * 11)
-    gone = removals.gone(tmp_path / "removals.csv", rows, tables.ORIGINS.empty, b"key" * 11)
+    wishes = replace(wished(tmp_path, ",a1,"), secret=b"key" * 11)
+    gone = removals.gone(wishes, rows, tables.ORIGINS.empty)
     assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
 
 

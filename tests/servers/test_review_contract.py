@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from annotation.tools import task_conversion as sheets
+from annotation.tools import local_label_studio as managed, task_conversion as sheets
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_world import Verdict, taxonomy
@@ -241,6 +241,29 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
     again = review("push", "--adjudicator", "cy")  # and it stays so
     assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
+
+
+def test_who_is_forgotten_is_on_no_server_any_more(ws, tool, review, cli):
+    """Of all four that lie with ann and bo, ann has answered c1. A team's server has to be named."""
+    review("push", *TWO, "--all")
+    tool.answer("ann", says(YES))
+    review("pull")
+    sent = store.read(ws, tables.SENT).join(store.read(ws, tables.KEYED), on="task", how="semi")
+    own = ws.root / "label-studio"
+    if tool.name == "argilla":
+        refused = cli("forget", "c1", "-C", ws.root)
+        assert refused.code == 1 and "2 tasks about them are on a review server (argilla): give it" in refused.err
+    ran = cli("forget", "c1", *(tool.push_words if tool.name == "argilla" else ()), "-C", ws.root, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["where"].get("tasks", 0) == (0 if tool.name == "files" else 2)
+    left = set(store.read(ws, tables.SENT)["task"])
+    gone = [task for task in sent["task"] if task not in left]
+    assert len(gone) == (0 if tool.name == "files" else 2)
+    if own.exists():
+        held = b"".join(path.read_bytes() for path in own.resolve().rglob("*") if path.is_file())
+        assert not [task for task in gone if task.encode() in held] and all(task.encode() in held for task in left)
+        managed.up(own.resolve(), print)  # it was stopped
+    assert set(tool.tasks("ann")) == {"c2", "c3", "c4"} == set(tool.tasks("bo"))
 
 
 def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):

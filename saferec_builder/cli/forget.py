@@ -1,0 +1,48 @@
+"""forget: people who ask for it are erased from the workspace, and a receipt says where they stood."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from annotation.review_destinations import Argilla, LabelStudio
+from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.review import TOOLS, Token, Url
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.erasure import forget as stage
+from saferec_builder.storage.workspace import Workspace
+
+
+def forget(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids (of the source, here, or of a release) and authors; default: removals.csv."),
+    ] = None,
+    *,
+    source: Annotated[str, typer.Option(help="The source that the names are of; default: any.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say where they stand, and change nothing.")] = False,
+    tool: Annotated[str, typer.Option("--tool", help="With --url: label-studio or argilla.")] = TOOLS[0],
+    url: Url = None,
+    token: Token = None,
+    no_server: Annotated[bool, typer.Option("--no-server", help="The team's review server is there no more.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Erase people from the workspace for good: tables, review, releases and lists. There is no way back."""
+    to = None if url is None else Argilla(url, token or "") if tool == TOOLS[1] else LabelStudio(url, token)
+    ws = Workspace.open(folder)
+    made = stage.forget(ws, names or (), source=source, to=to, no_server=no_server, dry=dry_run)
+    figures: dict[str, JsonValue] = {"where": {name: n for name, n in made.rows.items() if n}}
+    figures |= {"resumed": made.resumed} if made.resumed else {}
+    for receipt in made.receipts:
+        more = f" (the same people have {receipt.more} more)" if receipt.more else ""
+        known = ", known before" if receipt.before else ""
+        figures[receipt.wish] = f"{len(receipt.conversations)} conversations{more}{known}"
+    for name, paths in (("releases", made.emptied), ("files" if dry_run else "still_in", made.files)):
+        figures |= {name: [str(path.relative_to(ws.root)) for path in paths]} if paths else {}
+    figures |= {f"do_{n}": what for n, what in enumerate(made.outside, 1)}
+    say(Counts("forget", sum(made.rows.values()), figures=figures), as_json)
+    if made.fault:
+        raise UsageError(made.fault)

@@ -1,0 +1,170 @@
+"""forget: erases people from a workspace, so that nothing of theirs is left in it and mining never brings them back.
+
+An intent (.forget.json) says who goes, by ids alone; then each place is written anew without them, every step as often
+as need be. Whoever is killed in between runs it again: it ends what was begun first. While the intent is there no other
+command works on what people said.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from annotation import outbox
+from annotation.review_destinations import Argilla, LabelStudio
+from exports.report.page import PAGE
+from saferec_builder.core.errors import ReviewError, StoreError, whole_object
+from saferec_builder.erasure import people, places, review_server, rows
+from saferec_builder.erasure.people import Gone, Receipt
+from saferec_builder.mining import removals as wishes
+from saferec_builder.storage import database, tables, workspace
+from saferec_builder.storage.workspace import FORGETTING, Workspace
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was erased, or with `dry` would be.
+
+    receipts  each wish and its conversations; one that names nobody has none, and mining will leave it out
+    rows      of each table, and lines of lists (`lines`), tasks of the own review server (`tasks`)
+    files     with `dry`: where they stand beside the tables; else what still names them, for the owner to look at
+    emptied   releases and copies of releases whose data was deleted
+    outside   what no program here can reach, and what to do about it
+    resumed   conversations of an erasure that had been broken off
+    """
+
+    receipts: list[Receipt]
+    rows: dict[str, int]
+    files: list[Path]
+    emptied: list[Path]
+    outside: list[str]
+    dry: bool
+    resumed: int = 0
+
+    @property
+    def fault(self) -> str | None:
+        """What somebody has to look at: all else is done."""
+        if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
+            found = f"forget: nobody here is called {', '.join(unmet[:5])}"
+            return f"{found}: mining will leave them out; is it the spelling of the source, or of a release?"
+        if self.files and not self.dry:
+            return f"forget: {self.files[0]} and {len(self.files) - 1} other files still name them: look at these"
+        return None
+
+
+def forget(
+    ws: Workspace,
+    names: Sequence[str] = (),
+    *,
+    source: str = "",
+    to: LabelStudio | Argilla | None = None,
+    no_server: bool = False,
+    dry: bool = False,
+) -> Forgotten:
+    """Erases the people that are meant (people.meant), or everybody in removals.csv; there is no way back.
+
+    to: the team's review server, where tasks about them are on one; no_server: it is there no more. dry: looks only.
+    UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
+    another command is at work.
+    """
+    with workspace.undisturbed(ws):
+        intent, resumed = ws.root / FORGETTING, 0
+        if intent.exists():
+            if dry:
+                raise StoreError(f"{ws.root}: an erasure was broken off: run `saferec-build forget`: it ends that")
+            gone = _read(intent)
+            _check_server(ws, gone, to, no_server)
+            before = _erase(ws, gone, to)
+            resumed = len({one for one, _ in gone.revisions})
+            if not names and not wishes.read_removals(ws.root / wishes.FILE).wishes:
+                left = places.holding(ws.root, gone.names)
+                return Forgotten([], before[0], left, before[1], _outside(ws, gone, before[1]), dry, resumed)
+        gone, receipts = people.meant(ws, names, source)
+        _check_server(ws, gone, to, no_server)
+        if dry:
+            held = [home for home in places.releases(ws) if places.holds(ws, home, gone)]
+            found = places.holding(ws.root, gone.names)
+            counts = rows.counted(ws, gone) | {"tasks": review_server.erase_here(ws, set(gone.tasks), dry=True)}
+            return Forgotten(receipts, counts, found, held, _outside(ws, gone, held), dry)
+        workspace.write_private(intent, json.dumps(gone.facts()).encode())
+        counts, emptied = _erase(ws, gone, to)
+        left = places.holding(ws.root, gone.names)
+        return Forgotten(receipts, counts, left, emptied, _outside(ws, gone, emptied), dry, resumed)
+
+
+def _read(intent: Path) -> Gone:
+    facts = whole_object(intent.read_bytes())
+    if facts is None:
+        raise StoreError(f"{intent}: damaged: put your copy of the workspace back, then run `saferec-build forget`")
+    pairs = {name: [tuple(row) for row in facts[name]] for name in ("forgotten", "revisions", "inputs")}
+    return Gone(**{**facts, **pairs})
+
+
+def _check_server(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, no_server: bool) -> None:
+    there = review_server.elsewhere(ws, set(gone.tasks))
+    if there.height and not (to or no_server):
+        tool = there["tool"][0].replace("_", "-")
+        raise ReviewError(
+            f"forget: {there.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
+            " --url and --token, so that they are deleted there too; or say --no-server if it is there no more"
+        )
+
+
+# ---- the steps, in the order in which they leave no way back to the names
+
+
+def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None) -> tuple[dict[str, int], list[Path]]:
+    """Each step can be done again; the intent goes with the last."""
+    forgotten = pl.DataFrame(gone.forgotten, schema=tables.FORGOTTEN.schema, orient="row")
+    workspace.append(ws, tables.FORGOTTEN, forgotten)  # first: whatever comes, mining leaves them out
+    tasks = set(gone.tasks)
+    counts = {"tasks": review_server.erase_here(ws, tasks)}
+    if to:
+        counts["tasks"] += review_server.erase_there(ws, to, tasks)
+    counts["lines"] = places.clean_lists(ws, gone)
+    outbox.erase(ws, set(gone.revisions))
+    emptied = places.empty_releases(ws, gone)
+    counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
+    new = [(tables.TOMBSTONES, pl.DataFrame(gone.tombstones, schema=tables.TOMBSTONES.schema))]
+    counts |= database.erase(ws.database, rows.in_database(ws, gone), new)
+    database.scrub(ws.database)
+    for left in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
+        left.unlink(missing_ok=True)
+    for shard in (ws.root / "mining").glob("[!i]*"):  # all but the items: another set of wishes has other shards
+        shutil.rmtree(shard) if shard.is_dir() else shard.unlink()
+    wishes.drop_erased(ws)
+    (ws.root / FORGETTING).unlink(missing_ok=True)
+    return counts, emptied
+
+
+# ---- what no program here reaches
+
+
+def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path]) -> list[str]:
+    """What the owner has to do, each with where: of what there is."""
+    if not gone.revisions:
+        return []
+    mined = sorted({name for _, name in gone.inputs})
+    said = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
+    for home in emptied:
+        if home.parent == ws.releases:
+            said.append(
+                f"release {home.name}, if it is out: `saferec-build withdraw {home.name} --reason ... --hub --erase`,"
+                " then make and publish the next version; tell whoever has a copy, of it or of its key file"
+            )
+    if emptied:
+        said.append("models that were trained on these releases: train them again on the next version")
+    batches = workspace.read(ws, tables.BATCHES)
+    for server, model in batches.select("server", "model").unique(maintain_order=True).iter_rows():
+        said.append(f"{server}: files of the batches of {model}: delete them there")
+    models = workspace.read(ws, tables.SPEND)["model"].unique().sort()
+    said += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
+    if (ws.config.store.url or "").startswith("postgresql"):
+        said.append(
+            "the log (WAL) of PostgreSQL, its archive and replicas: its administrator switches segments, runs"
+            " CHECKPOINT twice, and removes what is archived"
+        )
+    return [*said, "backups and snapshots of this folder: if one is put back, forget the same people again"]

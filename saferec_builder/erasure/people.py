@@ -1,0 +1,148 @@
+"""Who is meant by a wish to be forgotten, and by which names they stand in a workspace.
+
+reads  names, or removals.csv; conversations, origins, assignments, labels, reviews, design
+gives  Gone: what has to go, as the file of an erasure under way holds it
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from annotation import outbox, sampling_design
+from annotation.tools.tasks_and_answers import task_id
+from exports import formats, released_ids
+from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import removals as wishes
+from saferec_builder.storage import tables, texts_on_disk, workspace
+from saferec_builder.storage.workspace import Workspace
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What has to go; no name in clear and no text."""
+
+    forgotten: list[Pair] = field(default_factory=list)  # rows of FORGOTTEN
+    revisions: list[Pair] = field(default_factory=list)  # conversation, digest
+    whole: dict[str, str] = field(default_factory=dict)  # conversations of which no revision stays -> a random name
+    inputs: list[Pair] = field(default_factory=list)  # source and name of each file that they were read from
+    others: list[str] = field(default_factory=list)  # further names: released ids, tasks, pseudonyms
+    tasks: list[str] = field(default_factory=list)  # ids of tasks about the revisions
+    tombstones: list[dict[str, Any]] = field(default_factory=list)  # rows of TOMBSTONES
+
+    @property
+    def names(self) -> list[str]:
+        """All that names them in a file, and nobody else."""
+        return sorted({*self.whole, *self.others, *self.tasks})
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a wish has come to. `before`: it was known before; `more`: conversations of the same people that it does not
+    name."""
+
+    wish: str
+    conversations: list[str]
+    before: bool
+    more: int = 0
+
+    @property
+    def met(self) -> bool:
+        return self.before or bool(self.conversations)
+
+
+def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[Receipt]]:
+    """Whom these names mean: each an id of a conversation (in its source, here or in a release), an id of a post, an
+    author or a pseudonym. Without names everybody in removals.csv. UsageError where nobody is asked for."""
+    rows = texts_on_disk.narrow(ws)
+    there = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
+    asked = [(name, wishes.wish(source.lower(), name, name)) for name in names]
+    found = [there.select("conversation", "digest").clear()]
+    if not names:
+        removals = wishes.asked(ws)
+        if not removals:
+            raise UsageError(f"{ws.root}: whom to forget? Name somebody, or write them into {wishes.FILE}")
+        asked = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]
+        found.append(wishes.removed(removals, there))  # also of a backup that was put back
+    forgotten, receipts, called = set[Pair](), list[Receipt](), _called(ws, there)
+    before = set(workspace.read(ws, tables.FORGOTTEN).iter_rows())
+    for name, wish in asked:
+        revisions, known = _one(ws, there, called, name if names else "", wish)
+        found.append(revisions)
+        forgotten |= known
+        receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), known <= before))
+    revisions = pl.concat(found).unique().sort("conversation", "digest")
+    return _gone(ws, rows, revisions, forgotten), [_with_more(each, rows, revisions) for each in receipts]
+
+
+def _called(ws: Workspace, there: pl.DataFrame) -> dict[str, tuple[str, str]]:
+    """What a conversation or an author is called, here and in releases -> (column, value) of `there`."""
+    dataset, found = ws.config.dataset.name, dict[str, tuple[str, str]]()
+    for one in there["conversation"].unique():
+        found |= dict.fromkeys((one, released_ids.released(ws, dataset, one)), ("conversation", one))
+    for who in there["seeker"].drop_nulls().unique():
+        found |= dict.fromkeys((who, formats.pseudonym(dataset, who)), ("seeker", who))
+    return found
+
+
+def _one(
+    ws: Workspace, there: pl.DataFrame, called: dict[str, tuple[str, str]], name: str, wish: wishes.Wish
+) -> tuple[pl.DataFrame, set[Pair]]:
+    """(revisions that a wish means, rows of FORGOTTEN)."""
+    found = wishes.removed(wishes.together([wish], ws.secret), there)
+    forgotten = wishes.hashed(wish, there["source"].unique(), ws.secret)
+    if name not in called:
+        return found, forgotten
+    column, value = called[name]
+    here = there.filter(pl.col(column) == value)
+    for source, post in here.select("source", "source_id").unique().iter_rows():
+        by_id = (source, wishes.id_key(source, post.strip(), ws.secret))
+        forgotten.add(by_id if column == "conversation" else (source, value))
+    return pl.concat([found, here.select("conversation", "digest")]).unique(), forgotten
+
+
+def _with_more(receipt: Receipt, rows: pl.DataFrame, revisions: pl.DataFrame) -> Receipt:
+    theirs = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
+    left = rows.filter(pl.col("seeker").is_in(theirs.implode())).join(revisions, on="conversation", how="anti")
+    return replace(receipt, more=left["conversation"].n_unique())
+
+
+def _gone(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair]) -> Gone:
+    stays = rows.join(revisions, on=["conversation", "digest"], how="anti")
+    about = rows.join(revisions, on=["conversation", "digest"], how="semi")
+    ends = rows.join(stays, on="conversation", how="anti").join(revisions, on="conversation", how="semi")
+    whole = ends["conversation"].unique().sort().to_list()
+    seekers = ends["seeker"].drop_nulls().unique()
+    seekers = seekers.filter(~seekers.is_in(stays["seeker"].drop_nulls().implode()))
+    dataset = ws.config.dataset.name
+    others = [released_ids.released(ws, dataset, one) for one in whole]
+    others += [*seekers, *(formats.pseudonym(dataset, one) for one in seekers)]
+    design, given, labels, reviews = (
+        workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
+    )
+    erased = workspace.read(ws, tables.TOMBSTONES).select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
+    design = pl.concat([design, erased])  # a place between their neighbours, whoever of these went before
+    return Gone(
+        forgotten=sorted(forgotten),
+        revisions=revisions.rows(),
+        whole={one: f"gone-{secrets.token_hex(8)}" for one in whole},
+        inputs=about.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
+        others=others,
+        tasks=_tasks(ws, given, revisions),
+        tombstones=sampling_design.tombstones(design, given, labels, reviews, whole).to_dicts(),
+    )
+
+
+def _tasks(ws: Workspace, given: pl.DataFrame, revisions: pl.DataFrame) -> list[str]:
+    about = given.filter(kind="sensitivity").drop("digest").join(revisions, left_on="subject", right_on="conversation")
+    named = about.select("kind", "subject", "digest", "reviewer", "role").unique().iter_rows()
+    pairs = set(revisions.iter_rows())
+    waiting = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
+    return sorted({*(task_id(*row) for row in named), *waiting})

@@ -1,0 +1,228 @@
+"""Somebody who asked to be forgotten is in no byte of the workspace, whoever is killed on the way, and stays away."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from annotation.tools.tasks_and_answers import task_id
+from saferec_builder.cli.app import app
+from saferec_builder.mining.conversations import pseudonym
+from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.locks import held
+from tests.conftest import Cli, Injected
+from tests.servers.llm_stub import running, says
+from tests.worlds import calm, line, release_world as world
+from tests.worlds.csv_rows import as_proposed, edit
+
+ID, USER, WORDS = "canary-id-7", "canary_user_7", "quetzalwing over zanzibarolith"  # of the one who goes
+SUBJECT = tables.digest("messages", ID)
+CONFIG = """
+[dataset]
+name = "canaries"
+[review]
+gold = "gold/known.jsonl"
+decoys = 0.5
+[release]
+min_seekers = 1
+consent = ["ann"]
+"""
+
+
+def words(folder: Path) -> Iterator[list[object]]:
+    people = ["--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy"]
+    push = ["review", "push", "--tool", "files", *people, "--all"]
+    yield ["mine", "messages", folder / "input" / "talk.jsonl"]
+    yield ["propose"]
+    yield push
+    yield ["review", "pull", "--tool", "files", *(folder / "review" / f"{who}.csv" for who in ("ann", "bo"))]
+    yield push
+    yield ["adjudicate"]
+    yield ["release", "1.0.0"]
+    yield ["publish", "1.0.0", "--to", folder / "published"]
+    yield ["report"]
+
+
+@pytest.fixture(scope="session")
+def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with all that the line makes, its input inside, and one canary among 24 people."""
+    folder = tmp_path_factory.mktemp("forget") / "ws"
+    ws = store.Workspace.create(folder)
+    (folder / "saferec.toml").write_text(CONFIG)
+    rows = [world.messages(row) for row in world.requests(24)[0]]
+    rows[7] |= {"id": ID, "user": USER, "accepted": [world.film("D")]}
+    rows[7]["messages"][0]["content"] += f" It is like a {WORDS}."
+    (folder / "input").mkdir()
+    (folder / "input" / "talk.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shutil.copy(folder / "input" / "talk.jsonl", folder.parent / "talk.jsonl")
+    known = [{"conversation": name, "traits": ["gore"]} for name in (SUBJECT, tables.digest("messages", "c009"))]
+    (folder / "gold").mkdir()
+    (folder / "gold" / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in known))
+    store.append(ws, tables.CATALOG_ROWS, world.catalog())
+    store.append(ws, tables.WARNINGS, world.warnings())
+    for one in words(folder):
+        for path in folder.glob("review/*.csv") if "pull" in one else ():
+            edit(path, as_proposed)
+        run(folder, *one)
+    with running() as stub:
+        stub.usual = says('{"claims": []}')
+        run(folder, "propose", "--proposer", "openai", "--model", "m", "--base-url", stub.url)
+    (folder / "runs" / "m").mkdir(parents=True)
+    answers = [{"id": name, "text": "1. Film A"} for name in (*world.released(open_(folder), SUBJECT), "other")]
+    (folder / "runs" / "m" / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    quoted = ("review", "files", "review/ann.csv:3", "quote not found", f"{WORDS + ' and so on'!r} stands in no turn")
+    store.append(ws, tables.DROPS, pl.DataFrame([quoted], schema=tables.DROPS.schema, orient="row"))
+    return folder
+
+
+def run(folder: Path, *words: object) -> None:
+    ran = CliRunner().invoke(app, [*map(str, words), "-C", str(folder)])
+    assert ran.exit_code == 0, f"{words}\n{ran.output}\n{ran.exception}"
+
+
+def open_(folder: Path) -> store.Workspace:
+    return store.Workspace.open(folder)
+
+
+@pytest.fixture
+def ws(lived_in: Path, tmp_path: Path) -> store.Workspace:
+    shutil.copytree(lived_in, tmp_path / "ws")
+    return open_(tmp_path / "ws")
+
+
+def canaries(ws: store.Workspace) -> list[str]:
+    """All that names the one who goes, or is of their words: `WORDS` in parts too, as quotes are parts."""
+    seeker = pseudonym("messages", USER, ws.secret)
+    return [ID, USER, *WORDS.split()[::2], SUBJECT, seeker, *world.released(ws, SUBJECT)]
+
+
+def sung(ws: store.Workspace) -> dict[str, list[Path]]:
+    """Canary -> the files in whose bytes it is; a parquet file is unpacked."""
+    found: dict[str, list[Path]] = {}
+    for path in (path for path in ws.root.rglob("*") if path.is_file()):
+        held = path.read_bytes()
+        if path.suffix == ".parquet":
+            held += json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
+        for canary in canaries(ws):
+            if canary.encode() in held:
+                found.setdefault(canary, []).append(path.relative_to(ws.root))
+    return found
+
+
+def left(ws: store.Workspace) -> dict[str, list[Path]]:
+    """What is sung still, but for the pseudonym by which the table forgotten knows an author."""
+    known, found = set(store.read(ws, tables.FORGOTTEN)["who"]), sung(ws)
+    return {name: paths for name, paths in found.items() if name not in known or paths != [Path("workspace.db")]}
+
+
+def names_of(ws: store.Workspace) -> dict[str, str]:
+    seeker = pseudonym("messages", USER, ws.secret)
+    return {
+        "id": ID,
+        "author": USER,
+        "here": SUBJECT,
+        "released": world.released(ws, SUBJECT)[0],
+        "pseudonym": seeker,
+        "removals.csv": "",
+    }
+
+
+@pytest.mark.parametrize("way", ["id", "author", "here", "released", "pseudonym", "removals.csv"])
+def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
+    ws: store.Workspace, lived_in: Path, cli: Cli, way: str
+) -> None:
+    sings = sung(ws)
+    assert {*sings} == {*canaries(ws)} and len({path for paths in sings.values() for path in paths}) > 20
+    name = names_of(ws)[way]
+    if not name:
+        (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{ID},\nmessages,c011x,\n")
+    rows = {table.name: store.read(ws, table).height for table in tables.TABLES.values()}
+    looked = cli("forget", *filter(None, [name]), "--dry-run", "-C", ws.root, "--json")
+    assert {table.name: store.read(ws, table).height for table in tables.TABLES.values()} == rows
+    ran = cli("forget", *filter(None, [name]), "-C", ws.root, "--json")
+    assert ran.code == (0 if name else 1), ran.err  # c011x is nobody
+    assert left(ws) == {}
+    told = {table: n for table, n in ran.json["where"].items() if table not in ("lines", "tasks")}
+    assert told == looked.json["where"] and min(told.values()) > 0
+    assert told["conversations"] == told["gold"] == 1 and told["replies"] == 1  # the other replies stay
+    assert ran.json["releases"] == ["published", "releases/1.0.0"] and "still_in" not in ran.json
+    # out of 24 one is gone; what the table forgotten holds is enough for mining to know them again
+    shutil.copy(lived_in.parent / "talk.jsonl", ws.root.parent)
+    again = cli("mine", "messages", ws.root.parent / "talk.jsonl", "-C", ws.root, "--json").json
+    assert (again["in"], again["added"], again["dropped"]) == (24, 0, {"removed on request": 1})
+    assert cli("adjudicate", "-C", ws.root).code == cli("release", "2.0.0", "-C", ws.root).code == 0
+    assert "its data was deleted" in cli("publish", "1.0.0", "--to", ws.root / "out", "-C", ws.root).err
+    assert cli("publish", "--to", ws.root / "out", "-C", ws.root).code == 0 and left(ws) == {}
+
+
+KILLS = range(3, 400, 7) if calm.SOAK else range(10, 80, 12)
+DIES = """
+import os, sys
+left = int(sys.argv.pop(1))
+def count(event, args):
+    global left
+    names = ("os.rename", "os.remove", "os.rmdir", "sqlite3.connect")
+    if event in names or (event == "open" and args[1] in ("w", "wb")):
+        left -= 1
+        if left == 0:
+            os._exit(137)
+sys.addaudithook(count)
+from saferec_builder.cli.app import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cli, injected: Injected) -> None:
+    """Before every change of a file in turn: at the end all is as after an undisturbed run, but for random names."""
+    shutil.copytree(lived_in, tmp_path / "calm")
+    assert cli("forget", USER, "-C", tmp_path / "calm").code == 0
+    wanted, died = line.contents(tmp_path / "calm"), 0
+    for n in KILLS:
+        folder = tmp_path / f"{n}"
+        shutil.copytree(lived_in, folder)
+        words = [sys.executable, "-c", DIES, n, "forget", USER, "-C", folder]
+        ended = subprocess.run([*map(str, words)], capture_output=True, text=True)
+        assert ended.returncode in (0, 137), ended.stderr
+        died += ended.returncode == 137
+        if (folder / store.FORGETTING).exists():
+            assert "run it again" in cli("adjudicate", "-C", folder).err  # nobody works on half of it
+        assert cli("forget", USER, "-C", folder).code == 0
+        assert left(open_(folder)) == {}
+        found = line.contents(folder)
+        assert all(found[name].equals(wanted[name]) for name in found if name != "tombstones")
+    injected("kills of forget", died)
+    assert died >= len(KILLS) - 2
+
+
+def test_nobody_else_is_at_work_meanwhile(ws: store.Workspace, cli: Cli) -> None:
+    with held(ws.root / ".forget.lock", "x", wait=False, shared=True):
+        ran = cli("forget", ID, "-C", ws.root)
+    assert ran.code == 1 and "another command is at work" in ran.err and sung(ws)
+
+
+@pytest.mark.parametrize("path", ["review/ann.csv", "review/bo.csv"])
+def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
+    ws: store.Workspace, cli: Cli, path: str
+) -> None:
+    """Cells hold line breaks and quotes; a spreadsheet has saved one with semicolons."""
+    task = store.read(ws, tables.ASSIGNMENTS).filter(subject=SUBJECT, reviewer=Path(path).stem)
+    mine = task_id(*task.select("kind", "subject", "digest", "reviewer", "role").row(0))
+    mark = ";" if "bo" in path else ","
+    rows = [f'"task-1"{mark}"two{mark}\n ""lines"""\r\n', f'"{mine}"{mark}"{WORDS}\nmore"\r\n', f'"task-2"{mark}""\r\n']
+    (ws.root / path).write_bytes("".join([f"task{mark}text\r\n", *rows]).encode())
+    assert cli("forget", ID, "-C", ws.root).code == 0
+    assert (ws.root / path).read_bytes().decode() == "".join([f"task{mark}text\r\n", rows[0], rows[2]])
+
+
+def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli) -> None:
+    ran = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
+    assert ran.code == 1 and "nobody here is called c0l1" in ran.err and "c001: 1 conversations" in ran.out
+    left = store.read(ws, tables.CONVERSATIONS)["source_id"]
+    assert left.len() == 23 and "c001" not in left
