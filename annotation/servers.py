@@ -37,6 +37,7 @@ class Client(sync.Remote, Protocol):
     tool: str
     url: str
 
+    def place(self, mark: str, role: str) -> str: ...
     def projects(self, mark: str) -> list[sync.Project]: ...
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
@@ -101,31 +102,51 @@ def send(
         return task is not None and (task.role == "adjudicator" or former)
 
     for name in names:
-        project = server.project(_mark(desk.ws, name), name, accounts[name], desk.taxonomy)
-        ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
-        # what the version before has put there stays as it is, and is not asked twice
-        mine = [
-            replace(sheet, key=sheet.former) if sheet.former in ledger.there else sheet
-            for sheet in made
-            if sheet.task.reviewer == name
-        ]
-        _keep(desk, [sheet for sheet in mine if sheet.key not in ledger.there and sheet.key not in ledger.sending])
-        tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in mine}
-        done = sync.push(server, project.id, tasks, ledger)
-        # in other words before, if the taxonomy was another one; or answered in other words since
-        asked = {base_id(key) for key in tasks}
-        asked |= {base for base, times in Counter(map(base_id, ledger.there)).items() if times > 1}
-        old = {key for key in ledger.there if key not in tasks and (hidden(key) or base_id(key) in asked)}
-        done.taken_back = sync.withdraw(server, project.id, old, ledger)
-        for left in server.projects(_mark(desk.ws, name)):
-            if left.id != project.id:  # made for other traits, in a tool that cannot change what it asks about
-                before = _ledger(desk.ws, server.tool, left.place)
-                done.taken_back += sync.withdraw(server, left.id, set(before.there), before)
+        mine = [sheet for sheet in made if sheet.task.reviewer == name]
+        done = sync.Pushed()
+        for project, here in _projects(desk, server, name, accounts[name], mine, done):
+            ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
+            sync.settled(server, project.id, ledger, done)
+            # what the version before has put there stays as it is, and is not asked twice
+            here = [replace(each, key=each.former) if each.former in ledger.there else each for each in here]
+            _keep(desk, [sheet for sheet in here if sheet.key not in ledger.there])
+            tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in here}
+            sync.push(server, project.id, tasks, ledger, done=done)
+            # in other words before, if the taxonomy was another one; or answered in other words since
+            asked = {base_id(key) for key in tasks}
+            asked |= {base for base, times in Counter(map(base_id, ledger.there)).items() if times > 1}
+            old = {key for key in ledger.there if key not in tasks and (hidden(key) or base_id(key) in asked)}
+            done.taken_back += sync.withdraw(server, project.id, old, ledger)
         sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         counts = sent.setdefault(name, {})
         counts["taken_back"] = counts.get("taken_back", 0) + n
     return sent
+
+
+def _projects(
+    desk: Desk, server: Client, name: str, account: str, mine: list[Sheet], done: sync.Pushed
+) -> list[tuple[sync.Project, list[Sheet]]]:
+    """Somebody's projects, each with the tasks that belong there; made where there are some and there is none.
+
+    What lies open in those of another layout, or for other traits, is taken back; what was answered there is not asked
+    again.
+    """
+    mark = _mark(desk.ws, name)
+    there, homes = server.projects(mark), dict[str, list[Sheet]]()
+    for role in ("reviewer", "adjudicator"):
+        place, here = server.place(mark, role), [sheet for sheet in mine if sheet.task.role == role]
+        if here or any(found.place.startswith(place) for found in there):
+            homes.setdefault(place, []).extend(here)
+    found = [(server.project(place, name, account, desk.taxonomy), here) for place, here in homes.items()]
+    answered = set[str]()
+    for left in there:
+        if left.id not in {project.id for project, _ in found}:
+            ledger = _ledger(desk.ws, server.tool, left.place)
+            sync.settled(server, left.id, ledger, done)
+            done.taken_back += sync.withdraw(server, left.id, set(ledger.there), ledger)
+            answered |= ledger.there.keys()
+    return [(project, [each for each in here if not {each.key, each.former} & answered]) for project, here in found]
 
 
 def _keep(desk: Desk, new: list[Sheet]) -> None:

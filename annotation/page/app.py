@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from annotation.page import links
 from annotation.page.tasks import Facts, Given, Stale, Tasks
-from annotation.tools.guidelines import on_the_page
+from annotation.tools.guidelines import of_tool
 from annotation.tools.tasks_and_answers import Refused
 from saferec_builder.core.errors import SafeRecError, whole_object
 from saferec_builder.storage.schema import digest
@@ -87,7 +87,7 @@ class Page:
         traits = [
             {n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in self.tasks.taxonomy.traits
         ]
-        return first | {"name": name, "traits": [*traits], "guidelines": on_the_page()}
+        return first | {"name": name, "traits": [*traits], "guidelines": of_tool("On the page")}
 
     async def next(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self.tasks.first, self.name(request)))

@@ -56,13 +56,18 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
         (present if verdict == "present" else unsure).append(trait)
         openly += [trait] * (form == "explicit")
         spans += [_outward(span, text, places, trait, sheet) for span in found]
+    rulings = [
+        f"{taxonomy[unit['trait']].name} ({unit['trait']}): {line}"
+        for unit in sheet.units
+        for line in sheets.opinions(unit)
+    ]
     facts: dict[str, Any] = {"asked": sheet.asked, "guideline": guideline, "taxonomy": taxonomy.digest}
     facts |= {"shown": {trait: found for trait, (_, _, found) in sheet.suggested.items()}, "escaped": True}
     suggestions = {"evidence": spans, "present": present, "unsure": unsure, "openly": openly}
     return {
         "external_id": sheet.key,
         "fields": {
-            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask) if part)),
+            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *rulings) if part)),
             "dialogue": _escaped(text),
         },
         "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},

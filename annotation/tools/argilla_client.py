@@ -9,7 +9,7 @@ from uuid import UUID
 
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import questions, record_of, responses_of
-from annotation.tools.guidelines import on_a_server
+from annotation.tools.guidelines import of_tool
 from annotation.tools.reply_models import PAGE
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
@@ -75,6 +75,9 @@ class Server:
         ours.sort(key=lambda found: str(found.inserted_at))
         return [sync.Project(str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id),)) for s in ours]
 
+    def place(self, mark: str, role: str) -> str:
+        return _slug(mark)
+
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
         """The reviewer's data set for these traits, made where there is none, in a workspace that they can enter."""
         with self._asked("list the users") as api:
@@ -114,7 +117,7 @@ class Server:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
-        page, name = on_a_server(), "saferec-" + place.split("-")[-1]
+        page, name = of_tool("In Argilla"), "saferec-" + place.split("-")[-1]
         asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
         with self._asked("make a data set") as api:
             room = api.workspaces.create(WorkspaceModel(name=place))

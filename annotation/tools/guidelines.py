@@ -12,17 +12,11 @@ def guideline() -> str:
     return hashlib.blake2b(GUIDELINES.read_bytes(), digest_size=8).hexdigest()
 
 
-def on_a_server() -> str:
+TOOLS = ("In Label Studio", "In Argilla", "On the page", "In a file")  # headings of what one of them alone needs
+
+
+def of_tool(heading: str) -> str:
     """The page, in Markdown, without what it says of other tools."""
-    return _without("In a file", "On the page")
-
-
-def on_the_page() -> str:
-    return _without("In a file", "In Label Studio or Argilla")
-
-
-def _without(*sections: str) -> str:
-    text = GUIDELINES.read_text(encoding="utf-8")
-    for name in sections:
-        text = re.sub(rf"^## {name}\n.*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE)
-    return text
+    others = "|".join(name for name in TOOLS if name != heading)
+    page = GUIDELINES.read_text(encoding="utf-8")
+    return re.sub(rf"^## ({others})\n.*?(?=^## )", "", page, flags=re.DOTALL | re.MULTILINE)

@@ -4,6 +4,7 @@ task_of        sheet -> task with its prediction, as the import takes it
 responses_of   exported task -> each person's response to it
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from annotation.tools.quotes import only
 from annotation.tools.task_conversion import (
+    RATHER_NOT,
+    READ,
     Ours,
     Response,
     Sheet,
     list_of,
     marks_of,
+    opinions,
     points,
     text_of,
     theirs,
@@ -32,53 +36,95 @@ from saferec_builder.core.taxonomy import Taxonomy
 if TYPE_CHECKING:
     from label_studio_sdk.label_interface.interface import LabelInterface
 
-INTERFACE = Path(__file__).with_name("interface.xml")
-CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "present": "choices", "unsure": "choices"}
-CONTROLS |= {"outcome": "choices", "note": "textarea"}
+HERE = Path(__file__).parent
+LAYOUT = (
+    "cards"  # another word where the controls of the page change: a server refuses that in a project that used them
+)
+ADJUDICATOR = "adjudicator"
+UNUSED = "\u2014"  # no key of a keyboard: what has none gets one by itself, and then a slip of the hand marks words
+KEYS = ("ynu", "123", "456", "789")  # of the first cards; the server finds some for the others
+CHOICES = (("Yes", "present"), ("No", "absent"), ("Unsure", "unsure"))
+CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "unsure": "choices", "note": "textarea"}
+END = (  # of a reader, of an adjudicator
+    "Submit (Ctrl+Enter): I have read it all, nothing else is there. Skip (Ctrl+Space): I would rather not see this.",
+    "Submit (Ctrl+Enter): this is my decision. Skip (Ctrl+Space): I would rather not see this.",
+)
+
+SMALL = "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4"  # a header that reads like a line of text
 
 
-def interface(taxonomy: Taxonomy) -> str:
-    """The labeling interface for this taxonomy; the names of its controls are CONTROLS."""
+def place(mark: str, role: str) -> str:
+    """What begins the description of somebody's project: readers and adjudicators have one each."""
+    return f"{mark} {LAYOUT} {role}"
+
+
+def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
+    """The labeling interface for this taxonomy; the adjudicator's (`ruling`) offers the traits at issue only.
+
+    A task brings a card for each trait that is asked: `verdict_0` and so on. CONTROLS names the other controls.
+    """
 
     def lines(tag: str) -> str:
-        hints = {t.slug: escape(f"{t.name}: {t.definition}") for t in taxonomy.traits}
-        return "\n".join(f'    <{tag} value="{slug}" hint="{hint}"/>' for slug, hint in hints.items())
+        names = {t.slug: (escape(t.name), escape(t.definition)) for t in taxonomy.traits}
+        each = [f'value="{n}" alias="{slug}" hint="{about}" hotkey="{UNUSED}"' for slug, (n, about) in names.items()]
+        return "\n".join(f"          <{tag} {attributes}/>" for attributes in each)
 
-    text = INTERFACE.read_text(encoding="utf-8")
-    return text.replace("{labels}", lines("Label")).replace("{choices}", lines("Choice"))
+    def part(name: str) -> str:
+        return (HERE / name).read_text(encoding="utf-8").rstrip("\n")
+
+    parts = {"labels": lines("Label"), "choices": lines("Choice"), "style": part("interface.css")}
+    parts |= {
+        "end": END[ruling],
+        "none": UNUSED,
+        "small": "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4",
+    }
+    text = part("interface.xml").replace("{more}", part("adjudicator.xml" if ruling else "reviewer.xml"))
+    # at once, since a taxonomy may hold such a word itself
+    return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda found: parts[found[1]], text)
 
 
 # ---- out
 
 
-def task_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
+def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     """What the import takes. A prediction that the interface could not hold is a bug, and raises before it leaves."""
-    data: dict[str, Any] = {
-        "key": sheet.key,
-        "head": sheet.head,
-        "ask": sheet.ask,
-        "turns": sheet.turns,
-        "asked": sheet.asked,
-    }
-    data |= {"guideline": guideline, "taxonomy": taxonomy.digest}
-    data["shown"] = {trait: spans for trait, (_, _, spans) in sheet.suggested.items()}
     prediction = {"model_version": "proposal", "result": list(_result(sheet))}
     _check(prediction, sheet, taxonomy)
+    data: dict[str, Any] = {"key": sheet.key, "ask": "\n".join(part for part in (sheet.head, sheet.ask) if part)}
+    data |= {"turns": sheet.turns, "cards": [_card(n, sheet, taxonomy) for n in range(len(sheet.units))]}
+    if sheet.task.role == ADJUDICATOR:
+        data["labels"] = [{"value": taxonomy[t].name, "alias": t, "hotkey": UNUSED} for t in sheet.asked]
+    else:
+        data["items"] = [{"about": "It also holds:"}] if sheet.task.kind == "item_flag" else []
     return {"data": data, "predictions": [prediction] if prediction["result"] else []}
 
 
+def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
+    """What is asked of one trait; its answers name it, so that they can be held against our own record."""
+    unit, keys = sheet.units[n], KEYS[n] if n < len(KEYS) else ""
+    trait = taxonomy[unit["trait"]]
+    _, _, spans = sheet.suggested.get(trait.slug, ("", None, []))
+    said = opinions(unit)
+    words = [] if said else [f"\u201c{span['quote']}\u201d" for span in spans]
+    own = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]
+    if not spans and sheet.task.kind == "sensitivity":
+        words = ["No words are marked yet: mark them before you say yes."]
+    choices: list[JsonValue] = [
+        {"value": name, "alias": f"{trait.slug} {verdict}"} | ({"hotkey": keys[n]} if keys else {})
+        for n, (name, verdict) in enumerate(CHOICES)
+    ]
+    return {"name": trait.name, "about": "\n".join([trait.definition, *words, *own, *said]), "choices": choices}
+
+
 def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:
-    shown = sheet.suggested
-    for trait, (_, form, spans) in shown.items():
+    """The proposed words, marked; the verdict is left to the person."""
+    for trait, (_, form, spans) in sheet.suggested.items():
         for n, span in enumerate(spans):
             region = f"{trait}-{n}"
-            place = _place(span, sheet.turns[span["turn"]]["text"])
-            yield _control("evidence", region, place | {"paragraphlabels": [trait]})
+            there = _place(span, sheet.turns[span["turn"]]["text"])
+            yield _control("evidence", region, there | {"paragraphlabels": [trait]})
             if form:
-                yield _control("form", region, place | {"choices": [form]})
-    for verdict in ("present", "unsure"):
-        if traits := [t for t, (suggested, _, _) in shown.items() if suggested == verdict]:
-            yield _control(verdict, verdict, {"choices": traits})
+                yield _control("form", region, there | {"choices": [form]})
 
 
 def _control(name: str, region: str, value: dict[str, JsonValue]) -> dict[str, Any]:
@@ -113,8 +159,11 @@ def _schema(config: str) -> "LabelInterface":
 # ---- in
 
 
-def responses_of(task: dict[str, Any], people: Mapping[int, str], project: str, ours: Ours) -> Iterator[Response]:
-    """One per annotation, oldest first; what is no annotation of ours at all comes back empty.
+def responses_of(
+    task: dict[str, Any], people: Mapping[int, str], project: str, ours: Ours, cards: bool = True
+) -> Iterator[Response]:
+    """One per annotation, oldest first; what is no annotation of ours at all comes back empty. `cards`: the page has
+    them; one of the version before has not, and its tasks bring what was asked with them.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
     whatever its users send, as an answer and as a task's data: what has another shape is not there.
@@ -135,10 +184,13 @@ def responses_of(task: dict[str, Any], people: Mapping[int, str], project: str, 
             shown=marks_of(data.get("shown")),
             forged="" if editor == who else _forged(editor, people),
         )
-        shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-        _read(list_of(row.get("result")), ours(response.key), shown, response)
-        if row.get("was_cancelled"):
-            response.outcome = "skipped"
+        if cards:
+            response.outcome, response.verdicts = READ, {}
+        if row.get("was_cancelled"):  # what was marked beforehand is in it all the same
+            response.outcome = RATHER_NOT if cards else "skipped"
+        else:
+            shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
+            _read(list_of(row.get("result")), ours(response.key), shown, response)
         yield response
 
 
@@ -167,10 +219,12 @@ def _read(result: list[Any], turns: Turns, shown: list[str], response: Response)
     forms = {region: form for region, form in chosen.items() if form in ("explicit", "implicit")}
     for row in result:
         name, names = row.get("from_name"), _names(row)
-        if name == "outcome" and names:
+        if response.verdicts is None and name == "outcome" and names:
             response.outcome = names[0]
-        elif name in ("present", "unsure"):
-            getattr(response, name).extend(names)
+        elif response.verdicts is not None and (card := re.fullmatch(r"verdict_(\d{1,4})", str(name))):
+            response.verdicts[int(card[1])] = " ".join(names)
+        elif name in ("present", "unsure", "also_0"):
+            (response.unsure if name == "unsure" else response.present).extend(names)
         elif name == "note":
             lines = row["value"].get("text")
             response.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from annotation.tools import server_errors as failures, sync
-from annotation.tools.guidelines import on_a_server
-from annotation.tools.label_studio import interface, responses_of, task_of
+from annotation.tools.guidelines import of_tool
+from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
@@ -24,7 +24,7 @@ def instructions() -> str:
     """The guidelines as the page that Label Studio shows before the first task, and behind a button later."""
     from markdown_it import MarkdownIt
 
-    page: str = MarkdownIt().render(on_a_server()).strip()  # as the server keeps it
+    page: str = MarkdownIt().render(of_tool("In Label Studio")).strip()  # as the server keeps it
     # nor does it keep a style, and its own has neither bullets nor room above a heading
     return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
 
@@ -87,15 +87,19 @@ class Server:
             found = [_project(p) for p in pages]
         return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: int(p.id))
 
+    def place(self, mark: str, role: str) -> str:
+        return place(mark, role)
+
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
         """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
-        config = interface(taxonomy)
-        found = sync.project(self.projects, lambda word: self.make(f"SafeRec {name}", word, config), mark)
+        ruling = mark.endswith(ADJUDICATOR)
+        config, title = interface(taxonomy, ruling), f"{'Disputes' if ruling else 'Conversations'} for {name}"
+        found = sync.project(self.projects, lambda word: self.make(title, word, config), mark)
         self.mend(found, config)
         return found
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
-        return task_of(sheet, guideline, taxonomy)
+        return task_of(sheet, taxonomy)
 
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}
@@ -103,7 +107,7 @@ class Server:
     def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
         known = {int(user): name for user, name in people.items()}
         for task in self.answered(project.id):
-            yield from responses_of(task, known, project.id, ours)
+            yield from responses_of(task, known, project.id, ours, cards=f" {LAYOUT} " in project.place)
 
     def invite(self) -> str:
         """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every
@@ -154,7 +158,8 @@ class Server:
             pages: Any = client.tasks.list(project=int(project), page_size=500, fields="task_only")
             self._given(pages.items)
             rows: list[Any] = list(pages)
-        return [(str((row.data or {}).get("key")), str(row.id), bool(row.total_annotations)) for row in rows]
+        given = [bool(row.total_annotations or row.cancelled_annotations) for row in rows]  # a skipped task is answered
+        return [(str((row.data or {}).get("key")), str(row.id), there) for row, there in zip(rows, given, strict=True)]
 
     def delete(self, task: str) -> None:
         with self._asked(f"delete task {task}") as client:

@@ -72,12 +72,21 @@ class Pushed:
     taken_back: int = 0
 
 
-def push(server: Remote, project: str, tasks: dict[str, Payload], ledger: Ledger, quiet: float = 20.0) -> Pushed:
-    """Sends the tasks that the project does not hold. `quiet`: seconds without change before a lost request is dead."""
-    done = Pushed()
+def push(
+    server: Remote,
+    project: str,
+    tasks: dict[str, Payload],
+    ledger: Ledger,
+    quiet: float = 20.0,
+    *,
+    done: Pushed | None = None,
+) -> Pushed:
+    """Sends the tasks that the project does not hold, and counts on in `done`. `quiet`: seconds without change before a
+    lost request is dead."""
+    done = Pushed() if done is None else done
     settled(server, project, ledger, done)
     new = [key for key in tasks if key not in ledger.there]
-    done.skipped = len(tasks) - len(new)
+    done.skipped += len(tasks) - len(new)
     for start in range(0, len(new), server.chunk):
         _send(server, project, {key: tasks[key] for key in new[start : start + server.chunk]}, ledger, done, quiet)
     settled(server, project, ledger, done)

@@ -6,7 +6,7 @@ pull   a person's response to a sheet -> one answer per trait and `*`, and what 
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from saferec_builder.storage.tables import HANDED_BACK
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
+VERDICTS = ("present", "absent", "unsure")
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
@@ -63,6 +64,9 @@ class Response:
     place: str  # where it stands in the tool, for a person who looks for it
     outcome: str = ""  # READ, RATHER_NOT, `skipped` or nothing
     asked: list[str] = field(default_factory=list)
+    # place in `asked` -> trait and verdict, where each has a card of its own; None where what is unticked is absent
+    verdicts: dict[int, str] | None = None
+    unanswered: list[str] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
     spans: dict[str, list[Span]] = field(default_factory=dict)
@@ -140,14 +144,17 @@ def record(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> tuple[str, list[
     return sheet.key, sheet.asked, marks, guideline, taxonomy.digest
 
 
+def opinions(unit: dict[str, Any]) -> list[str]:
+    """What reviewers said of a trait, for the adjudicator: one line, or none."""
+    return [f"Reviewers said: {'; '.join(unit['said'])}"] if unit["said"] else []
+
+
 def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
     """The lines above a task: a warning first, then what is asked, then what is known."""
     severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
     lines = [f"May be hard to read ({'; '.join(severe)}). You may leave it."] * bool(severe)
     if task.role == "adjudicator":
-        for u in asked:
-            opinions = "; ".join(u["said"] or [])
-            lines.append(f"Please rule on {u['trait']} ({taxonomy[u['trait']].definition}) Reviewers said: {opinions}")
+        lines.append("Please decide what this text shows.")
     elif task.kind == "item_flag":
         lines.append("Would this item break one of these sensitivities? Tick what it holds.")
         lines += [f"Known: {line}" for line in sources]
@@ -157,6 +164,29 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
 
 
 # ---- in
+
+
+def ticked(said: Response) -> Response:
+    """The cards of a response as ticks, by our own record of what was asked.
+
+    Words marked for a trait without a card say that it is present, unless it is among `unsure`; those of one whose
+    card says no count for nothing. A card that names another trait than the one we asked there is not answered.
+    """
+    if said.verdicts is None:
+        return said
+    given = {t: said.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(said.asked)}
+    cards = {t: verdict if named == t and verdict in VERDICTS else None for t, (named, _, verdict) in given.items()}
+    refused = {t for t, verdict in cards.items() if verdict == "absent"}
+    unsure = [t for t in said.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
+    present = [t for t in (*said.present, *said.spans, *said.lost) if t not in cards and t not in unsure]
+    return replace(
+        said,
+        present=[*dict.fromkeys(present), *(t for t, v in cards.items() if v == "present")],
+        unsure=unsure,
+        unanswered=[t for t, v in cards.items() if v is None],
+        spans={t: spans for t, spans in said.spans.items() if t not in refused},
+        lost={t: words for t, words in said.lost.items() if t not in refused},
+    )
 
 
 def take(
@@ -191,7 +221,7 @@ def take(
     if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
         pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
         return
-    ruling = task.role == "adjudicator"
+    response, ruling = ticked(response), task.role == "adjudicator"
     asked = {t for t in response.asked if t in taxonomy.slugs}
     faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
@@ -212,24 +242,26 @@ def _faults(
     response: Response, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy
 ) -> dict[str, tuple[str, str]]:
     """trait -> (countable reason, found and expected)."""
-    ticked = {*response.present, *response.unsure}
+    said = {*response.present, *response.unsure}
     faults = {}
-    for trait in sorted({*ticked, *response.spans, *response.lost}):
+    for trait in sorted({*said, *response.spans, *response.lost, *response.unanswered}):
         if trait not in taxonomy.slugs:
             edited = response.taxonomy in (None, taxonomy.digest)
             why = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
             faults[trait] = ("unknown trait", why)
+        elif trait in response.unanswered:
+            faults[trait] = ("not answered", "its card says neither yes nor no nor unsure")
         elif trait in response.present and trait in response.unsure:
             faults[trait] = ("two verdicts", "present and unsure: expected one of them")
         elif trait in response.lost:
             faults[trait] = (evidence.NOT_FOUND, f"{response.lost[trait][:80]!r} does not stand there in our text")
-        elif trait in ticked and (none := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
+        elif trait in said and (none := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
             faults[trait] = (none[0], f"{none[1][:80]!r} is no evidence")
-        elif task.role == "adjudicator" and trait in ticked and trait not in asked:
+        elif task.role == "adjudicator" and trait in said and trait not in asked:
             faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
         elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
             faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
-        elif trait not in ticked and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):
+        elif trait not in said and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):
             faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
     return faults
 

@@ -130,6 +130,9 @@ class Memory:
         self._up()
         return [sync.Project(place, name, place) for place, name in self.made.items() if place.startswith(mark)]
 
+    def place(self, mark: str, role: str) -> str:
+        return mark
+
     def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
         return sync.project(self.projects, lambda word: self._make(word, name), mark)
 

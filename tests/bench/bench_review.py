@@ -46,7 +46,7 @@ def main() -> None:
 
 def measure(home: Path, facts: dict[str, Any]) -> None:
     taxonomy = traits.load()
-    made = {sheet.key: label_studio.task_of(sheet, "bench", taxonomy) for sheet in many(TASKS)}
+    made = {sheet.key: label_studio.task_of(sheet, taxonomy) for sheet in many(TASKS)}
     server = Beside(facts["url"], facts["token"], timeout=600)
     config = label_studio.interface(taxonomy)
     server.other = server.make("the SDK alone", "bench", config).id

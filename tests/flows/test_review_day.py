@@ -62,6 +62,26 @@ def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review
     assert len(left) == 1 and not before & set(left)
 
 
+def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
+    ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ann has answered c1 on the page before, and not c2; then a version comes whose page has other controls."""
+    review("push", *TWO)
+    (done,) = [n for n, (_, task, who) in server.held.items() if who == "ann" and task["asked"] == ["gore"]]
+    server.answered.append(done)
+    monkeypatch.setattr(Memory, "place", lambda self, mark, role: f"{mark} cards {role}")
+    sent = review("push", *TWO)["sent"]
+    assert sent == {
+        "ann": {"added": 1, "skipped": 0, "taken_back": 1},
+        "bo": {"added": 2, "skipped": 0, "taken_back": 2},
+    }
+    assert sorted(task["asked"] for task in tasks(server, "ann")) == [["accidents_disasters"], ["gore"]]
+    assert done in server.held  # where it was
+    review("pull")
+    assert store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1", trait="gore").height == 1
+    assert review("push", *TWO)["added"] == 0
+
+
 def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,13 @@
 """What a reviewer sees and does, in a real browser on the real servers; screenshots go to build/screens."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from annotation.servers import _mark
+from annotation.tools.label_studio import HERE
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.servers.logins import argilla_log_in, log_in
@@ -100,6 +102,12 @@ def studio(ws, label_studio, cli) -> review_world.LabelStudio:
     return review_world.LabelStudio(ws, home, facts)
 
 
+def names_in(css: str) -> list[str]:
+    """What of the server's own a style sheet names: the classes are those of its pinned version."""
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    return sorted(set(re.findall(r'\[class\*="[^"]+"\]|\.(?:lsf|ant)-[\w-]+', css)))
+
+
 def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     words = ("-C", ws.root, "--json")
     assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
@@ -108,19 +116,35 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
     page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
     page.get_by_text("I faint when I see").first.wait_for()
-    page.get_by_role("button", name="Submit").wait_for()
-    # the proposal is there before anybody clicks: its tick, and its words marked
-    assert page.locator("input[name='gore']").first.is_checked()
-    regions = page.locator(".lsf-outliner-item__title, .lsf-outliner-item").all_inner_texts()
-    assert any("gore" in text and "blood" in text for text in regions), regions
-    page.get_by_role("button", name="Instructions").wait_for()
+    page.locator(".saferec-card", has_text="Blood and gore").wait_for()  # its name
+    assert not page.get_by_text("gore", exact=True).count()
+    assert not page.locator(
+        ".saferec input:checked"
+    ).count()  # nobody nods a proposal through: nothing is answered beforehand
+    assert page.locator(".htx-highlight").all_inner_texts() == ["blood"]
+    css = (HERE / "interface.css").read_text()
+    assert len(names_in(css)) > 20 and not [name for name in names_in(css) if not page.locator(name).count()]
+    hidden = page.locator('[class*="time--"], .lsf-tabs-panel, [class*="authorFilter--"], .lsf-label__hotkey')
+    assert hidden.count() > 20 and not any(each.is_visible() for each in hidden.all())
     page.screenshot(path=SCREENS / "label-studio-task.png")
-    page.locator(".lsf-label__text", has_text="needles").first.click()
-    drag(page, "[class^=dialoguetext]", WORDS)
-    page.locator("input[name='needles']").first.check()
-    page.get_by_text("I have read it all").click()
+    for key in "0123456789qwertasdgzxcvbiopjklm":  # a slip of the hand marks nothing
+        page.keyboard.press(key)
+    drag(page, "[class*=dialoguetext]", "Something funny")
+    assert (
+        page.locator(".htx-highlight").all_inner_texts() == ["blood"]
+        and not page.locator(".saferec input:checked").count()
+    )
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("Please answer every card").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("y")
+    page.get_by_text("Something else?").click()
+    page.keyboard.press("f")
+    page.keyboard.type("needles")
+    page.keyboard.press("Enter")
+    drag(page, "[class*=dialoguetext]", WORDS)
     page.screenshot(path=SCREENS / "label-studio-answer.png")
-    page.get_by_role("button", name="Submit").click()
+    page.keyboard.press("Control+Enter")
     wait(page, lambda: any(t["total_annotations"] for t in studio._tasks("ann")))
     ran = cli("review", "pull", *words)
     assert ran.code == 0, ran.err
@@ -129,6 +153,14 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert got["needles"] == ("present", [WORDS], None)
     assert got["*"][0] == "absent"
     assert store.read(ws, tables.REVIEWS)["seconds"].drop_nulls().len()
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")  # the row that a reviewer works through
+    page.locator(".saferec-card", has_text="Crashes and disasters").wait_for()
+    page.keyboard.press("Escape")  # the guidelines stand before it
+    page.get_by_text("No quota is worth a bad night.").wait_for(state="hidden")
+    page.keyboard.press("Control+Space")
+    wait(page, lambda: any(t["cancelled_annotations"] for t in studio._tasks("ann")))
+    assert cli("review", "pull", *words).code == 0
+    assert pulled(ws, "c2") == {"*": (None, [], None)}
 
 
 def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):

@@ -55,7 +55,7 @@ class Files(review_world.Files):
 
 class LabelStudio(review_world.LabelStudio):
     def _task(self) -> dict[str, Any]:
-        return next(task for task in self._tasks("ann") if "gore" in task["data"]["asked"])
+        return next(task for task in self._tasks("ann") if "gore" in self.asked(task))
 
     def forge(self, text: str) -> None:
         task = self._task()
@@ -180,7 +180,7 @@ def test_a_region_that_does_not_name_its_words_is_held_against_what_was_shown(to
 
 # what whoever is logged in can do to a task on Label Studio: nothing of it is believed
 LIES: dict[str, dict[str, Any]] = {
-    "asked of nothing": {"asked": []},
+    "asked of nothing": {"cards": []},
     "asked of all": {"asked": ["gore", "needles", "suicide_self_harm"]},
     "marked beforehand": {"shown": {"needles": [{"turn": 0, "start": 0, "end": 5, "quote": "x"}]}},
     "another taxonomy": {"taxonomy": "0" * 16},
@@ -211,7 +211,7 @@ def test_nobody_answers_for_somebody_else(tool, pull, cli):
     tool.mark("blood", TRUE)
     (mine,) = tool.rest("GET", f"/api/tasks/{task['id']}/annotations")
     safe = {"Referer": tool.facts["url"], "X-CSRFToken": web.cookies.get("csrftoken") or ""}
-    body = {"result": [row for row in mine["result"] if row["from_name"] == "outcome"]}
+    body = {"result": [row for row in mine["result"] if row["from_name"] == "verdict_0"]}
     assert web.patch(f"/api/annotations/{mine['id']}", json=body, headers=safe).status_code == 200
     key, old = task["data"]["key"], task_id("sensitivity", "c1", "d-c1", "ann", "reviewer")
     answer = {"result": mine["result"], "completed_by": mine["completed_by"]}

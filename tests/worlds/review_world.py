@@ -172,7 +172,11 @@ class LabelStudio:
         return list(reply["tasks"])
 
     def tasks(self, who: str) -> dict[str, list[str]]:
-        return {subject_of(t["data"]["turns"][0]["text"]): t["data"]["asked"] for t in self._tasks(who)}
+        return {subject_of(t["data"]["turns"][0]["text"]): self.asked(t) for t in self._tasks(who)}
+
+    @staticmethod
+    def asked(task: dict[str, Any]) -> list[str]:
+        return [card["choices"][0]["alias"].split()[0] for card in task["data"]["cards"]]
 
     def session(self, who: str) -> Any:
         """Logged in as that person, as their browser is."""
@@ -206,26 +210,33 @@ class LabelStudio:
         done = 0
         for task in self._tasks(who):
             subject = subject_of(task["data"]["turns"][0]["text"])
-            verdict = person(subject, task["data"]["asked"])
+            asked = self.asked(task)
+            verdict = person(subject, asked)
             if verdict is not None and not (task["total_annotations"] and verdict.outcome != sheets.READ):
-                self.post(who, task["id"], {"result": list(self.result(subject, verdict)), "lead_time": 12.3})
+                body = {"result": self.result(subject, verdict, asked), "lead_time": 12.3}
+                self.post(who, task["id"], body | {"was_cancelled": verdict.outcome == sheets.RATHER_NOT})
                 done += 1
         return done
 
     @staticmethod
-    def result(subject: str, verdict: Verdict) -> list[dict[str, Any]]:
-        def row(name: str, value: dict[str, Any], region: str) -> dict[str, Any]:
-            return {"id": region, "from_name": name, "to_name": "dialogue", "type": CONTROLS[name], "value": value}
+    def result(subject: str, verdict: Verdict, asked: list[str] | None = None) -> list[dict[str, Any]]:
+        def row(name: str, value: dict[str, Any], region: str, to: str = "dialogue") -> dict[str, Any]:
+            kind = CONTROLS.get(name, "choices")
+            return {"id": region, "from_name": name, "to_name": to, "type": kind, "value": value}
 
-        rows = [row("outcome", {"choices": [verdict.outcome]}, "o")]
+        asked = [trait for c, trait, *_ in CLAIMS if c == subject] if asked is None else asked
+        rows = []
+        for n, trait in enumerate(asked):
+            word = "present" if trait in verdict.present else "unsure" if trait in verdict.unsure else "absent"
+            rows.append(row(f"verdict_{n}", {"choices": [f"{trait} {word}"]}, f"v{n}", f"about_{n}"))
         for trait, quote in verdict.present.items():
             at = span(subject, quote)
             before = len(TEXTS[subject][: at["start"]].encode("utf-16-le")) // 2  # what a browser counts
             place = {"start": "0", "end": "0", "startOffset": before, "text": quote}
             place["endOffset"] = before + len(quote.encode("utf-16-le")) // 2
             rows.append(row("evidence", place | {"paragraphlabels": [trait]}, f"r-{trait}"))
-        rows += [row("present", {"choices": list(verdict.present)}, "p")] * bool(verdict.present)
-        rows += [row("unsure", {"choices": verdict.unsure}, "u")] * bool(verdict.unsure)
+        other = [trait for trait in verdict.unsure if trait not in asked]
+        rows += [row("unsure", {"choices": other}, "u")] * bool(other)
         rows += [row("note", {"text": [verdict.note]}, "n")] * bool(verdict.note)
         return rows
 

@@ -1,5 +1,6 @@
 """A task as servers show it, and answers to it."""
 
+from dataclasses import replace
 from typing import Any
 
 from annotation.tools import argilla, label_studio
@@ -32,15 +33,31 @@ def sheet(**more: Any) -> Sheet:
     return Sheet("task-1", TASK, "proposed", "", "?", TURNS, [unit])
 
 
-def exported(result: list[dict[str, Any]], made: Sheet | None = None, **more: Any) -> Response:
-    task = label_studio.task_of(made or sheet(), "g", TAXONOMY)
+def exported(result: list[dict[str, Any]], made: Sheet | None = None, cards: bool = True, **more: Any) -> Response:
+    """What ann answered, by our record of what was asked; by the task where the page had no cards."""
+    made = made or sheet()
+    task = label_studio.task_of(made, TAXONOMY)
+    if not cards:  # as the version before handed it out
+        shown = {trait: spans for trait, (_, _, spans) in made.suggested.items()}
+        task["data"] |= {"asked": made.asked, "shown": shown, "guideline": "g", "taxonomy": TAXONOMY.digest}
     row = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
-    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, 7, ours)
-    return said
+    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, "7", ours, cards)
+    return replace(said, asked=made.asked, taxonomy=TAXONOMY.digest) if cards else said
 
 
 def control(name: str, **value: Any) -> dict[str, Any]:
-    return {"id": "r", "from_name": name, "to_name": "dialogue", "type": label_studio.CONTROLS[name], "value": value}
+    kind = label_studio.CONTROLS.get(name, "choices")
+    return {"id": "r", "from_name": name, "to_name": "dialogue", "type": kind, "value": value}
+
+
+def card(verdict: str, n: int = 0) -> dict[str, Any]:
+    return control(f"verdict_{n}", choices=[verdict if " " in verdict else f"gore {verdict}"])
+
+
+def mark(trait: str) -> dict[str, Any]:
+    """The words `needles` in the first turn, behind an emoji."""
+    place = {"start": "0", "end": "0", "startOffset": 6, "endOffset": 13, "text": "needles"}
+    return control("evidence", **place, paragraphlabels=[trait])
 
 
 def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:

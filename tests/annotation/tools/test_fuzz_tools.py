@@ -29,9 +29,11 @@ PLACE = {
 RESULT: list[Any] = [
     {"id": "r", "from_name": "evidence", "type": "paragraphlabels", "value": PLACE},
     {"id": "r", "from_name": "form", "type": "choices", "value": {"choices": ["implicit"]}},
-    {"id": "p", "from_name": "present", "type": "choices", "value": {"choices": ["needles"]}},
+    {"id": "p", "from_name": "verdict_0", "type": "choices", "value": {"choices": ["needles present"]}},
     {"id": "u", "from_name": "unsure", "type": "choices", "value": {"choices": ["gore"]}},
     {"id": "n", "from_name": "note", "type": "textarea", "value": {"text": ["a note"]}},
+    # on the page without cards
+    {"id": "p", "from_name": "present", "type": "choices", "value": {"choices": ["needles"]}},
     {"id": "o", "from_name": "outcome", "type": "choices", "value": {"choices": [sheets.READ]}},
 ]
 DATA = {"key": "task-1", "turns": TURNS, "asked": ["needles"], "shown": {}, "guideline": "g", "taxonomy": "t"}
@@ -39,7 +41,7 @@ DATA = {"key": "task-1", "turns": TURNS, "asked": ["needles"], "shown": {}, "gui
 LEAVES = st.none() | st.booleans() | NUMBERS | TEXT | HALF
 
 
-def said(result: Any, data: Any, seconds: Any) -> list[sheets.Response]:
+def said(result: Any, data: Any, seconds: Any, cards: bool = True) -> list[sheets.Response]:
     answer = {
         "id": 5,
         "completed_by": 1,
@@ -49,16 +51,20 @@ def said(result: Any, data: Any, seconds: Any) -> list[sheets.Response]:
         "lead_time": seconds,
     }
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
-    return list(label_studio.responses_of(task, {1: "ann"}, 3, lambda key: TURNS))
+    return list(label_studio.responses_of(task, {1: "ann"}, "3", lambda key: TURNS, cards))
 
 
 @CALM
-@given(changed(RESULT, LEAVES), changed(DATA, LEAVES, most=1), NUMBERS | TEXT)
-@example([5, {"value": None}, {"value": {}, "type": [], "from_name": "form"}], DATA, 1)
-@example([{**RESULT[0], "value": {**PLACE, "start": -1, "startOffset": 1e999}}], DATA, 1)
-@example([{**RESULT[4], "value": {"text": 5}}, RESULT[5]], {**DATA, "shown": [1], "turns": 5, "asked": 7}, "x")
-def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(result: Any, data: Any, seconds: Any) -> None:
-    (one,) = said(result, data, seconds)
+@given(changed(RESULT, LEAVES), changed(DATA, LEAVES, most=1), NUMBERS | TEXT, st.booleans())
+@example([5, {"value": None}, {"value": {}, "type": [], "from_name": "form"}], DATA, 1, True)
+@example([{**RESULT[0], "value": {**PLACE, "start": -1, "startOffset": 1e999}}], DATA, 1, True)
+@example([{**RESULT[2], "value": {"choices": [["needles present"]]}}, {**RESULT[2], "from_name": 7}], DATA, 1, True)
+@example([{**RESULT[2], "from_name": "verdict_²"}, {**RESULT[2], "from_name": "verdict_9999"}], DATA, 1, True)
+@example([{**RESULT[4], "value": {"text": 5}}, RESULT[6]], {**DATA, "shown": [1], "turns": 5, "asked": 7}, "x", False)
+def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
+    result: Any, data: Any, seconds: Any, cards: bool
+) -> None:
+    (one,) = said(result, data, seconds, cards)
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
@@ -72,17 +78,19 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(result: Any, 
 
 
 def test_an_answer_as_it_should_be_is_read_whole() -> None:
-    (one,) = said(RESULT, DATA, 12.34)
-    assert (one.present, one.unsure, one.forms, one.note, one.seconds) == (
-        *(["needles"], ["gore"], {"needles": "implicit"}, "a note", 12.3),
-    )
-    assert one.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not one.lost
+    for cards, ticks in ((True, {0: "needles present"}), (False, None)):
+        (one,) = said(RESULT, DATA, 12.34, cards)
+        assert (one.verdicts, one.unsure, one.forms, one.note, one.seconds) == (
+            *(ticks, ["gore"], {"needles": "implicit"}, "a note", 12.3),
+        )
+        assert one.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not one.lost
+    assert (one.present, one.outcome) == (["needles"], sheets.READ)
 
 
 def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace) -> None:
     """JSON can spell it, no file and no database can hold it: a pull must not stop there for everybody."""
     note = {**RESULT[4], "value": {"text": ["half \ud83d here"]}}
-    (one,) = said([note, RESULT[5]], DATA, 1)
+    (one,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
     sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, set(), stamp, TAXONOMY)

@@ -160,14 +160,14 @@ def test_a_server_that_is_down_or_refuses_is_one_line(behind, cli, url, token, s
 
 @pytest.mark.servers
 def test_what_people_do_to_a_project_is_named(behind, cli):
-    """An interface edited by hand, a stranger's answer, an empty one, a skipped one, two answers of one person."""
+    """An interface edited by hand, a stranger's answer, an empty one, one given back, two answers of one person."""
     ws, _, tool = behind
     (ws.root / "label-studio").symlink_to(tool.home)
     words = ("-C", ws.root, "--json")
     push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
     assert cli(*push).code == 0
     project = tool.project("ann")
-    config = project.setup[0].replace('value="needles"', 'value="nedles"')
+    config = project.setup[0].replace('alias="needles"', 'alias="nedles"')
     tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config, "expert_instruction": "quick!"})
     tasks = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
 
@@ -182,7 +182,7 @@ def test_what_people_do_to_a_project_is_named(behind, cli):
     say("ann", "c4", tool.result("c4", Verdict()))
     ran = cli("review", "pull", *words)
     assert ran.code == 0
-    wanted = {"not assigned": 1, "not finished": 1, "skipped": 1, "unknown trait": 1}
+    wanted = {"not assigned": 1, "not answered": 1, "unknown trait": 1}
     assert ran.json["dropped"] == wanted, ran.err
     rows = store.read(ws, tables.REVIEWS)
     assert set(rows.filter(role="other")["reviewer"]) == {"bo"}  # kept, and it counts nowhere

@@ -13,8 +13,10 @@ from tests.worlds.sheet_answers import (
     TASK,
     TAXONOMY,
     TURNS,
+    card,
     control,
     exported,
+    mark,
     ours,
     record,
     sheet,
@@ -28,6 +30,42 @@ def test_offsets_come_back_for_any_text(text, index):
     assert points(text, units16(text, index)) == index
 
 
+NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told", "drops"),
+    [
+        ([], {}, ["not answered"]),
+        ([card("present"), mark("gore")], {"gore": "present", "*": "absent"}, []),
+        ([card("present")], {}, ["no quote"]),
+        ([card("absent"), mark("gore")], {"gore": "absent", "*": "absent"}, []),  # as it was marked beforehand
+        ([card("absent"), mark("needles")], NEEDLES, []),  # another trait's words say that it is there
+        (
+            [card("absent"), mark("needles"), control("unsure", choices=["needles"])],
+            NEEDLES | {"needles": "unsure"},
+            [],
+        ),
+        (
+            [card("absent"), control("also_0", choices=["needles"])],
+            {"gore": "absent"},
+            ["no quote"],
+        ),  # an item needs none
+        ([card("unsure"), control("unsure", choices=["gore"])], {"gore": "unsure", "*": "absent"}, []),
+        ([card("present"), mark("gore"), control("unsure", choices=["gore"])], {"gore": "present", "*": "absent"}, []),
+        ([card("needles present"), mark("gore")], {}, ["not answered"]),  # the card of another trait, on an edited task
+        ([card("present", 1), mark("gore")], {}, ["not answered"]),  # we asked one thing
+        ([card("absent"), mark("nedles")], {"gore": "absent"}, ["unknown trait"]),
+    ],
+)
+def test_what_cards_and_marks_say(rows, told, drops):
+    assert verdicts(exported(rows)) == (told, drops)
+
+
+def test_skip_hands_a_text_back_and_nothing_of_it_is_taken():
+    assert verdicts(exported([card("present"), mark("gore")], was_cancelled=True)) == ({"*": None}, [])
+
+
 RATHER_NOT = control("outcome", choices=["I would rather not see this"])
 
 
@@ -38,40 +76,31 @@ RATHER_NOT = control("outcome", choices=["I would rather not see this"])
         ([DONE], {"gore": "absent", "*": "absent"}, []),  # unticked though it was suggested
         ([control("present", choices=["needles"]), DONE], {"gore": "absent"}, ["no quote"]),
         ([control("unsure", choices=["needles"]), DONE], {"gore": "absent", "needles": "unsure", "*": "absent"}, []),
-        (
-            [control("present", choices=["gore"]), control("unsure", choices=["gore"]), DONE],
-            {},
-            ["two verdicts"],
-        ),
+        ([control("present", choices=["gore"]), control("unsure", choices=["gore"]), DONE], {}, ["two verdicts"]),
         ([control("present", choices=["nedles"]), DONE], {"gore": "absent"}, ["unknown trait"]),
-        ([RATHER_NOT], {"*": None}, []),  # handed back
-        ([control("unsure", choices=["needles"]), RATHER_NOT], {"*": None}, []),  # and nothing of it is taken
+        ([mark("needles"), DONE], {"gore": "absent"}, ["evidence without a verdict"]),
+        ([control("unsure", choices=["needles"]), RATHER_NOT], {"*": None}, []),  # handed back
+        ([card("present"), DONE], {"gore": "absent", "*": "absent"}, []),  # that page had no cards
     ],
 )
-def test_what_an_answer_says(rows, told, drops):
-    assert verdicts(exported(rows)) == (told, drops)
+def test_what_an_answer_on_the_page_before_says(rows, told, drops):
+    assert verdicts(exported(rows, cards=False)) == (told, drops)
 
 
-def test_a_mark_without_a_tick_is_asked_back_and_a_suggested_one_is_not():
-    mark = control(
-        "evidence", start="0", end="0", startOffset=6, endOffset=13, text="needles", paragraphlabels=["needles"]
-    )
-    assert verdicts(exported([mark, DONE])) == ({"gore": "absent"}, ["evidence without a verdict"])
-    (prediction,) = label_studio.task_of(sheet(), "g", TAXONOMY)["predictions"]
-    left = [row for row in prediction["result"] if row["from_name"] == "evidence"]
-    assert verdicts(exported([*left, DONE])) == ({"gore": "absent", "*": "absent"}, [])
+def test_who_skipped_on_the_page_before_has_said_nothing():
+    assert verdicts(exported([DONE], cards=False, was_cancelled=True)) == ({}, ["skipped"])
 
 
 def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
     cy = Task("sensitivity", "c1", "d", "cy", "adjudicator")
-    said = exported([control("unsure", choices=["gore", "needles"]), DONE])
+    said = exported([card("unsure"), mark("needles")])
     said.who = "cy"
     assert verdicts(said, {"torture"}, cy) == ({"gore": "unsure"}, ["not asked"])
 
 
 def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
     for taxonomy, why in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
-        pulled, said = Pulled(), exported([control("present", choices=["snow"]), DONE])
+        pulled, said = Pulled(), exported([card("absent"), mark("snow")])
         said.taxonomy = taxonomy
         take(pulled, said, TASK, TURNS, set(), STAMP, TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
@@ -80,7 +109,7 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
 
 def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
-    said = exported([DONE])
+    said = exported([card("absent")])
     said.who = "bo"
     take(pulled, said, TASK, TURNS, set(), STAMP, TAXONOMY)
     assert {(a["reviewer"], a["role"]) for a in pulled.answers.values()} == {("bo", "other")}
@@ -92,7 +121,7 @@ def test_somebody_elses_answer_is_kept_and_set_aside():
 )
 def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
     with pytest.raises(ReviewError, match="propose again"):
-        label_studio.task_of(sheet(**change), "g", TAXONOMY)
+        label_studio.task_of(sheet(**change), TAXONOMY)
     with pytest.raises(ReviewError, match="propose again"):
         argilla.record_of(sheet(**change), "g", TAXONOMY)
 
