@@ -1,4 +1,4 @@
-"""A release is what TRL takes: its own `trl sft` command, unchanged, on the config `sft`."""
+"""A release is what TRL takes: its own commands, unchanged, on the configs `sft` and `grpo`, with rewards by name."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.worlds import small_release
 from training import data
 from training.decoding import generate
@@ -18,18 +19,36 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.training
 
 
-def test_trl_sft_trains_on_a_release(tmp_path: Path) -> None:
+NAMES = ("relevance", "safety", "count")
+WAYS = {
+    "sft": ["--learning_rate", "0.01"],
+    "grpo": [
+        *("--learning_rate", "0.01", "--num_generations", "2", "--max_completion_length", "8"),
+        *("--multi_objective_aggregation", "normalize_then_sum", "--reward_funcs"),
+        *(f"training.trl_rewards.{name}" for name in NAMES),
+    ],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_trl_trains_on_a_release(way: str, tmp_path: Path) -> None:
     release = data.open_release(small_release.write(tmp_path / "release"))
     (tmp_path / "start").mkdir()
     tiny.make(tmp_path / "start", release, data.rows(release.folder, "grpo", "train"))
-    command = [str(Path(sys.executable).with_name("trl")), "sft", "--model_name_or_path", str(tmp_path / "start")]
-    command += ["--dataset_name", str(release.folder), "--dataset_config", "sft", "--output_dir", str(tmp_path / "out")]
-    command += "--max_steps 2 --per_device_train_batch_size 2 --learning_rate 0.01 --logging_steps 1".split()
+    command = [str(Path(sys.executable).with_name("trl")), way, "--model_name_or_path", str(tmp_path / "start")]
+    command += ["--dataset_name", str(release.folder), "--dataset_config", way, "--output_dir", str(tmp_path / "out")]
+    command += "--max_steps 2 --per_device_train_batch_size 2 --logging_steps 1".split() + WAYS[way]
     command += "--bf16 false --gradient_checkpointing false --use_cpu true --report_to none".split()
     alone = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    alone |= {"SAFEREC_RELEASE": str(release.folder), "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | alone, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr[-3000:]
     state = json.loads(next((tmp_path / "out").glob("checkpoint-*/trainer_state.json")).read_text())
-    assert state["global_step"] == 2 and all(line["loss"] > 0 for line in state["log_history"] if "loss" in line)
-    before, after = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
-    assert any(not torch.equal(before[name], after[name]) for name in before)
+    assert state["global_step"] == 2
+    logs = [line for line in state["log_history"] if "loss" in line]
+    if way == "sft":
+        assert all(line["loss"] > 0 for line in logs)
+        before, after = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
+        assert any(not torch.equal(before[name], after[name]) for name in before)
+    else:
+        assert len(logs) == 2 and all(-9 < line[f"rewards/{name}/mean"] <= 1 for line in logs for name in NAMES)
