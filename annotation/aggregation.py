@@ -4,6 +4,7 @@ reads  each reviewer's last word per unit (review_history.standing), the taxonom
 gives  votes (one verdict per unit and reviewer) -> labels; and item labels as warnings
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -16,18 +17,17 @@ from saferec_builder.storage.tables import LABELS, SPAN, WARNINGS, digest, last
 def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """One row per unit and person: answers that stand, and `*` spelled out.
 
-    A trait that a reviewer did answer is never filled from their `*`, also where that answer no longer stands.
+    A trait that a reviewer did answer is never filled from their `*`, also where that answer no longer stands. Of an
+    item `*` is a word on what somebody else marked in its plot, and on no other trait: a plot leaves out much.
     """
     answers = standing.filter(pl.col("trait") != "*")
-    stars = standing.filter(
-        (pl.col("trait") == "*")
-        & pl.col("out").is_null()
-        & (pl.col("kind") == "sensitivity")
-        & (pl.col("role") == "reviewer")
-    )
+    stars = _ends(standing).drop("trait")
+    marked = answers.filter(pl.col("out").is_null(), pl.col("verdict").is_in(["present", "unsure"]), kind="item_flag")
+    of_items = stars.filter(kind="item_flag").join(marked.select(UNIT).unique(), on=["kind", "subject"])
     rest = (
-        stars.drop("trait")
+        stars.filter(kind="sensitivity")
         .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
+        .pipe(lambda every: pl.concat([every, of_items.select(every.columns)]))
         .join(answers, on=[*UNIT, *WHO], how="anti", maintain_order="left")
         .with_columns(
             verdict=pl.lit("absent"),
@@ -37,6 +37,23 @@ def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
         )
     )
     return pl.concat([answers.filter(pl.col("out").is_null()), rest.select(answers.columns)]).drop("out")
+
+
+def _ends(standing: pl.DataFrame) -> pl.DataFrame:
+    """The `*` of reviewers that stand."""
+    return standing.filter(pl.col("out").is_null(), trait="*", role="reviewer")
+
+
+def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], readers: int = 2) -> pl.DataFrame:
+    """kind, subject, trait, verdict of items: their labels, and `absent` of what nobody marked in a plot that more than
+    half of its readers, and two, have read to its end. Such a row is a word on the plot, for bounds on what its readers
+    miss, and no label."""
+    columns, item = [*UNIT, "verdict"], ["kind", "subject"]
+    ended = _ends(standing).filter(kind="item_flag").group_by(item).agg(pl.col("reviewer").n_unique())
+    enough = ended.filter(pl.col("reviewer") >= max(2, readers // 2 + 1)).select(item)
+    every = enough.join(pl.DataFrame({"trait": list(slugs)}), how="cross").with_columns(verdict=pl.lit("absent"))
+    labels = judged.filter(kind="item_flag").select(columns)
+    return pl.concat([labels, every.join(labels, on=UNIT, how="anti").select(columns)])
 
 
 def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:

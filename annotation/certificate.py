@@ -24,6 +24,10 @@ CLAIM = (
     "Of the subjects that have a trait, at most `share` are without its label, relative to the label that its readers"
     " and the adjudicator would give."
 )
+ITEMS = (
+    "Of the items in whose plot the readers and the adjudicator would flag a trait, at most `share` are without the"
+    " flag. What a plot leaves out is in no bound."
+)
 MODE = "anytime-valid: each bound holds at whatever look it is read, with `confidence`; `together` hold all at once"
 ASSUMPTIONS = (
     "The labels are the measure: what every reader overlooks is in `of_the_truth` alone, by blind controls.",
@@ -33,7 +37,15 @@ ASSUMPTIONS = (
 )
 
 
-BOUNDS = {"missed", "missed_of_all", "together", "of_the_truth", "false", "false_of_all"}  # fields of Certificate
+BOUNDS = {
+    "missed",
+    "missed_of_all",
+    "together",
+    "items",
+    "of_the_truth",
+    "false",
+    "false_of_all",
+}  # fields of Certificate
 
 
 class _Strict(BaseModel):
@@ -48,6 +60,17 @@ class Population(_Strict):
     unplaced: int  # mined since the last draw: what is not known of them counts as missed
     zone: int  # what an audit speaks for, with those that have left the data since
     gone: int
+
+
+class Prevalence(_Strict):
+    """Which share has it: of what was read, and of all."""
+
+    read: float | None  # of those with a sure label
+    all: (
+        float | None
+    )  # where each that was read stands for as many as its chance to be read says; None: it cannot be told
+    low: float  # of all: what was found
+    high: float  # and that and what is missed at most
 
 
 class Missed(_Strict):
@@ -71,6 +94,7 @@ class Missed(_Strict):
     why: str
     certified: bool
     words: str
+    prevalence: Prevalence
 
 
 class Wrong(_Strict):
@@ -112,19 +136,25 @@ class Truth(_Strict):
     words: str
 
 
-class Certificate(_Strict):
-    """The whole statement."""
+class Recall(_Strict):
+    """What is missed of one population."""
 
-    format: Literal[1] = 1
     claim: str = CLAIM
     unit: Literal["conversation", "item"] = "conversation"
     population: Population
-    alpha: float = ALPHA
-    confidence: float = 1 - DELTA
-    mode: str = MODE
     missed: dict[str, Missed]
     missed_of_all: Missed
     together: list[str]
+
+
+class Certificate(Recall):
+    """The whole statement."""
+
+    format: Literal[1] = 1
+    alpha: float = ALPHA
+    confidence: float = 1 - DELTA
+    mode: str = MODE
+    items: Recall | None = None  # of unsafe-item flags; None: nobody has read an item
     of_the_truth: Truth
     false: dict[str, Wrong]
     false_of_all: Wrong | None
@@ -134,18 +164,11 @@ class Certificate(_Strict):
 
 def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
     """The document of these bounds; traits in `without` are not named, and in no bound but the one of all."""
-    kept = {slug: bound for slug, bound in found.traits.items() if slug not in without}
+    stated = dict(_recall(found, without))
+    if found.items is not None:
+        stated["items"] = Recall(**dict(_recall(found.items)) | {"claim": ITEMS, "unit": "item"})
     return Certificate(
-        population=Population(
-            subjects=found.claimed + found.undrawn + found.zone - found.gone,
-            claimed=found.claimed,
-            unplaced=found.undrawn,
-            zone=found.zone,
-            gone=found.gone,
-        ),
-        missed={slug: _missed(bound) for slug, bound in kept.items()},
-        missed_of_all=_missed(found.pooled),
-        together=recall_bounds.together(kept),
+        **stated,
         of_the_truth=_truth(found.apart, found.blind),
         false={slug: _wrong(share) for slug, share in found.false.items() if slug not in without},
         false_of_all=None if found.false_pooled is None else _wrong(found.false_pooled),
@@ -153,13 +176,45 @@ def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
     )
 
 
-def _missed(bound: Bound) -> Missed:
+def _recall(found: LabelBounds, without: Collection[str] = ()) -> Recall:
+    kept = {slug: bound for slug, bound in found.traits.items() if slug not in without}
+    people = Population(
+        subjects=found.claimed + found.undrawn + found.zone - found.gone,
+        claimed=found.claimed,
+        unplaced=found.undrawn,
+        zone=found.zone,
+        gone=found.gone,
+    )
+    return Recall(
+        population=people,
+        missed={slug: _missed(bound, people) for slug, bound in kept.items()},
+        missed_of_all=_missed(found.pooled, people),
+        together=recall_bounds.together(kept),
+    )
+
+
+def _missed(bound: Bound, people: Population) -> Missed:
+    made = ("positive", "done", "words", "prevalence")
     return Missed(
-        **{name: getattr(bound, name) for name in Missed.model_fields if name not in ("positive", "done", "words")},
+        **{name: getattr(bound, name) for name in Missed.model_fields if name not in made},
+        prevalence=_prevalence(bound, people),
         positive=_numbers(bound.outcomes),
         done=None if bound.left is None else bound.zone - bound.left,
         words=recall_bounds.words(bound),
     )
+
+
+def _prevalence(bound: Bound, people: Population) -> Prevalence:
+    """Where some of what is claimed or drawn have no sure label, those that have one stand for these too."""
+    claimed, zone, there = people.claimed + people.unplaced, people.zone - people.gone, bound.misses - bound.holes
+    read, audited = claimed - bound.open, bound.audited - bound.holes
+    of_all = None
+    if people.subjects and read >= min(claimed, 1) and audited >= min(zone, 1):
+        found = bound.found * claimed / max(read, 1) + there * zone / max(audited, 1)
+        of_all = found / people.subjects
+    low, high = bound.labels / max(people.subjects, 1), (bound.labels + bound.most) / max(people.subjects, 1)
+    raw = (bound.found + there) / (read + audited) if read + audited > 0 else None
+    return Prevalence(read=raw, all=of_all, low=low, high=min(high, 1.0))
 
 
 def _truth(apart: float | None, blind: Blind) -> Truth:
@@ -213,9 +268,6 @@ def _first(fault: Exception) -> str:
 
 def _fault(stated: Certificate) -> str | None:
     """Where it is not what its counts give; None: nowhere."""
-    people = stated.population
-    if people.subjects != people.claimed + people.unplaced + people.zone - people.gone:
-        return "population.subjects"
     if (stated.alpha, stated.confidence) != (ALPHA, 1 - DELTA):
         return "alpha or confidence"
     truth = stated.of_the_truth
@@ -226,19 +278,10 @@ def _fault(stated: Certificate) -> str | None:
         return "of_the_truth"
     if name := _unlike(truth, _truth(apart, blind)):
         return f"of_the_truth.{name}"
-    measured = controls.certifies(apart, blind)
-    again: dict[str, Bound] = {}
-    for slug, missed in {**stated.missed, "": stated.missed_of_all}.items():
-        where = f"missed.{slug}" if slug else "missed_of_all"
-        try:
-            again[slug] = replace(bounds.bound(_audit(missed)), measured=measured)
-        except ValueError:
-            return where
-        if (name := _unlike(missed, _missed(again[slug]))) or missed.zone != people.zone:
-            return f"{where}.{name or 'zone'}"
-    del again[""]
-    if stated.together != recall_bounds.together(again):
-        return "together"
+    if place := _recall_fault(stated, controls.certifies(apart, blind)):
+        return place
+    if stated.items is not None and (place := _recall_fault(stated.items, measured=False)):
+        return f"items.{place}"
     for slug, wrong in {**stated.false, **({"": stated.false_of_all} if stated.false_of_all else {})}.items():
         where = f"false.{slug}" if slug else "false_of_all"
         try:
@@ -254,6 +297,23 @@ def _fault(stated: Certificate) -> str | None:
     }
     name = _unlike(gold, gold.model_copy(update=rates))
     return f"on_gold.{name}" if name else None
+
+
+def _recall_fault(stated: Recall, measured: bool) -> str | None:
+    people = stated.population
+    if people.subjects != people.claimed + people.unplaced + people.zone - people.gone:
+        return "population.subjects"
+    again: dict[str, Bound] = {}
+    for slug, missed in {**stated.missed, "": stated.missed_of_all}.items():
+        where = f"missed.{slug}" if slug else "missed_of_all"
+        try:
+            again[slug] = replace(bounds.bound(_audit(missed)), measured=measured)
+        except ValueError:
+            return where
+        if (name := _unlike(missed, _missed(again[slug], people))) or missed.zone != people.zone:
+            return f"{where}.{name or 'zone'}"
+    del again[""]
+    return "together" if stated.together != recall_bounds.together(again) else None
 
 
 def _audit(missed: Missed) -> Audit:
@@ -277,11 +337,12 @@ def _unlike(stated: BaseModel, again: BaseModel) -> str | None:
     """The first field in which they differ; floats may differ in what another processor rounds."""
     for name in type(stated).model_fields:
         one, other = getattr(stated, name), getattr(again, name)
-        alike = (
-            math.isclose(one, other, rel_tol=1e-9)
-            if isinstance(one, float) and isinstance(other, float)
-            else one == other
-        )
+        if isinstance(one, BaseModel) and isinstance(other, BaseModel):
+            alike = _unlike(one, other) is None
+        elif isinstance(one, float) and isinstance(other, float):
+            alike = math.isclose(one, other, rel_tol=1e-9)
+        else:
+            alike = one == other
         if not alike:
             return name
     return None

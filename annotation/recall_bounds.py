@@ -16,9 +16,10 @@ import polars as pl
 from annotation import confidence_bounds as certificates, controls, sampling_design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
 from annotation.controls import NOBODY, Blind
-from saferec_builder.storage.tables import TOMBSTONES
+from saferec_builder.storage.tables import GOLD, TOMBSTONES
 
 POOLED = "any sensitivity"
+ANY_FLAG = "any flag of items"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class LabelBounds:
     undrawn: int = 0  # conversations without a place in the sampling design: what is not known of them is open
     zone: int = 0  # what an audit speaks for, with those that have left the data since
     gone: int = 0
+    items: "LabelBounds | None" = None  # the same of unsafe-item flags, by readers of the plots; None: nothing was read
 
 
 def bounds(
@@ -95,6 +97,26 @@ def bounds(
     )
 
 
+def item_bounds(
+    design: pl.DataFrame,
+    current: Collection[str],
+    assignments: pl.DataFrame,
+    flags: pl.DataFrame,
+    labels: pl.DataFrame,
+    reviews: pl.DataFrame,
+    slugs: tuple[str, ...],
+) -> LabelBounds | None:
+    """The bounds on unsafe-item flags: relative to what two readers of a plot, and the adjudicator, would flag.
+
+    `current` are the items that are to be read, `flags` as aggregation.plots gives them, `labels` and `reviews` all
+    that there ever were. None where there is nothing to read.
+    """
+    if not current:
+        return None
+    said = drawing.said(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
+    return bounds(design, current, assignments, said, GOLD.empty, slugs, kind="item_flag")
+
+
 def together(traits: Mapping[str, Bound]) -> list[str]:
     """The traits whose bounds are within the limit, and hold at once, by Holm over these."""
     holds = certificates.holm([bound.log_e for bound in traits.values()])
@@ -139,6 +161,14 @@ def words(bound: Bound) -> str:
     if bound.within:
         return f"{most} ({'certified' if bound.measured else 'relative to these reviewers'})"
     return f"{most} ({need}{goal})"
+
+
+def item_lines(items: LabelBounds | None) -> list[str]:
+    """What the flags of items miss: of each trait that was flagged, and of any."""
+    flagged = {slug: bound for slug, bound in items.traits.items() if bound.labels or bound.misses} if items else {}
+    pooled = {ANY_FLAG: items.pooled} if items else {}
+    named = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
+    return [f"missed share of {name}: {words(bound)}" for name, bound in named.items()]
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:

@@ -162,7 +162,15 @@ def label_bounds(desk: Desk) -> LabelBounds:
     drawn = (desk.design, current, desk.assignments, said, desk.gold)
     found = recall.bounds(*drawn, slugs, auto=desk.auto, blind=blind, gone=desk.erased)
     false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers)
-    return replace(found, false=false, false_pooled=pooled)
+    return replace(found, false=false, false_pooled=pooled, items=_item_bounds(desk))
+
+
+def _item_bounds(desk: Desk) -> LabelBounds | None:
+    """The same of the flags of items that somebody or something has read."""
+    current = desk.known.filter("current", kind="item_flag")["subject"].to_list()
+    slugs, readers = desk.taxonomy.slugs, desk.ws.config.review.readers
+    flags = aggregation.plots(desk.judged, desk.standing, slugs, readers)
+    return recall.item_bounds(desk.design, current, desk.assignments, flags, desk.labels, desk.reviews, slugs)
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:

@@ -114,9 +114,10 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     checks.check_behind(base.item_labels, base.past)
     voting, _ = controls.apart(base.reviews, snapshot.assignments)
     agreement = review_facts.agreement_by_trait(voting, taxonomy, small)
-    stated = review_facts.certified(
-        snapshot, base.known, base.reviews, base.out, taxonomy, small, readers=config.review.readers
-    )
+    readers = config.review.readers
+    flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
+    judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
+    stated = review_facts.certified(*judged, small=small, readers=readers, flags=flags)
     missed = review_facts.missed(stated)
     content = formats.Content(
         name=config.dataset.name,

@@ -1,6 +1,6 @@
 """What manifest.json says of a release, as types: the card, croissant.json and provenance.json are made from it."""
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 
 class Agreement(TypedDict):
@@ -12,9 +12,10 @@ class RecallBound(TypedDict):
     share: float | None  # of the sensitivities, what the labels miss at most
     certified: bool
     words: str
+    of_all: NotRequired[str]  # which share of all conversations has it, in words
 
 
-class Statement(TypedDict):
+class Statement(TypedDict, total=False):
     """What certificate.json states of the conversations as a whole."""
 
     subjects: int  # conversations in the workspace that nobody withholds
@@ -26,6 +27,11 @@ class Statement(TypedDict):
     any: str  # what is missed of any sensitivity, in words
     together: list[str]  # traits whose bounds hold at once
     truth: str  # what blind controls say of what the readers themselves miss
+    of_all: str  # which share of all conversations has any sensitivity, in words
+    plots: int  # items whose plot was to be read, where there are any
+    plots_zone: int  # what the audit of plots speaks for
+    plots_audited: int
+    any_flag: str  # what is missed of any flag, in words
 
 
 class FileEntry(TypedDict):

@@ -1,6 +1,7 @@
 """What reviewers said, as a release tells it: their agreement, what the labels may miss, and nobody's name."""
 
 from dataclasses import replace
+from math import ceil, floor
 
 import polars as pl
 
@@ -13,8 +14,9 @@ from annotation import (
     recall_bounds,
     sampling_design as design,
 )
-from annotation.certificate import Certificate
+from annotation.certificate import Certificate, Prevalence
 from annotation.confidence_bounds import ALPHA
+from annotation.recall_bounds import LabelBounds
 from annotation.review_history import UNIT
 from exports import checks
 from exports.formats import VOTES
@@ -39,12 +41,13 @@ def certified(
     reviews: pl.DataFrame,
     out: dict[str, str],
     taxonomy: Taxonomy,
-    small: list[str],
     *,
+    small: list[str],
     readers: int,
+    flags: LabelBounds | None = None,
 ) -> Certificate | None:
-    """What is stated of the labels, without the traits in `small`; None where nobody has reviewed. Stops where a label
-    claims more than its bounds carry.
+    """What is stated of the labels, without the traits in `small`, and of `flags`; None where nobody has reviewed.
+    Stops where a label claims more than its bounds carry.
 
     By the labels that are released (`known`): of what was pulled since there are none yet. `out`: withheld
     conversations and why.
@@ -64,7 +67,17 @@ def certified(
     voting, _ = controls.apart(votes, snapshot.assignments)
     false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs, readers)
     checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])
-    return certificate.of(replace(found, false=false, false_pooled=pooled), small)
+    return certificate.of(replace(found, false=false, false_pooled=pooled, items=flags), small)
+
+
+def flags(
+    snapshot: Snapshot, items: pl.Series, reviews: pl.DataFrame, slugs: tuple[str, ...], readers: int
+) -> LabelBounds | None:
+    """What the flags of `items` (ids of the catalog) miss at most, of those whose plot was to be read."""
+    plots = snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list()
+    said = aggregation.plots(snapshot.labels, reviews.with_columns(out=pl.lit(None, pl.String)), slugs, readers)
+    history = (snapshot.verdicts, snapshot.reviews)
+    return recall_bounds.item_bounds(snapshot.design, plots, snapshot.assignments, said, *history, slugs)
 
 
 def weights(snapshot: Snapshot, known: pl.DataFrame, out: dict[str, str]) -> pl.DataFrame:
@@ -80,13 +93,29 @@ def missed(stated: Certificate | None) -> dict[str, RecallBound]:
     """trait -> what its labels still miss at most, as the manifest says it."""
     of = stated.missed if stated else {}
     return {
-        slug: {"share": bound.share, "certified": bound.certified, "words": bound.words} for slug, bound in of.items()
+        slug: {
+            "share": bound.share,
+            "certified": bound.certified,
+            "words": bound.words,
+            "of_all": of_all(bound.prevalence),
+        }
+        for slug, bound in of.items()
     }
+
+
+def of_all(has: Prevalence) -> str:
+    """`7.1 % (6.2 to 9.0 %)`: which share of all has it, and its bounds, rounded outwards."""
+    low, high = floor(1000 * has.low + 1e-9) / 10, ceil(1000 * has.high - 1e-9) / 10
+    return f"{low:.1f} to {high:.1f} %" if has.all is None else f"{100 * has.all:.1f} % ({low:.1f} to {high:.1f} %)"
 
 
 def statement(stated: Certificate) -> Statement:
     """What the card says of the whole."""
     people = stated.population
+    items: Statement = {}
+    if stated.items:
+        whole, of = stated.items.population, stated.items.missed_of_all
+        items = {"plots": whole.subjects, "plots_zone": whole.zone, "plots_audited": of.audited, "any_flag": of.words}
     return {
         "subjects": people.subjects,
         "claimed": people.claimed + people.unplaced,
@@ -97,6 +126,8 @@ def statement(stated: Certificate) -> Statement:
         "any": stated.missed_of_all.words,
         "together": stated.together,
         "truth": stated.of_the_truth.words,
+        "of_all": of_all(stated.missed_of_all.prevalence),
+        **items,
     }
 
 

@@ -32,6 +32,7 @@ class Snapshot:
     erased: pl.DataFrame  # TOMBSTONES
     gold: pl.DataFrame
     decoys: pl.DataFrame
+    plots: pl.Series  # items whose plot a proposer or a person was given
 
     def turns(self, revisions: pl.DataFrame) -> pl.DataFrame:
         """(subject, digest, turns) of these rows of `conversations`, in the order of the table."""
@@ -74,11 +75,12 @@ def take(ws: Workspace) -> Snapshot:
     for part in parts(ws, tables.PROPOSALS, *dict.fromkeys((*_CLAIM, *claims.COLUMNS))):
         proposals.append(part.select(_CLAIM))
         claimed.append(claims.found(part))
-    labels = read(ws, tables.LABELS)
+    labels, reviews, assignments = (read(ws, table) for table in (tables.LABELS, tables.REVIEWS, tables.ASSIGNMENTS))
+    frames = [*parts(ws, tables.READINGS, "kind", "subject"), *proposals, assignments, reviews]
     return Snapshot(
         conversations=pl.concat(revisions).with_row_index("row"),
         texts=texts,
-        reviews=read(ws, tables.REVIEWS),
+        reviews=reviews,
         asked=read(ws, tables.ASKED),
         labels=tables.last(labels, "kind", "subject", "trait"),
         verdicts=labels.select("kind", "subject", "trait", "verdict", "method"),
@@ -87,9 +89,10 @@ def take(ws: Workspace) -> Snapshot:
         warnings=read(ws, tables.WARNINGS),
         proposals=pl.concat(proposals),
         claims=pl.concat(claimed),
-        assignments=read(ws, tables.ASSIGNMENTS),
+        assignments=assignments,
         design=read(ws, tables.DESIGN),
         erased=read(ws, tables.TOMBSTONES),
         gold=read(ws, tables.GOLD),
         decoys=read(ws, tables.DECOYS),
+        plots=pl.concat(frame.filter(kind="item_flag")["subject"] for frame in frames).unique().sort(),
     )

@@ -191,6 +191,8 @@ def _table(found: ReviewStatus) -> None:
     together = f"within the limit together: {len(bounds.together)} traits"
     typer.echo(f"missed of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}; {together}")
     typer.echo(f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}")
+    for text in recall_bounds.item_lines(bounds.items):
+        typer.echo(text)
 
 
 @app.command("opt-out")

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from annotation import review_state as command
-from annotation.aggregation import adjudicate, changed, disputed, opinions, tallies, votes, warnings
+from annotation.aggregation import adjudicate, changed, disputed, opinions, plots, tallies, votes, warnings
 from annotation.review_history import standing
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world as world
@@ -117,6 +117,26 @@ def test_the_rest_is_absent_for_whoever_said_so_and_only_where_they_did_not_answ
     assert said(told["needles"]) == said(told["sad_endings"]) == ("absent", "agreed")
     assert told["needles"]["reviews"] == ["r1", "r2"]
     assert len(told) == 3
+
+
+def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
+    """It went to nobody before: one verdict, no second word, and unresolved for good."""
+    flag = {"kind": "item_flag"}
+    said = [review("ann", "gore", "present", **flag), *(review(who, "*", "absent", **flag) for who in ("ann", "bo"))]
+    stands, _ = standing(reviews(*said), texts(("d1", TEXT), kind="item_flag"), THREE)
+    made = adjudicate(votes(stands, THREE), tables.LABELS.empty)
+    assert disputed(votes(stands, THREE)).rows() == [("item_flag", "c1", "gore")] and made["verdict"].to_list() == [
+        None
+    ]
+    # for a bound on what readers of plots miss the other two are absent: both have read it to its end
+    told = plots(made, stands, THREE.slugs).sort("trait")
+    assert dict(told.select("trait", "verdict").iter_rows()) == {
+        "gore": None,
+        "needles": "absent",
+        "sad_endings": "absent",
+    }
+    one = stands.filter(pl.col("reviewer") == "ann")
+    assert plots(adjudicate(votes(one, THREE), tables.LABELS.empty), one, THREE.slugs).height == 1
 
 
 def test_an_adjudicators_star_rules_on_nothing():

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ TRAITS = {
     "needles": c.bound(c.Audit(60, 1_000, CLEAN, left=600)),
     "torture": c.bound(c.Audit(0, 1_000, CLEAN, left=600)),
 }
+FLAGS = c.Audit(40, 300, (*(0,) * 100, 1), open=1, left=190)
+ITEMS = LabelBounds({"gore": c.bound(FLAGS)}, c.bound(FLAGS), [], {}, claimed=60, zone=300)
 BOUNDS = LabelBounds(
     traits=TRAITS,
     pooled=c.bound(OF_ANY),
@@ -40,6 +43,7 @@ BOUNDS = LabelBounds(
     undrawn=7,
     zone=1_000,
     gone=4,
+    items=ITEMS,
 )
 
 
@@ -64,10 +68,22 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     assert stated["missed"]["torture"]["words"].startswith("none found; at most ")
     assert stated["false"]["gore"]["wrong"] == [2, 81] and stated["false"]["gore"]["overturned"] == 1
     assert checked(stated, tmp_path) == certificate.of(BOUNDS)
+    assert stated["items"]["unit"] == "item" and stated["items"]["population"]["subjects"] == 360
+    assert (stated["unit"], stated["items"]["missed"]["gore"]["certified"]) == ("conversation", False)
+
+
+def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
+    """507 are claimed, 2 of them open; 996 of the zone are there; 403 were audited, 1 a hole, and 1 of 402 has it."""
+    gore, shown = TRAITS["gore"], stated["missed"]["gore"]["prevalence"]
+    assert shown["read"] == pytest.approx((200 + 1) / (505 + 402))
+    assert shown["all"] == pytest.approx((200 * 507 / 505 + 1 * 996 / 402) / 1_503)
+    assert (shown["low"], shown["high"]) == (203 / 1_503, pytest.approx((203 + gore.most) / 1_503))
+    nobody = certificate.of(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
+    assert nobody.missed["gore"].prevalence.all is None  # of the zone nothing is known
 
 
 def test_a_withheld_trait_is_not_in_it_and_the_rest_can_be_computed(tmp_path):
-    made = certificate.of(BOUNDS, without=["gore"])
+    made = certificate.of(replace(BOUNDS, items=None), without=["gore"])
     text = made.model_dump_json()
     assert "gore" not in text and "needles" in text
     assert checked(json.loads(text), tmp_path) == made
@@ -114,6 +130,8 @@ def test_no_number_can_be_changed_unseen(stated, tmp_path):
         lambda d: d["together"].append("gore"),
         lambda d: d["missed"].pop("gore") and d["together"].append("gore"),
         lambda d: d["false"]["gore"]["wrong"].clear(),
+        lambda d: d["items"]["missed"]["gore"]["positive"].clear(),
+        lambda d: d["items"]["missed"]["gore"].update(certified=True),
         lambda d: d.update(claim_of_ours="all of it is safe"),
         lambda d: d.pop("missed_of_all"),
     ],

@@ -39,7 +39,7 @@ def test_the_card_says_who_labelled_and_how_sure(manifest):
     said = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
     assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
     # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
-    assert "| `gore` | 20 | 20 | 0 | 0.71 | 9 | n/a | 8% |" in said
+    assert "| `gore` | 20 | 20 | 0 | 0.71 | 9 | n/a | n/a | 8% |" in said
     # nobody is labelled with the other 19: withheld, and said so
     assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
     assert "By the time of the request" in said and "No conversation was left out." in said

@@ -9,6 +9,7 @@ from annotation.tools import local_label_studio as managed, task_conversion as s
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_world import Verdict, taxonomy
+from tests.worlds.settings import review_settings
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
@@ -288,3 +289,71 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     tool.answer("ann", says(YES))  # they may come back to it
     review("pull")
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
+
+
+@pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
+def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
+    """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody
+    proposed. The audit draws half of these: what it finds bounds what the rest may hold."""
+    plots = {
+        tables.digest("item", "csv", f"{n:03}"): f"Number {n:03}: a village, {'blood' if n < 150 else 'peace'}"
+        f"{' and a needle' if n >= 290 else ''}."
+        for n in range(300)
+    }
+    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
+    rows = [
+        dict.fromkeys(tables.CATALOG_ROWS.columns)
+        | {
+            "source": "csv",
+            "source_id": f"{n:03}",
+            "domain": "film",
+            "title": f"Film {n:03}",
+            "year": 2000,
+            "plot": plot,
+        }
+        | {"refs": [], "aliases": [], "genres": []}
+        for n, plot in enumerate(plots.values())
+    ]
+    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
+    fixed = {"kind": "item_flag", "proposer": "rules", "version": "1", "taxonomy": "t"}
+    read = [fixed | {"subject": i, "digest": tables.digest(plot), "orders": []} for i, plot in plots.items()]
+    store.append(ws, tables.READINGS, pl.DataFrame(read, schema=tables.READINGS.schema))
+    claims = [
+        dict.fromkeys(tables.PROPOSALS.columns)
+        | fixed
+        | {"proposal": f"p-{i}", "subject": i, "trait": "gore", "verdict": "present", "digest": tables.digest(plot)}
+        | {"spans": [review_world.span(i, "a village")]}
+        for i, plot in list(plots.items())[:200]
+    ]
+    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    review_settings(ws.root, audit=0.5)
+    (ws.root / ".secret").write_bytes(bytes(32))  # of the draw
+    review("push", *TWO)
+    passed = []
+
+    def person(subject: str, asked: list[str], who: str = "") -> Verdict | None:
+        if subject not in plots:
+            return None
+        found = {"gore": "blood"} if "blood" in plots[subject] else {}
+        needle = {"needles": "needle"} if "needle" in plots[subject] else {}
+        if needle and who == "bo" and not passed:  # bo reads past the first needle that he comes to
+            passed.append(subject)
+            needle = {}
+        return Verdict(found | needle)
+
+    for who in ("ann", "bo"):
+        assert tool.answer(who, lambda subject, asked, who=who: person(subject, asked, who)) > 200
+    review("pull")
+    told = cli("adjudicate", "--json", "-C", ws.root).json["items"]
+    gore, needles = told["missed"]["gore"], told["missed"]["needles"]
+    people = told["population"]
+    assert (people["subjects"], people["claimed"], people["zone"]) == (300, 200, 100)
+    assert (gore["found"], gore["open"], gore["share"]) == (150, 0, gore["most"] / (gore["most"] + 150))
+    assert 0 < needles["labels"] < 10 and needles["most"] >= 10 - needles["labels"]
+    there, flagged = 160, 150 + needles["labels"]
+    assert told["missed_of_all"]["share"] >= (there - flagged) / there
+    assert not any(bound["certified"] for bound in told["missed"].values())  # nobody measured what these readers miss
+    status = cli("review", "status", "-C", ws.root)
+    assert status.code == 0 and f"missed share of gore (items): {gore['words']}" in status.out
+    assert f"missed share of any flag of items: {told['missed_of_all']['words']}" in status.out
+    assert review("push", *TWO, "--adjudicator", "cy")["new"] == {"disagreement": 1}  # it was nobody's before

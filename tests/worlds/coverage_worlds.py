@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from annotation import recall_bounds as bounds, routing, sampling_design as design
+from annotation import aggregation, recall_bounds as bounds, routing, sampling_design as design
 from annotation.confidence_bounds import ALPHA
 from annotation.task_assignment import Plan
 from saferec_builder.storage import tables
@@ -45,6 +45,7 @@ class Condition:
     alone: bool = False  # one reader for the first half: two thirds as fast, and nothing is a label
     errors: float = 0.0  # share of what is there that a reader overlooks, apart from the other
     together: float = 0.0  # share of conversations that are hard: in these both overlook half
+    kind: str = "sensitivity"  # or `item_flag`: unsafe-item flags, by readers of plots
     pretty: bool = False  # they stop as soon as the bound of all is good
 
 
@@ -61,6 +62,7 @@ CONDITIONS = {
     "one reader, then two": Condition(alone=True, errors=0.1),
     "correlated errors": Condition(together=0.3, errors=0.05),
     "interleaved queue": Condition(budget=130, growth=0.5, days=14),
+    "item flags": Condition(kind="item_flag", errors=0.1),
     "stopping when pretty": Condition(pretty=True, growth=0.07, days=12),
 }
 
@@ -122,6 +124,7 @@ class World:
 class Campaign:
     def __init__(self, world: World) -> None:
         self.world, self.rng = world, np.random.default_rng([world.seed, 23])
+        self.kind = world.condition.kind
         self.design, self.given = tables.DESIGN.empty, tables.ASSIGNMENTS.empty
         self.slugs = list(PREVALENCE)
         self.gone = set[str]()
@@ -172,7 +175,7 @@ class Campaign:
     def _push(self, day: int) -> None:
         what = self.world.condition
         people = PEOPLE[: 1 if what.alone and day < what.days // 2 else 2]
-        text = pl.DataFrame([("sensitivity", c, c, None, [], True) for c in self.here], routing.TEXTS, orient="row")
+        text = pl.DataFrame([(self.kind, c, c, None, [], True) for c in self.here], routing.TEXTS, orient="row")
         props = self._proposals()
         caps = {"severe": SEVERE, "severe_a_day": 12, "severe_in_a_row": 3} if what.caps else {}
         plan = Plan(people, audit=min(1.0, what.growth * (day + 1)), batch=f"{day}", budget=what.budget, **caps)
@@ -183,7 +186,7 @@ class Campaign:
         self.design = pl.concat([self.design, new])
         plan = replace(plan, zone=design.zone(self.design), census=design.census(self.design))
         who = dict.fromkeys(("kind", "subject", "reviewer"), pl.String)
-        back = pl.DataFrame([("sensitivity", *pair) for pair in sorted(self.back)], who, orient="row")
+        back = pl.DataFrame([(self.kind, *pair) for pair in sorted(self.back)], who, orient="row")
         self.given = pl.concat([self.given, routing.route(text, props, self.given, NO_DISPUTES, plan, back)])
 
     def _proposals(self) -> pl.DataFrame:
@@ -191,7 +194,7 @@ class Campaign:
         if self.band:
             names += [(c, "gore", "absent", 1 / (1 + np.exp(s - 2))) for c, s in self.world.score.items()]
         columns = {"subject": pl.String, "trait": pl.String, "verdict": pl.String, "confidence": pl.Float64}
-        frame = pl.DataFrame(names, columns, orient="row").with_columns(kind=pl.lit("sensitivity"))
+        frame = pl.DataFrame(names, columns, orient="row").with_columns(kind=pl.lit(self.kind))
         return frame.match_to_schema(tables.PROPOSALS.schema, missing_columns="insert")
 
     def _read(self) -> None:
@@ -217,11 +220,34 @@ class Campaign:
 
     def _bounds(self) -> bounds.LabelBounds:
         here = self.here
+        if self.kind == "item_flag":
+            return self._flag_bounds()
         read = pl.DataFrame({"subject": list(self.done)}, {"subject": pl.String}).with_columns(
             kind=pl.lit("sensitivity")
         )
         said = design.said(_labels(self.known), _labels(self.ever), read, here)
         return bounds.bounds(self.design, here, self.given, said, tables.GOLD.empty, tuple(self.slugs))
+
+    def _flag_bounds(self) -> bounds.LabelBounds:
+        """As a workspace has it: labels of what somebody marked or a proposer claimed, and who read a plot whole."""
+        claimed = set(self.world.claims)
+        marked = {name: {s: v for s, v in of.items() if v or (name, s) in claimed} for name, of in self.known.items()}
+        ends = [(self.kind, name, "*", who, "reviewer", None) for name, people in self.done.items() for who in people]
+        names = ("kind", "subject", "trait", "reviewer", "role", "out")
+        standing = pl.DataFrame(ends, dict.fromkeys(names, pl.String), orient="row")
+        labels = _labels(marked, self.kind)
+        wait = [(name, s, None) for name in self.done for s in self._disputed(name)]
+        waiting = pl.DataFrame(wait, dict.fromkeys(("subject", "trait", "verdict"), pl.String), orient="row")
+        waiting = waiting.with_columns(kind=pl.lit(self.kind), method=pl.lit("unresolved")).select(labels.columns)
+        flags = aggregation.plots(pl.concat([labels, waiting]), standing, self.slugs)
+        told = bounds.item_bounds(self.design, self.here, self.given, flags, labels, standing, tuple(self.slugs))
+        assert told is not None
+        return told
+
+    def _disputed(self, name: str) -> list[str]:
+        """What one of those who have read it marked and nobody ruled on, where no label says it."""
+        said = [self.world.said[who][name] for who in self.done[name]]
+        return [s for s in self.slugs if any(s in of for of in said) and s not in self.known.get(name, {})]
 
     def _look(self, told: bounds.LabelBounds) -> Look:
         here = self.here
@@ -233,10 +259,10 @@ class Campaign:
         return Look(shares, missed, told.together)
 
 
-def _labels(known: dict[str, dict[str, bool]]) -> pl.DataFrame:
+def _labels(known: dict[str, dict[str, bool]], kind: str = "sensitivity") -> pl.DataFrame:
     rows = [(c, s, "present" if v else "absent") for c, of in known.items() for s, v in of.items()]
     frame = pl.DataFrame(rows, dict.fromkeys(("subject", "trait", "verdict"), pl.String), orient="row")
-    return frame.with_columns(kind=pl.lit("sensitivity"), method=pl.lit("agreed"))
+    return frame.with_columns(kind=pl.lit(kind), method=pl.lit("agreed"))
 
 
 def campaign(condition: str, seed: int) -> list[Look]:
