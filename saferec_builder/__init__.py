@@ -14,7 +14,7 @@ API = frozenset(  # saferec_builder.api.__all__; a test compares them
     Adjudication Argilla Counts Difference Examination Explained FetchResult Files Gaps LabelStudio Merges
     MineResult Page ProposeResult Published PullResult PushResult Rebuilt Release ReviewPage ReviewStatus
     SafeRecError Score Screening Served Status Verdict Verified Withdrawn Workspace add_catalog adjudicate check
-    examine fetch gaps hand_back keep_apart merges mine opt_out propose pull push rebuild release report
+    examine fetch gaps hand_back join_rows keep_apart merges mine opt_out propose pull push rebuild release report
     review_status score screen serve set_aside show status withdraw
     """.split()
 )

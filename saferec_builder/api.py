@@ -27,7 +27,7 @@ from exports.release import Release, release
 from exports.report.page import Page, write as report
 from exports.verify import Verified
 from exports.withdraw import Withdrawn, withdraw
-from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, keep_apart
+from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, join_rows, keep_apart
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.catalog.screening import Screening, screen
@@ -81,6 +81,7 @@ __all__ = [
     "forget",
     "gaps",
     "hand_back",
+    "join_rows",
     "keep_apart",
     "merges",
     "mine",

@@ -128,11 +128,25 @@ def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:
 
     UsageError: the catalog has no such row.
     """
-    rows = workspace.read(ws, tables.CATALOG_ROWS)
-    ruled = merging.ruling(rows, row, apart=not undo)
-    if merging.is_apart(rows, row) is not undo:
-        return Counts("catalog apart", skipped=1, figures={"row": row})
-    return Counts("catalog apart", workspace.append(ws, tables.CATALOG_ROWS, ruled), figures={"row": row})
+    return _ruled(ws, "catalog apart", [row], undo)
+
+
+def join_rows(ws: Workspace, row: str, other: str, *, undo: bool = False) -> Counts:
+    """Makes one item of two rows, whatever keeps them apart (an id conflict, two IMDb ids), or takes that back.
+
+    UsageError: the catalog has no such row, or both are one.
+    """
+    if row == other:
+        raise UsageError(f"{row!r} twice: expected two rows of the catalog")
+    return _ruled(ws, "catalog join", [row, other], undo)
+
+
+def _ruled(ws: Workspace, command: str, refs: list[str], undo: bool) -> Counts:
+    ruled = merging.ruling(workspace.read(ws, tables.CATALOG_ROWS), refs, undo=undo)
+    figures: dict[str, JsonValue] = {"row": refs[0], **({"other": refs[1]} if len(refs) > 1 else {})}
+    if ruled is None:
+        return Counts(command, skipped=1, figures=figures)
+    return Counts(command, workspace.append(ws, tables.CATALOG_ROWS, ruled), figures=figures)
 
 
 @dataclass(frozen=True)

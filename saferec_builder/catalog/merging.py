@@ -3,10 +3,12 @@
 reads  catalog_rows
 gives  items (item, domain, title, year, refs, aliases, genres, plot), links (ref, item), merges (row, item, by, other)
 
-Rows of source `apart` are people's rulings: the row in `refs` stands alone (aliases ["apart"]) or may merge again
-(aliases ["together"]); the last ruling on a row counts.
+Rows of source `apart` are people's rulings, by their aliases: the one row in `refs` stands alone ("apart") or may
+merge again ("together"); the two rows in `refs` are one item ("joined"), or only if they merge ("not joined"). The
+last ruling on a row, and on a pair, counts; of a pair it counts whatever else keeps the two apart.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,9 @@ from saferec_builder.storage import tables
 
 APART = "apart"  # the source of people's rulings on merges
 ID_CONFLICT = "id conflict"
+BY_A_PERSON = "joined by a person"
+FOUND_BY_TITLE = ("redial", "ddd")  # sources whose ids were found by title and year: a year that fits proves nothing
+LIKE = 0.8  # share of characters in common from which a title is like another
 _CARRIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
 ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _CARRIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
@@ -96,7 +101,7 @@ class _Groups:
         first, later = sorted((self.root(a), self.root(b)))
         if first == later:
             return
-        for ids in (self.imdb, self.sole):
+        for ids in (self.imdb, self.sole) if why != BY_A_PERSON else ():
             if ids[first] and ids[later] and ids[first].isdisjoint(ids[later]):
                 return
         self.parent[later] = first
@@ -116,12 +121,12 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(items, links) of CATALOG_ROWS: rows that share an external id, then rows of one title, year and domain.
 
     Rows with different IMDb ids are never one item, whatever else they share; a title and year that two different
-    IMDb ids claim joins nothing. An id joins only rows whose titles agree too: two sources with one id and nothing
-    else in common are an id conflict, stay apart, and the id names the row of its own source or nobody. An item has
+    IMDb ids claim joins nothing. An id joins only rows that agree too (`agree`): others are an id conflict, stay
+    apart, and the id names the row of its own source or nobody. What a person joined is one item. An item has
     its id, title and year from its first-added row, so a later source renames none; which rows it has no order decides.
     """
     keyed = _keyed(rows)
-    groups = _grouped(keyed)
+    groups = _grouped(keyed, _ruled(rows, "joined"))
     alone = _singles(keyed.filter(~pl.col("touched")))
     merged = [[groups.rows[n] for n in members] for members in groups.members()]
     several = pl.DataFrame(
@@ -165,10 +170,10 @@ def _names_before(merged: Sequence[Sequence[Row]]) -> pl.DataFrame:
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """Every merge, and every id conflict, one row each: `row` joined `item` by an id or by title, through `other`.
 
-    by is the shared id, "title", or "id conflict" where `row` and `other` share an id and agree in nothing else, or
-    where `row` agrees with two films of different IMDb ids.
+    by is the shared id, "title", "joined by a person", or "id conflict": `row` and `other` share an id and do not
+    agree, or `row` agrees with two films of different IMDb ids.
     """
-    groups = _grouped(_keyed(rows))
+    groups = _grouped(_keyed(rows), _ruled(rows, "joined"))
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
     found = [(b, item[b], why, a) for b, a, why in groups.joined]
     found += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
@@ -176,42 +181,52 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(named, schema=MERGES, orient="row")
 
 
-def ruling(rows: pl.DataFrame, ref: str, *, apart: bool) -> pl.DataFrame:
-    """The CATALOG_ROWS row that keeps the row named `ref` apart from now on, or lets it merge again."""
-    known = rows.filter(ref == _REF).to_dicts()
-    if not known:
-        raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as in `saferec-build catalog merges`")
-    earlier = rows.filter((pl.col("source") == APART) & (pl.col("refs").list.first() == ref)).height
-    ruled = {"source": APART, "source_id": f"{ref} {earlier + 1}", "refs": [ref]}
-    ruled["aliases"] = [APART if apart else "together"]
-    return pl.DataFrame([{**known[0], "genres": [], "plot": None, **ruled}], schema=tables.CATALOG_ROWS.schema)
+def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:
+    """The CATALOG_ROWS row that keeps one row apart, or makes one item of two, or takes that back; None: it is so."""
+    for ref in refs:
+        if rows.filter(ref == _REF).is_empty():
+            raise UsageError(f"{ref!r} is no row of the catalog: expected source:id as `catalog merges` names it")
+    refs, past, word = sorted(refs), rulings(rows), APART if len(refs) == 1 else "joined"
+    if (past.get(tuple(refs)) == word) is not undo:
+        return None
+    earlier = rows.filter((pl.col("source") == APART) & (pl.col("refs") == refs)).height
+    ruled = {"source": APART, "source_id": f"{' '.join(refs)} {earlier + 1}", "refs": refs}
+    ruled["aliases"] = [word if not undo else "together" if len(refs) == 1 else "not joined"]
+    known = {**rows.filter(refs[0] == _REF).row(0, named=True), "genres": [], "plot": None, **ruled}
+    return pl.DataFrame([known], schema=tables.CATALOG_ROWS.schema)
 
 
-def is_apart(rows: pl.DataFrame, ref: str) -> bool:
-    return ref in _apart(rows)
+def rulings(rows: pl.DataFrame) -> dict[tuple[str, ...], str]:
+    """The last ruling on each row and on each pair of rows."""
+    ruled = rows.filter(pl.col("source") == APART).select("refs", pl.col("aliases").list.first())
+    return {tuple(refs): word for refs, word in ruled.iter_rows()}
 
 
-def _apart(rows: pl.DataFrame) -> set[str]:
-    ruled = rows.filter(pl.col("source") == APART).select(pl.col("refs").list.first(), pl.col("aliases").list.first())
-    return {ref for ref, ruling in dict(ruled.iter_rows()).items() if ruling == APART}
+def _ruled(rows: pl.DataFrame, word: str) -> list[tuple[str, ...]]:
+    return [refs for refs, last in rulings(rows).items() if last == word]
 
 
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with `n`, their title `key`, and whether they share an id or that key with another (`touched`)."""
     every = rows.filter(pl.col("source") != APART).with_row_index("n").with_columns(ref=_REF)
-    free = ~pl.col("ref").is_in(list(_apart(rows)))
+    free = ~pl.col("ref").is_in([ref for (ref,) in _ruled(rows, APART)])
+    joined = [ref for pair in _ruled(rows, "joined") for ref in pair]
     keys = pl.Series("key", map(_title_key, every["title"], every["year"], every["domain"]), pl.String)
     every = every.with_columns(key=keys).with_columns(key=pl.when(free).then("key"))
     named = pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique()
     shared = every.filter(free).select("n", refs=named).explode("refs")
     sharing = shared.filter(pl.col("refs").is_duplicated())["n"].unique()
     twice = pl.col("key").is_duplicated() & pl.col("key").is_not_null()
-    return every.with_columns(touched=twice | pl.col("n").is_in(sharing.implode()), free=free)
+    return every.with_columns(
+        touched=twice | pl.col("n").is_in(sharing.implode()) | pl.col("ref").is_in(joined), free=free
+    )
 
 
-def _grouped(keyed: pl.DataFrame) -> _Groups:
+def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
     every = cast("list[Row]", keyed.filter(pl.col("touched")).to_dicts())
-    groups = _Groups(every)
+    groups, number = _Groups(every), {row["ref"]: n for n, row in enumerate(every)}
+    for one, other in joined:
+        groups.join(number[one], number[other], BY_A_PERSON)
     refs = [(ref, n) for n, row in enumerate(every) if row["free"] for ref in {row["ref"], *(row["refs"] or ())}]
     refs.sort(key=lambda pair: (pair[0][:5] != "imdb:", pair[0]))
     for ref, sharing in _sharing(refs).items():
@@ -246,24 +261,35 @@ def _torn(groups: _Groups, agreeing: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def agree(one: Row, other: Row) -> bool:
-    """Do two rows with one id speak of one item? Not where their years differ, nor where no title is shared.
+    """Do two rows with one id speak of one item?
 
-    In the same year a title may also be a part of the other's: "Borat" and "Borat: Cultural Learnings ...", "Van
-    Wilder" and "National Lampoon's Van Wilder"; one bare word is too little ("Wanted", "Hot Girls Wanted").
+    Where neither source found its ids by title and year, an id is right but for slips: then years at most one apart,
+    or titles that are alike, are enough ("Battleship Potemkin" and "Bronenosets Potyomkin"). Else a title has to be
+    shared, at most two years apart. In the same year it may also be a part of the other's: "Borat" and "Borat: Cultural
+    Learnings ...", "Van Wilder" and "National Lampoon's Van Wilder"; one bare word is too little ("Wanted", "Hot Girls
+    Wanted").
     """
     if one["domain"] != other["domain"] and "game" in (one["domain"], other["domain"]):
         return False
-    if one["year"] and other["year"] and abs(one["year"] - other["year"]) > titles.YEARS_APART:
-        return False
+    years = abs(one["year"] - other["year"]) if one["year"] and other["year"] else None
     ours, theirs = _names(one), _names(other)
+    trusted = not {one["source"], other["source"]} & set(FOUND_BY_TITLE)
+    if trusted and ((years is not None and years <= 1) or any(_alike(a, b) for a in ours for b in theirs)):
+        return True
+    if years is not None and years > titles.YEARS_APART:
+        return False
     if ours & theirs:
         return True
-    if one["year"] is None or one["year"] != other["year"]:
+    if years != 0:
         return False
     parts = [{titles.normal(part) for part in _BREAK.split(row["title"])} for row in (one, other)]
     if parts[0] <= parts[1] or parts[1] <= parts[0]:
         return True
     return any(_within(a, b) or _within(b, a) for a in ours for b in theirs)
+
+
+def _alike(one: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= LIKE
 
 
 def _names(row: Row) -> set[str]:

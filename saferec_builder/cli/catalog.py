@@ -51,6 +51,18 @@ def apart(
 
 
 @app.command()
+def join(
+    row: Annotated[str, typer.Argument(help="A row as `catalog merges` names it, such as redial:135508.")],
+    other: Annotated[str, typer.Argument(help="The row that it is the same work as.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Make one item of two rows that an id conflict, or anything else, keeps apart."""
+    say(adding.join_rows(Workspace.open(folder), row, other, undo=undo), as_json)
+
+
+@app.command()
 def fetch(
     site: Annotated[Site, typer.Argument(help="Whose API to ask.")],
     limit: Annotated[int, typer.Option(help="How many items to ask for.", min=1)] = 100,

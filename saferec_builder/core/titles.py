@@ -3,6 +3,7 @@
 Only the standard library: training resolves its answers with the same functions.
 """
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ _ARTICLE_AT_ONCE = tuple(article + space for article in ("the", "an", "a") for s
 _SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _VOICED = "\u3099\u309a"  # what tells the kana of "Paris" from those of "Bali": part of the letter, no accent
+_LOST_SIGN = re.compile(r"&(x[0-9a-f]{2,4});", re.I)
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
 _SPELT = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
@@ -59,8 +61,14 @@ def _article_first(text: str) -> str:
     return found[2] + ("" if found[2].endswith("'") else " ") + found[1]
 
 
+def unescaped(title: str) -> str:
+    """Without what a web page left in it: "Mr. &amp; Mrs. Smith", and "Dracula&x27;s" of ReDial, which lost a sign."""
+    return html.unescape(_LOST_SIGN.sub(r"&#\1;", title)) if "&" in title and ";" in title else title
+
+
 def normal(title: str) -> str:
     """Case, accents, quotes, punctuation, articles and "&" folded: the key under which a title is looked up."""
+    title = unescaped(title)
     text = title.lower().strip() if title.isascii() else _folded(title)
     if "&" in text or "+" in text:
         text = _AND.sub(" and ", text)

@@ -8,6 +8,7 @@ from typing import TypedDict
 import polars as pl
 
 from saferec_builder import sources
+from saferec_builder.core import titles
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
@@ -60,7 +61,7 @@ def item(
         "source": source,
         "source_id": source_id,
         "domain": domain,
-        "title": " ".join(title.split()),
+        "title": " ".join(titles.unescaped(title).split()),
         "year": year,
         "refs": list(dict.fromkeys(refs)),
         "aliases": [a for a in dict.fromkeys(" ".join(a.split()) for a in aliases) if a],

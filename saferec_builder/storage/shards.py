@@ -29,7 +29,7 @@ from saferec_builder.storage.whole_files import replacing
 _MINE = "run `saferec-build mine` again on the same files"
 _REMADE = {  # table -> what brings back the rows of a shard that is gone
     **dict.fromkeys(("conversations", "origins", "honoured", "marks", "clusters", "stated"), _MINE),
-    "catalog_rows": "run `saferec-build catalog add` again on the same files (and `catalog apart` on the same rows)",
+    "catalog_rows": "run `saferec-build catalog add` again on the same files (then `catalog apart` and `join`, too)",
     "warnings": "run `saferec-build catalog add` again on the same files, then `saferec-build adjudicate`",
     "proposals": "delete the folder tables/readings too and run `saferec-build propose` again (nothing is paid twice)",
     "readings": "run `saferec-build propose` again (nothing is paid twice)",

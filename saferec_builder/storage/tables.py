@@ -158,7 +158,7 @@ CATALOG_ROWS = Table(
     "bulk",
     ("source", "source_id"),
     {
-        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's decision on a merge"),
+        "source": (pl.String, "movielens, redial, csv, ..., or apart: a person's ruling on a merge"),
         "source_id": (pl.String, "the id in the source"),
         "domain": (pl.String, "film | series | game"),
         "title": (pl.String, "as the source spells it, without the year"),

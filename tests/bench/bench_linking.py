@@ -9,6 +9,7 @@ import polars as pl
 
 from saferec_builder import catalog
 from saferec_builder.core import titles
+from saferec_builder.sources import movielens
 from tests.bench import linking_gold as gold
 from tests.bench.figures import figure
 
@@ -21,6 +22,7 @@ def main() -> None:
         print("linking: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
         return
     dated(Path(folder))
+    conflicts(Path(folder))
     turns = gold.redial_turns(Path(folder))
     for name, items in (("7k", gold.items_7k(Path(folder))), ("39k", gold.items_39k(Path(folder)))):
         found = catalog.finder(items)
@@ -67,6 +69,12 @@ def dated(folder: Path) -> None:
     figure("linking.dated_right", right / len(asked), "share", ">= 0.99")
     figure("linking.dated_other_item", sum(found.get(r, i) != i for r, (i, _) in asked.items()), "titles", "0")
     figure("linking.dated_wrong_year", years, "titles", "0")
+
+
+def conflicts(folder: Path) -> None:
+    """Ids that MovieLens and MovieTweetings share, all of one film: how many join nothing. (396 before.)"""
+    rows = pl.concat([movielens.read(folder / "movielens_small").rows, gold.tweeted(folder)])
+    figure("linking.conflicts", catalog.merges(rows).filter(by="id conflict").height, "ids", "<= 5")
 
 
 def linked(folder: Path) -> tuple[dict[str, tuple[str, bool]], dict[str, str]]:

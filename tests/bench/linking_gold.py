@@ -100,15 +100,19 @@ def items_7k(folder: Path) -> pl.DataFrame:
 
 def items_39k(folder: Path) -> pl.DataFrame:
     """ReDial's films and those of MovieTweetings, merged by their IMDb ids."""
+    films = redial_items.read(folder / "redial" / "ievalm_id2info.json").rows
+    return catalog.merge(pl.concat([films, tweeted(folder)]))[0]
+
+
+def tweeted(folder: Path) -> pl.DataFrame:
+    """MovieTweetings' films as rows of a user's own table."""
     rows = []
     with open(folder / "movietweetings" / "movies.csv", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             name, year = titles.split_year(row["raw_title"])
             found = {"domain": "film", "title": name, "year": year, "refs": [f"imdb:tt{int(row['movie_id']):07d}"]}
             rows.append(made.item("csv", row["movie_id"], "f:1", **found))
-    tweeted = made.items_read(rows, []).rows
-    films = redial_items.read(folder / "redial" / "ievalm_id2info.json").rows
-    return catalog.merge(pl.concat([films, tweeted]))[0]
+    return made.items_read(rows, []).rows
 
 
 def films(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -37,6 +37,12 @@ def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
     row = "csv:imdb:tt0078748"
     done = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
     assert done == [0, 1, 0, 1]
+    pair = (row, "csv:imdb:tt0113277")
+    done = [adding.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
+    assert done == [0, 1, 0, 1]
+    for other, says in ((row, "twice"), ("csv:none", "no row of the catalog")):
+        with pytest.raises(UsageError, match=says):
+            adding.join_rows(workspace, row, other)
 
 
 def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, real_data):

@@ -105,6 +105,7 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 0, ["catalog", "add", "csv", home.parent / "items.csv"]
     yield 0, ["catalog", "merges"]
     yield 0, ["catalog", "apart", "csv:film:film m:2013"]
+    yield 1, ["catalog", "join", "csv:film:film m:2013", "csv:film:film m:2013"]
     yield 0, ["catalog", "gaps"]
     yield 0, ["catalog", "show", world.film("A")]
     yield 0, ["catalog", "check", world.film("A"), "--trait", "gore"]
