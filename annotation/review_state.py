@@ -73,6 +73,7 @@ def gather(ws: Workspace) -> Desk:
     proposals, assignments, design, erased, reviews, labels = (
         workspace.read(ws, t) for t in (tables.PROPOSALS, *small)
     )
+    proposals = routing.with_last_scores(proposals)
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     readings = workspace.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])

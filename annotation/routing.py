@@ -150,6 +150,12 @@ def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: in
     return sorted(scores, key=lambda key: (-scores[key], digest("band", key[1])))[:size]
 
 
+def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
+    """Without the `absent` rows that their proposer has a later word on: one that has learned since scores anew."""
+    last_word = pl.struct(*UNIT, "proposer").is_last_distinct()
+    return proposals.filter((pl.col("verdict") != "absent") | last_word)
+
+
 def drawn(place: str | None, share: float) -> bool:
     """Whether a uniform draw with this probability comes to that place; a larger share takes all of a smaller one."""
     return place is not None and int(place, 16) < share * 2**64

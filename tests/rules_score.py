@@ -1,12 +1,11 @@
 """python -m tests.rules_score [--tune]: what the rules find and miss on the demo's gold and on real turns.
 
 The demo's gold is split by the hash of the conversation's id. Cue lists were tuned on the half `tune`, the generator's
-sentence banks (not `unseen`), sentences and messages of our own (tests/data/rules_development.toml, rules_voices.toml,
-rules_strangers.toml) and real turns outside the labelled ones. Figures are of the half `report`, of messages that were
-not tuned on (rules_heldout.toml) and of the labelled real turns (tests/data/real_turns.csv, where SAFEREC_REAL_DATA is
-set): no text of theirs was looked at, but the figures of the half and of the turns were, many times, with the trait and
-kind of each error and the rule that turned a statement away; a new cue that cost them precision was dropped. These two
-flatter.
+sentence banks (not `unseen`), sentences and messages of our own (saferec_builder/proposing/messages) and real turns
+outside the labelled ones. Figures are of the half `report`, of messages that were not tuned on (rules_heldout.toml) and
+of the labelled real turns (tests/data/real_turns.csv, where SAFEREC_REAL_DATA is set): no text of theirs was looked at,
+but the figures of the half and of the turns were, many times, with the trait and kind of each error and the rule that
+turned a statement away; a new cue that cost them precision was dropped. These two flatter.
 A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted beside it.
 """
 
@@ -156,9 +155,9 @@ def flagged(gold: Gold, rows: list[dict[str, Any]], kind: str) -> tuple[int, int
     return len(names & present), len(names & {r["subject"] for r in rows}), len(names)
 
 
-def messages(file: str) -> tuple[Rates, int, int]:
+def messages(path: Path) -> tuple[Rates, int, int]:
     """Of messages of our own: explicit findings against the one trait of each, lookalikes flagged, all lookalikes."""
-    data = tomllib.loads((TURNS.parent / file).read_text(encoding="utf-8"))["trait"]
+    data = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
     found = right = hit = flags = 0
     for trait, row in data.items():
         for text in (*row["says"], *row["not"]):

@@ -1,4 +1,4 @@
-"""propose: what was not read yet is read by the rules, by a model, by a cascade of both, or by a jury."""
+"""propose: what was not read yet is read by the rules, by `learned`, by a model, by a cascade, or by a jury."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +14,12 @@ from saferec_builder.storage.workspace import Workspace
 def propose(
     *,
     proposer: Annotated[
-        str, typer.Option(help="rules | openai[:MODEL] | batch[:MODEL] | a cascade A,B,C | jury.")
-    ] = "rules",
+        str | None,
+        typer.Option(
+            help="rules | learned | openai[:MODEL] | batch[:MODEL] | a cascade A,B,C | jury;"
+            " default: rules, and learned once it is as precise."
+        ),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of --proposer openai or batch.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Of its server; default: saferec.toml, else OpenAI.")] = None,
     items: Annotated[bool, typer.Option("--items", help="Flag items of unknown verdict, from their plots.")] = False,

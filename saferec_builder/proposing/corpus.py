@@ -34,7 +34,7 @@ class Corpus:
 
     def version(self, step: Step) -> str:
         """What a reading of this proposer carries as its version."""
-        return self.prompt.version if step.server else rules.VERSION
+        return self.prompt.version if step.server else step.version or rules.VERSION
 
     def rows(self, table: tables.Table) -> pl.DataFrame:
         """A table's rows on these texts as they are now; of an older text they say nothing."""

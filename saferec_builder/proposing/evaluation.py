@@ -76,6 +76,10 @@ def score(
     step, *others = proposers.steps(ws, proposer, None, None)[0]
     if others:
         raise UsageError(f"--proposer {proposer}: one is scored at a time: {step.name}, then {others[0].name}")
+    if deletion and step.way == "learned":
+        raise UsageError(
+            "--deletion asks again without the evidence: `learned` would have to be trained again for that"
+        )
     budget = ws.config.propose.budget_usd
     if deletion:
         proposers.priced([step], budget)
@@ -111,9 +115,11 @@ def _all_items(corpus: Corpus) -> Corpus:
 
 def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str]]:
     """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
-    mine = {"proposer": step.name, "version": corpus.version(step)}
+    readings = corpus.rows(tables.READINGS).filter(proposer=step.name)
+    version = readings["version"].last() if step.way == "learned" else corpus.version(step)  # the last that it learned
+    mine = {"proposer": step.name, "version": version}
     known = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
-    read = set(corpus.rows(tables.READINGS).filter(**mine)["subject"]) & known
+    read = set(readings.filter(version=version)["subject"]) & known
     rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**mine), corpus.taxonomy)
     last = tables.last(rows, "subject", "trait")
     return last.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts(), read

@@ -1,32 +1,39 @@
-"""Who proposes: `rules`, `openai:NAME`, `batch:NAME`, a cascade of them, or the jury of saferec.toml."""
+"""Who proposes: `rules`, `learned`, `openai:NAME`, `batch:NAME`, a cascade of them, or the jury of saferec.toml."""
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+import polars as pl
+
 from saferec_builder import llm
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import config, workspace
 from saferec_builder.storage.workspace import Workspace
 
-WAYS = ("rules", "openai", "batch")
+WAYS = ("rules", "learned", "openai", "batch")
+Find = Callable[[pl.DataFrame, Taxonomy], pl.DataFrame]  # conversations or items, traits -> tables.PROPOSALS
 
 
 @dataclass(frozen=True)
 class Step:
-    """One proposer: how it is reached, its server (None: the rules), and its price."""
+    """One proposer: how it is reached, its server (None: it reads in this process), and its price."""
 
     way: str
     server: llm.Server | None = None
     price: llm.Price | None = None
     named: str = ""  # in saferec.toml, [propose.models.NAMED]
     key_env: str = ""  # where its key is looked for
+    version: str = ""  # of `learned`: by what it learned
+    find: Find | None = None  # of `learned`: who reads
 
     @property
     def name(self) -> str:
         """As proposals carry it: the model's own name, whatever way it was asked."""
-        return self.server.model if self.server else "rules"
+        return self.server.model if self.server else self.way
 
 
 def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) -> tuple[list[Step], bool]:
@@ -53,9 +60,9 @@ def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) ->
 def _step(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
     way, _, name = word.partition(":")
     if way not in WAYS:
-        raise UsageError(f"--proposer {word}: expected {' or '.join(WAYS)}, several with commas, or jury")
-    if way == "rules":
-        return Step("rules")
+        raise UsageError(f"--proposer {word}: expected {', '.join(WAYS)}, several with commas, or jury")
+    if way in ("rules", "learned"):
+        return Step(way)
     name = name or model or ws.config.propose.model or ""
     if not name:
         raise UsageError(f"--proposer {way}: which model? give --model or [propose] model in saferec.toml")

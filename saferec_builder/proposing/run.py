@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import cascade, corpus, jobs, pending, proposers, runner
+from saferec_builder.proposing import cascade, corpus, human_labels, jobs, learned, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
+from saferec_builder.proposing.learned import Learned
 from saferec_builder.proposing.plan import Plan, dry_run as planned, texts_to_send
+from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import cues
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -31,7 +35,7 @@ class ProposeResult:
 @workspace.shared
 def propose(
     ws: Workspace,
-    proposer: str = "rules",
+    proposer: str | None = None,
     *,
     model: str | None = None,
     base_url: str | None = None,
@@ -44,7 +48,8 @@ def propose(
 ) -> ProposeResult:
     """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
-    proposer: `rules`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`. Appends to the tables
+    proposer: `rules`, `learned`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`; by default
+    the rules and, once it is as precise, `learned`. Appends to the tables
     proposals, readings, asked, replies, spend and drops; what was read before is not read again.
     limit: texts of each proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run
     sends and writes nothing: its figures are requests, tokens and price. progress: called for each proposer with how
@@ -52,8 +57,9 @@ def propose(
     Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
     would leave this machine; ProposerError where a server cannot be used.
     """
-    steps, is_cascade = proposers.steps(ws, proposer, model, base_url)
+    steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     texts = corpus.load(ws, items=items)
+    steps, learner = _with_learned(texts, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
     proposers.priced(steps, budget)
@@ -66,9 +72,31 @@ def propose(
         with proposers.spending(ws, steps, budget):
             made = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in made})
+    if learner and (learner.trained or not learner.examples.enough):
+        counts = replace(counts, figures={**counts.figures, "of_learned": str(learner.standing)})
     if all(step.way == "rules" for step in steps) and not dry_run and (unheard := without_cues(texts.taxonomy)):
         counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
     return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
+
+
+def _with_learned(texts: corpus.Corpus, steps: list[Step], *, by_default: bool) -> tuple[list[Step], Learned | None]:
+    """The steps with `learned` as it learns from this workspace; by default it comes beside the rules once it is ready.
+
+    What it has read already it goes on with, untrained, for the version says that nothing it learns from is new.
+    """
+    named = any(step.way == "learned" for step in steps)
+    if named and texts.kind == "item_flag":
+        raise UsageError(
+            "--proposer learned reads conversations, no plots: leave --items out, or name another proposer"
+        )
+    if not named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
+        return steps, None
+    learner = learned.of(texts)
+    step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
+    if named:
+        return [step if other.way == "learned" else other for other in steps], learner
+    known = not texts.rows(tables.READINGS).filter(proposer="learned", version=learner.version).is_empty()
+    return [*steps, step] if known or learner.standing.ready else steps, learner
 
 
 def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:

@@ -29,18 +29,18 @@ Step = Callable[[int], object]  # called with how many more were read
 def read(job: Job, step: Step) -> None:
     """Reads and saves a job whose server answers, in this process."""
     if job.step.server is None:
-        _by_rules(job, step)
+        _here(job, step)
     elif job.todo:
         _by_model(job, step)
 
 
-# ---- the rules
+# ---- the rules, or what was learned
 
 
-def _by_rules(job: Job, step: Step) -> None:
+def _here(job: Job, step: Step) -> None:
     job.figures = Counter(proposals=0)
     items = job.corpus.kind == "item_flag"
-    find = rules.flag_items if items else rules.propose
+    find = job.step.find or (rules.flag_items if items else rules.propose)
     for part in {part.digest: part for _, _, part in job.todo}.values():
         mine = [(n, subject) for n, subject, p in job.todo if p.digest == part.digest]
         for start in range(0, len(mine), CHUNK):

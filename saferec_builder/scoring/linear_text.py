@@ -28,6 +28,7 @@ Ints = NDArray[np.int64]
 
 LEAST = 2  # training texts that a term stands in
 STEPS, MEMORY, TOLERANCE = 100, 8, 1e-3  # of L-BFGS: the gradient's largest part at the end
+ROUGH = 1e-2  # the same in `cross_fit`, over c and the root of the rarer side: no rate changes by it in `bench learned`
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -98,15 +99,30 @@ def fit(
     words alone `fit` takes a seventh of the time. A label without a text that has it, or without one that has it not,
     scores the share (yes + 1) / (yes + no + 2) everywhere.
     """
-    found = [terms(text, characters) for text in texts]
-    counts = Counter(term for each in found for term in each)
-    known = tuple(sorted(term for term, n in counts.items() if n >= LEAST))
-    idf = np.log((1 + len(texts)) / (1 + np.array([counts[t] for t in known], dtype=np.float64))) + 1
-    here = np.ones(len(texts)) if own is None else np.asarray(own, dtype=np.float64)
-    rows = _rows(found, {term: n for n, term in enumerate(known)}, idf, here)
-    solved = [_solve(rows, column, c) for column in np.asarray(truth, dtype=np.float64).T]
-    weights = np.stack([w[:-1] for w in solved], axis=1)
-    return LinearText(tuple(labels), known, idf, weights, np.array([w[-1] for w in solved]))
+    ready = _prepared(texts, own, characters)
+    return ready.model(labels, [_solve(ready.rows, column, c) for column in np.asarray(truth, dtype=np.float64).T])
+
+
+def cross_fit(
+    texts: Sequence[str],
+    truth: Floats,
+    labels: Sequence[str],
+    folds: Sequence[int],
+    *,
+    own: Sequence[bool] | None = None,
+    c: float = 10.0,
+) -> tuple[LinearText, ...]:
+    """Model n is fitted as by `fit` on all texts but those of fold n, so that it scores these as texts that it has not
+    seen; a text of fold -1 is in every model. The terms and how rare they are come from all texts."""
+    ready, fold, known = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
+    models: list[LinearText] = []
+    starts: list[Floats | None] = [None] * len(labels)  # a fold's minimum lies near that of the fold before
+    for n in range(int(fold.max(initial=0)) + 1):
+        mine = np.where((fold == n)[:, None], np.nan, known).T
+        solved = [_solve(ready.rows, column, c, start, ROUGH) for column, start in zip(mine, starts, strict=True)]
+        models.append(ready.model(labels, solved))
+        starts = list(solved)
+    return tuple(models)
 
 
 def terms(text: str, characters: bool = True) -> Counter[str]:
@@ -163,11 +179,31 @@ def _rows(found: Sequence[Counter[str]], known: dict[str, int], idf: Floats, own
     )
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    terms: tuple[str, ...]
+    idf: Floats
+    rows: _Rows
+
+    def model(self, labels: Sequence[str], solved: Sequence[Floats]) -> LinearText:
+        weights = np.stack([w[:-1] for w in solved], axis=1)
+        return LinearText(tuple(labels), self.terms, self.idf, weights, np.array([w[-1] for w in solved]))
+
+
+def _prepared(texts: Sequence[str], own: Sequence[bool] | None, characters: bool) -> _Prepared:
+    found = [terms(text, characters) for text in texts]
+    counts = Counter(term for each in found for term in each)
+    known = tuple(sorted(term for term, n in counts.items() if n >= LEAST))
+    idf = np.log((1 + len(texts)) / (1 + np.array([counts[t] for t in known], dtype=np.float64))) + 1
+    here = np.ones(len(texts)) if own is None else np.asarray(own, dtype=np.float64)
+    return _Prepared(known, idf, _rows(found, {term: n for n, term in enumerate(known)}, idf, here))
+
+
 # ---- logistic regression
 
 
-def _solve(rows: _Rows, truth: Floats, c: float) -> Floats:
-    """Weights and, last, the bias that minimise |w|^2 / 2 + c * log loss, by L-BFGS (Nocedal 1980)."""
+def _solve(rows: _Rows, truth: Floats, c: float, start: Floats | None = None, rough: float = 0.0) -> Floats:
+    """Weights and, last, the bias that minimise |w|^2 / 2 + c * log loss, by L-BFGS (Nocedal 1980) from `start`."""
     known = ~np.isnan(truth)
     signs = np.where(truth == 1, 1.0, -1.0)
     point = np.zeros(rows.width + 1)
@@ -175,6 +211,9 @@ def _solve(rows: _Rows, truth: Floats, c: float) -> Floats:
     point[-1] = np.log((yes + 1) / (no + 1))
     if not yes or not no:
         return point
+    least = max(TOLERANCE, rough * c * float(np.sqrt(min(yes, no))))
+    if start is not None:
+        point[:] = start
 
     def value(at: Floats) -> tuple[float, Floats]:
         margin = signs * (rows.times(at[:-1]) + at[-1])
@@ -183,15 +222,15 @@ def _solve(rows: _Rows, truth: Floats, c: float) -> Floats:
         gradient = np.append(rows.back(error) + at[:-1], error.sum())
         return float(at[:-1] @ at[:-1]) / 2 + c * loss, gradient
 
-    return _minimum(value, point)
+    return _minimum(value, point, least)
 
 
-def _minimum(value: Callable[[Floats], tuple[float, Floats]], point: Floats) -> Floats:
-    """Where a convex function has its minimum; value: a point's value and gradient."""
+def _minimum(value: Callable[[Floats], tuple[float, Floats]], point: Floats, least: float) -> Floats:
+    """Where a convex function has its minimum; value: a point's value and gradient, which ends at `least`."""
     past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)  # steps, and how the gradient changed in each
     now, gradient = value(point)
     for _ in range(STEPS):
-        if np.abs(gradient).max() < TOLERANCE:
+        if np.abs(gradient).max() < least:
             break
         step = _direction(gradient, past)
         size, slope = (1.0 if past else 1 / np.linalg.norm(gradient)), float(step @ gradient)

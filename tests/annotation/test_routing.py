@@ -5,7 +5,7 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from annotation.routing import Plan, drawn, route, short, texts, units
+from annotation.routing import Plan, drawn, route, short, texts, units, with_last_scores
 from saferec_builder.storage import tables
 from saferec_builder.storage.config import Review
 from tests.worlds.reviewing import SEVERE
@@ -183,6 +183,12 @@ def test_a_budget_is_kept_and_the_next_push_goes_on():
         sent = pl.concat([sent, new])
     assert sent.select("subject", "reviewer").is_unique().all()
     assert max(Counter(sent["reviewer"]).values()) <= 51
+
+
+def test_of_a_proposer_that_has_learned_since_the_last_score_counts_and_every_claim():
+    rows = [("c1", "gore", "absent"), ("c1", "gore", "present"), ("c1", "gore", "absent"), ("c2", "gore", "absent")]
+    props = proposals(*rows).with_columns(confidence=pl.Series([0.9, 0.8, 0.7, 0.6]))
+    assert with_last_scores(props)["confidence"].to_list() == [0.8, 0.7, 0.6]
 
 
 def test_orders_to_a_model_are_read_by_people_and_the_band_goes_by_score():

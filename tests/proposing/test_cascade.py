@@ -142,7 +142,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "jury2"), "expected rules or openai"),
+        (("--proposer", "jury2"), "expected rules, learned, openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
     ],

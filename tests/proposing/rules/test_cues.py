@@ -6,15 +6,9 @@ import tomllib
 from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.proposing.learning_examples import MESSAGES
 from saferec_builder.proposing.rules import cues
-from tests import DATA, rules_score
-
-
-def read(file: str) -> dict[str, dict[str, list[str]]]:
-    """trait -> says and not, of a file of messages of our own."""
-    text = (DATA / file).read_text(encoding="utf-8")
-    return tomllib.loads(text)["trait"]  # type: ignore[no-any-return]
-
+from tests import rules_score
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
 
@@ -53,7 +47,8 @@ def test_every_trait_has_cues() -> None:
 def test_a_phrase_is_found_wherever_it_begins() -> None:
     """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
     book = cues.load()
-    texts = [book.mask(text, ()) for row in read("rules_strangers.toml").values() for text in row["says"][:2]]
+    rows = tomllib.loads((MESSAGES / "strangers.toml").read_text(encoding="utf-8"))["trait"]
+    texts = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
     for phrases in (book.signs, book.stances, book.blank):
         each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
         for low in texts:

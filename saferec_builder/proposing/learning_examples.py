@@ -1,0 +1,163 @@
+"""What `learned` learns from: labels that people gave here, the rules' claims as silver, and messages of our own.
+
+reads  a corpus, its labels, and what must not be learned from: conversations of audits, controls and gold (they
+       measure what the scores order), and the test split, as it is now and as releases have it
+gives  texts with what is known of each trait, each with its fold
+"""
+
+import tomllib
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.core.errors import strict_json
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining import splits
+from saferec_builder.proposing import human_labels
+from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+FOLDS = 5
+ENOUGH = 50  # sensitivities that people found, before anything is claimed
+SILVER = 2_000  # conversations without a label that the rules' claims stand for
+MEASURING = ("audit", "control", "gold")  # why a conversation was read that nothing is learned from
+MESSAGES = Path(__file__).with_name("messages")
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One row per text: first the conversations of this workspace, then the messages.
+
+    truth: [text, trait], nan where nobody knows; judged: where people said it; ruled: where the rules claim `present`.
+    The last two and `sources` are of conversations only.
+    """
+
+    texts: list[str]
+    truth: Floats
+    folds: list[int]
+    sources: list[str]
+    judged: Bools
+    ruled: Bools
+    version: str  # another one where anything above is another
+
+    @property
+    def own(self) -> list[bool]:
+        return [n < len(self.sources) for n in range(len(self.texts))]
+
+    @property
+    def found(self) -> int:
+        """Sensitivities that people found."""
+        return int((self.judged & (self.truth[: len(self.sources)] == 1)).sum())
+
+    @property
+    def enough(self) -> bool:
+        return self.found >= ENOUGH
+
+
+def gather(corpus: Corpus) -> Examples:
+    """Examples of this workspace, in an order that rests on nothing but the ids."""
+    slugs, people = corpus.taxonomy.slugs, human_labels.labels(corpus)
+    labelled = {subject for subject, _ in (*people.present, *people.absent)}
+    rows = _grouped(corpus).filter(~pl.col("conversation").is_in(list(_measured(corpus))))
+    known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
+    rest = rest.filter("english").with_columns(pl.col("conversation").map_elements(_place, pl.String).alias("place"))
+    rows = pl.concat([known.sort("conversation"), rest.sort("place").head(SILVER).drop("place")])
+    claims = rules.propose(rows, corpus.taxonomy)
+    verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
+    units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
+    silver = {"present": 1.0, "unsure": np.nan, None: 0.0}
+    read = rows["english"].to_list()  # of another language the rules' silence says nothing
+    truth = [
+        [
+            float(said) if (said := people.of(unit)) is not None else silver[verdicts.get(unit)] if here else np.nan
+            for unit in of
+        ]
+        for of, here in zip(units, read, strict=True)
+    ]
+    texts = [seekers_text(turns) for turns in rows["turns"].to_list()]
+    written, traits = messages(corpus.taxonomy)
+    shape = (len(rows), len(slugs))
+    both = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), traits])
+    judged = np.array([[people.of(unit) is not None for unit in of] for of in units], dtype=bool).reshape(shape)
+    names = [*rows["group"], *written]
+    version = tables.digest([t.wording for t in corpus.taxonomy.traits], rules.VERSION, texts, written, both.tolist())
+    return Examples(
+        [*texts, *written],
+        both,
+        [fold(name) for name in names],
+        rows["source"].to_list(),
+        judged,
+        np.array([[verdicts.get(u) == "present" for u in of] for of in units], dtype=bool).reshape(shape),
+        f"learned-{version}",
+    )
+
+
+def seekers_text(turns: list[dict[str, str]]) -> str:
+    """What is read of a conversation: the seeker's words."""
+    return "\n".join(turn["text"] or "" for turn in turns or [] if turn["role"] == "seeker")
+
+
+def fold(group: str) -> int:
+    """In which fifth a conversation is, by the name of its group."""
+    return int(tables.digest("fold", group), 16) % FOLDS
+
+
+def groups(corpus: Corpus) -> dict[str, str]:
+    """Conversation -> what is in one fold with it: near-duplicates are together."""
+    return dict(_grouped(corpus).select("conversation", "group").iter_rows())
+
+
+def _grouped(corpus: Corpus) -> pl.DataFrame:
+    clusters = tables.last(workspace.read(corpus.ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
+    marks = tables.last(workspace.read(corpus.ws, tables.MARKS), "conversation", "digest")
+    marks = marks.select("conversation", "digest", english=pl.col("language").is_null() | (pl.col("language") == "en"))
+    rows = corpus.frame.join(clusters, on="conversation", how="left", maintain_order="left")
+    rows = rows.join(marks, on=["conversation", "digest"], how="left", maintain_order="left")
+    return rows.with_columns(pl.col("english").fill_null(True), group=pl.coalesce("cluster", "conversation"))
+
+
+def _place(conversation: str) -> str:
+    return tables.digest("silver", conversation)
+
+
+def messages(taxonomy: Taxonomy) -> tuple[list[str], Floats]:
+    """Our own messages and [text, trait]: each is written for one trait, and counts as one without the others."""
+    rows = []
+    for path in sorted(MESSAGES.glob("*.toml")):
+        for trait, row in tomllib.loads(path.read_text(encoding="utf-8"))["trait"].items():
+            rows += [(text, trait) for text in row["says"]] + [(text, "") for text in row["not"]]
+    truth = [[float(trait == slug) for slug in taxonomy.slugs] for _, trait in rows]
+    return [text for text, _ in rows], np.array(truth, dtype=np.float64)
+
+
+# ---- what must not be learned from
+
+
+def _measured(corpus: Corpus) -> set[str]:
+    given = workspace.read(corpus.ws, tables.ASSIGNMENTS).filter(pl.col("why").is_in(MEASURING))["subject"]
+    return {*given, *workspace.read(corpus.ws, tables.GOLD)["subject"], *_tested(corpus)}
+
+
+def _tested(corpus: Corpus) -> pl.Series:
+    """Conversations of the test split, and of seekers and near-duplicates who stand in a later split."""
+    rows = _grouped(corpus)
+    split = splits.assign(rows, splits.Shares(**corpus.ws.config.splits.model_dump()))
+    split = split.select("split", "straddles", *rows.select("conversation", "time"))
+    tested = (pl.col("split") == "test") | pl.col("straddles").fill_null(False)
+    if starts := released(corpus.ws):
+        tested |= (pl.col("time").dt.date() >= min(starts)).fill_null(False)
+    return split.filter(tested)["conversation"]
+
+
+def released(ws: Workspace) -> list[date]:
+    """The days on which the test splits of the releases here begin."""
+    found = [strict_json(path.read_bytes()).get("split_starts") for path in ws.releases.glob("[!.]*/manifest.json")]
+    return [date.fromisoformat(starts[1]) for starts in found if starts and starts[1]]

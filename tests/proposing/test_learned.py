@@ -1,0 +1,63 @@
+"""The learned proposer: a score for everything, claims with their clause, and none before there are labels enough."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from saferec_builder.core.errors import UsageError
+from saferec_builder.proposing import learned
+from saferec_builder.proposing.run import propose
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.learned_world import few_messages, label, world
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    few_messages(monkeypatch, tmp_path_factory.mktemp("messages"))
+
+
+def rows(ws: store.Workspace, **which: str) -> pl.DataFrame:
+    return store.read(ws, tables.PROPOSALS).filter(proposer="learned", **which)
+
+
+def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(workspace: store.Workspace) -> None:
+    texts = world(workspace, 130, 6)
+    told = propose(workspace).counts
+    assert str(told.figures["of_learned"]).startswith("proposes beside the rules: cross-validated precision 1.00")
+    assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each of both
+    claims = rows(workspace, verdict="present").filter(pl.col("subject").is_in([f"c{n}" for n in range(130, 136)]))
+    assert sorted(claims.select("subject", "trait").rows()) == [(f"c{n}", "animal_harm") for n in (130, 132, 134)]
+    assert {s["quote"] for spans in claims["spans"] for s in spans} == {
+        "We lost little Bruno at the vet, so something calm."
+    }
+    again = propose(workspace).counts
+    assert (again.added, again.skipped) == (0, 2 * len(texts)) and "of_learned" not in again.figures
+    label(workspace, texts[:1], ["absent"])  # somebody changes their mind: another model reads all
+    assert propose(workspace, "learned").counts.added == len(texts)
+
+
+def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace) -> None:
+    texts = world(workspace, 8, 2)
+    assert str(propose(workspace).counts.figures["of_learned"]).startswith("scores only: people have found ")
+    assert rows(workspace).is_empty()
+    propose(workspace, "learned")
+    assert set(rows(workspace)["verdict"]) == {"absent"}
+    top = rows(workspace, trait="animal_harm").sort("confidence")["subject"].to_list()
+    assert top.index("c8") < top.index("c9") and len(top) == len(texts)  # the loss that nobody labelled comes first
+    with pytest.raises(UsageError, match="reads conversations"):
+        fill_items(workspace)
+        propose(workspace, "learned", items=True)
+
+
+def fill_items(ws: store.Workspace) -> None:
+    row = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
+    row |= {"title": "Heat", "refs": [], "aliases": [], "genres": [], "plot": "A heist."}
+    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame([row], schema=tables.CATALOG_ROWS.schema))
+
+
+def test_thresholds_weigh_precision_twice() -> None:
+    # 1.25 P R / (.25 P + R): from .75 on P 1, R 1/3: .71; from .7 on P 2/3, R 2/3: .67; from .5 on P 3/5, R 1: .65
+    scores, right = np.array([0.92, 0.72, 0.71, 0.52, 0.51]), np.array([True, False, True, False, True])
+    assert learned.best(scores, right) > 0.72
+    # one more right at .73: from .75 on 1, 1/4: .63; from .55 to .7 on 3/4, 3/4: .75, the middle of the four
+    assert learned.best(np.append(scores, 0.73), np.append(right, True)) == pytest.approx(0.65)

@@ -1,0 +1,73 @@
+"""What is learned from: nothing that measures it, and no text that is held out."""
+
+import csv
+import hashlib
+import tomllib
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.mining import splits
+from saferec_builder.proposing import corpus, learning_examples
+from saferec_builder.storage import tables, workspace as store
+from tests import DATA
+from tests.worlds.learned_world import few_messages, label, world
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    few_messages(monkeypatch, tmp_path_factory.mktemp("messages"))
+
+
+def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) -> None:
+    texts = world(workspace, 24)
+    frame = store.read(workspace, tables.CONVERSATIONS)
+    split = splits.assign(frame, splits.Shares(**workspace.config.splits.model_dump()))
+    tested = split.filter(split="test")["conversation"].to_list()
+    before = [c for c in frame["conversation"] if c not in tested]
+    assert tested and learned_from(workspace, texts) == set(before)
+    whys = dict(zip(before, ("audit", "control", "gold", "proposed", "band", "held_back", "census"), strict=False))
+    given = [("sensitivity", c, "ann", "reviewer", "d", why, "push-1") for c, why in whys.items()]
+    store.append(workspace, tables.ASSIGNMENTS, pl.DataFrame(given, schema=tables.ASSIGNMENTS.schema, orient="row"))
+    known = [("sensitivity", before[7], ["animal_harm"])]
+    store.append(workspace, tables.GOLD, pl.DataFrame(known, schema=tables.GOLD.schema, orient="row"))
+    assert learned_from(workspace, texts) == set(before) - {*before[:3], before[7]}
+    version = learning_examples.gather(corpus.load(workspace)).version
+    audited, other = (int(before[n][1:]) for n in (0, 3))
+    for n, same in ((audited, True), (other, False)):  # what an audit found is nothing to it
+        label(workspace, [texts[n]], [("absent", "present")[n % 2]], first=n)
+        assert (learning_examples.gather(corpus.load(workspace)).version == version) == same
+    release = workspace.releases / "1.0.0"
+    release.mkdir(parents=True)
+    (release / "manifest.json").write_text('{"split_starts": [null, "2020-01-02"]}')
+    day = pl.Series([datetime(2020, 1, n % 2 + 1, tzinfo=UTC) for n in range(24)], dtype=pl.Datetime("us", "UTC"))
+    timed = frame.with_columns(time=day, digest=pl.concat_str("digest", pl.lit("-")))
+    store.append(workspace, tables.CONVERSATIONS, timed)
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(
+        toml.read_text().replace("[splits]", "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01")
+    )
+    later = {f"c{n}" for n in range(1, 24, 2)}  # the second day was in the test split of a release
+    assert learned_from(store.Workspace.open(workspace.root), texts) == {f"c{n}" for n in range(24)} - later - {
+        *before[:3],
+        before[7],
+    }
+
+
+def learned_from(ws: store.Workspace, texts: list[str]) -> set[str]:
+    names = dict(zip(texts, (f"c{n}" for n in range(len(texts))), strict=True))
+    return {names[text] for text in learning_examples.gather(corpus.load(ws)).texts if text in names}
+
+
+def test_what_is_held_out_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The messages that measure it, and the labelled real turns, by their digests."""
+    monkeypatch.undo()
+    texts, _ = learning_examples.messages(traits.load())
+    assert len(texts) == 3_541
+    rows = tomllib.loads((DATA / "rules_heldout.toml").read_text(encoding="utf-8"))["trait"].values()
+    assert not {text for row in rows for text in (*row["says"], *row["not"])} & {*texts}
+    with open(DATA / "real_turns.csv", encoding="utf-8") as file:
+        turns = {row["digest"] for row in csv.DictReader(file)}
+    assert not turns & {hashlib.blake2b(text.encode(), digest_size=6).hexdigest() for text in texts}
