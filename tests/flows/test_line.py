@@ -29,13 +29,6 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
     assert labels["simulated"].all()
 
 
-def test_a_foreign_folder_named_training_is_one_line(tmp_path: Path, cli: Cli, monkeypatch: Patch) -> None:
-    (tmp_path / "training").mkdir()
-    monkeypatch.chdir(tmp_path)
-    ran = cli("demo", "--to", tmp_path / "demo")
-    assert ran.code == 1 and ran.err.count("\n") == 1 and "run from another folder" in ran.err
-
-
 @pytest.mark.slow
 def test_real_dialogues_go_through_the_whole_line(workspace: store.Workspace, cli: Cli, real_data: Path) -> None:
     redial, at = real_data / "redial", ("-C", workspace.root, "--json")
