@@ -9,6 +9,7 @@ from annotation import (
     agreement,
     gold_and_decoys as quality_checks,
     recall_bounds as recall,
+    rejections,
     reliability,
     reviewer_opt_outs as opt_outs,
     task_assignment as dealing,
@@ -66,17 +67,20 @@ def progress(
 
 
 def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
-    """Everybody's tasks, those still open, the median seconds of a task, and how they did on gold and decoys."""
+    """Everybody's tasks, those still open, those of them with a rejected answer, the median seconds of a task, and how
+    they did on gold and decoys."""
     units = still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
+    back = rejections.waiting(units)
     probed = quality_checks.results(desk.votes, desk.gold, desk.decoys, blind_readings(desk))
     ranked = reliability.rank(aggregation.by_reviewers(desk.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
         name: {"tasks": n, "open": still.get(name, 0)}
+        | ({"rejected": back[name]} if name in back else {})
         | ({"seconds": speed[name]} if speed.get(name) is not None else {})
         | skill.get(name, {})
         | probed.get(name, {})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import outbox, review_history, servers
+from annotation import outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
 from annotation.review_state import Desk, gather
 from annotation.tools import file_answers
@@ -51,6 +51,7 @@ def pull(ws: Workspace, from_: Place) -> PullResult:
         added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
     rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     workspace.append(ws, tables.DROPS, rejected)
+    workspace.append(ws, tables.REJECTED, rejections.rows(pulled))
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}

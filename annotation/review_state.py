@@ -12,6 +12,7 @@ from annotation import (
     gold_and_decoys as quality_checks,
     precision_bounds as precision,
     recall_bounds as recall,
+    rejections,
     reliability,
     review_history,
     routing,
@@ -136,7 +137,8 @@ def still_open(
     avoid: frozenset[tuple[str, str]],
     planted: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """What every open task shows now (routing.UNITS), without the tasks that are revoked; `planted` are new decoys."""
+    """What every open task shows now (routing.UNITS, and `rejected`: rejections.attach), without the tasks that are
+    revoked; `planted` are new decoys."""
     opinions = aggregation.opinions(desk.votes, due)
     back = routing.revoked(assignments, found_units(desk), due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
@@ -144,7 +146,8 @@ def still_open(
     avoided = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
     shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
     units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
-    return units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
+    units = units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
+    return rejections.attach(units, workspace.read(desk.ws, tables.REJECTED))
 
 
 def blind_readings(desk: Desk) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -259,8 +260,8 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     every = list(_as_asked(desk.ws, server.tool, there, pulled))
     desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
     tasks, before = _pushed(desk), review_history.answered(desk.reviews)
-    for response in sorted(every, key=lambda each: each.taxonomy == desk.taxonomy.digest):  # what was asked last counts
-        task = tasks.get(base_id(response.key))
+    for response in _in_order(every, desk.taxonomy.digest):  # what was asked and said last counts
+        task, dropped = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
             continue
@@ -268,7 +269,14 @@ def fetch(desk: Desk, server: Client) -> Pulled:
         if response.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
             traits = {trait: lists for trait, lists in traits.items() if response.taxonomy in lists}
         sheets.take(pulled, response, task, ours(response.key), set(traits), stamp, desk.taxonomy)
+        if response.outcome in (sheets.READ, sheets.RATHER_NOT) and len(pulled.drops) == dropped:
+            pulled.mend(task)
     return pulled
+
+
+def _in_order(every: list[Response], taxonomy: str) -> list[Response]:
+    first = datetime.min.replace(tzinfo=UTC)
+    return sorted(every, key=lambda each: (each.taxonomy == taxonomy, each.time or first))
 
 
 def _as_asked(ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulled) -> Iterator[Response]:

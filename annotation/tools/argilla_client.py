@@ -186,7 +186,9 @@ class Server:
     def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
         try:
             for record in self.records(project.id):
-                yield from responses_of(record, people, project.name, ours)
+                for response in responses_of(record, people, project.name, ours):
+                    response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
+                    yield response
         except failures.Missing:
             return  # deleted between the list and now
 

@@ -63,7 +63,7 @@ def pull(
                         _check_whole(line, task, own, known, taxonomy)
                         answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
             except Refused as fault:
-                pulled.drop(line.place, fault.reason, fault.detail)
+                pulled.drop(line.place, fault.reason, fault.detail, tasks.get(line.cell("task")))
                 answers = []
             else:
                 pulled.empty += not answers

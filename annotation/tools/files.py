@@ -91,7 +91,8 @@ def _task_rows(units: list[dict[str, Any]], text: str, shown: str, taxonomy: Tax
     task = task_id(first["kind"], first["subject"], first["digest"], first["reviewer"], first["role"])
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
     asked = " ".join(u["trait"] for u in units if u["trait"] != "*")
-    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": _warning(severe)}
+    warning = "\n".join([*(first.get("rejected") or []), *filter(None, [_warning(severe)])])
+    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": warning}
     return [fixed | {"unit": unit_id(task, u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
 
 

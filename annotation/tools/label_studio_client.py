@@ -107,7 +107,10 @@ class Server:
     def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
         known = {int(user): name for user, name in people.items()}
         for task in self.answered(project.id):
-            yield from responses_of(task, known, project.id, ours, cards=f" {LAYOUT} " in project.place)
+            cards = f" {LAYOUT} " in project.place
+            for response in responses_of(task, known, project.id, ours, cards=cards):
+                response.link = f"{self.url}/projects/{project.id}/data?task={task['id']}"
+                yield response
 
     def invite(self) -> str:
         """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every

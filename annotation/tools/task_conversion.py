@@ -20,6 +20,7 @@ from saferec_builder.storage.tables import HANDED_BACK
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
+SKIPPED = "skipped"
 VERDICTS = ("present", "absent", "unsure")
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
@@ -38,7 +39,7 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
-    former: str = ""  # the key that the version before gave it
+    former: str = ""  # the key that the version before gave it; none where something else is asked since
 
     @property
     def asked(self) -> list[str]:
@@ -79,6 +80,7 @@ class Response:
     time: datetime | None = None
     guideline: str | None = None
     taxonomy: str | None = None
+    link: str = ""  # to open it there
 
 
 # ---- what a server keeps is whatever its users sent: another shape than ours is not there
@@ -129,12 +131,13 @@ def sheets(
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
         known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
+        rejected = rows[0].get("rejected") or []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
-        ask = _ask(task, asked, taxonomy, known)
+        ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known)])
         base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
         about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
-        names = (key(base, about), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(Sheet(*names, former=asked_id(base, about)))
+        names = (key(base, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
+        made.append(Sheet(*names, former="" if rejected else asked_id(base, about)))
     return made
 
 
@@ -203,13 +206,14 @@ def take(
     `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
     text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
     """
-    if response.forged:
-        pulled.drop(response.place, FORGED, response.forged)
-        return
     other = response.who != task.reviewer
+    author = (None, "") if other else (task, response.link)
+    if response.forged:
+        pulled.drop(response.place, FORGED, response.forged, *author)
+        return
     if response.outcome != READ and (other or response.outcome != RATHER_NOT):
-        reason = "skipped" if response.outcome == "skipped" else "not finished"
-        pulled.drop(response.place, reason, f"task {response.key}: no verdicts were taken")
+        reason = SKIPPED if response.outcome == SKIPPED else "not finished"
+        pulled.drop(response.place, reason, f"task {response.key}: no verdicts were taken", *author)
         return
     if other:
         detail = f"by {response.who}, the task was given to somebody else: kept, not counted"
@@ -225,7 +229,7 @@ def take(
     asked = {t for t in response.asked if t in taxonomy.slugs}
     faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
-        pulled.drop(response.place, reason, f"{trait}: {detail}")
+        pulled.drop(response.place, reason, f"{trait}: {detail}", *author)
     own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     before = before | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
     named = {*response.present, *response.unsure, *asked, *(() if ruling else before)} - faults.keys()

@@ -81,13 +81,21 @@ class Task:
     role: str
 
 
+def id_of(task: Task) -> str:
+    return task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+
+
+Dropped = tuple[str, str, str, str, str]
+
+
 @dataclass
 class Pulled:
     """The last answer per unit and person (columns of reviews but `review`), and what became of the other rows."""
 
     answers: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
-    drops: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    drops: list[Dropped] = field(default_factory=list)
+    returned: dict[Dropped, Dropped] = field(default_factory=dict)  # of these drops -> the row of REJECTED
     tool: str = "files"
     empty: int = 0  # rows not answered yet
     unkeyed: int = 0  # answers to tasks that the version before handed out: taken by their assignment
@@ -102,5 +110,16 @@ class Pulled:
             self.drop(self.places[key], SAID_AGAIN, f"{answer['trait']}: {place} counts")
         self.answers[key], self.places[key] = answer, place
 
-    def drop(self, place: str, reason: str, detail: str) -> None:
-        self.drops.append(("review", self.tool, place, reason, detail))
+    def drop(self, place: str, reason: str, detail: str, author: Task | None = None, link: str = "") -> None:
+        """`author`: the task and its reader, whose answer it is and who is told at the next push."""
+        row = ("review", self.tool, place, reason, detail)
+        if author:
+            row = (*row[:4], f"{detail} ({' '.join(filter(None, [author.reviewer, link]))})")
+            self.returned[row] = (id_of(author), author.reviewer, link or place, reason, detail)
+        self.drops.append(row)
+
+    def mend(self, task: Task) -> None:
+        """Its author has answered it since, and nothing of that was dropped: what was before is no rejection."""
+        mended = {drop for drop, row in self.returned.items() if row[0] == id_of(task)}
+        self.returned = {drop: row for drop, row in self.returned.items() if drop not in mended}
+        self.drops = [drop for drop in self.drops if drop not in mended]

@@ -134,6 +134,20 @@ KEYED = Table(
     "What each task asked as it was handed out: an answer is read by this, whatever comes back beside it.",
 )
 
+REJECTED = Table(
+    "rejected",
+    "db",
+    ("task", "reviewer", "place", "reason", "detail"),
+    {
+        "task": (pl.String, "hash of what was shown to whom, as in keyed but without its key"),
+        "reviewer": (pl.String, "whose answer it is"),
+        "place": (pl.String, "where it stands: a file and its row, or a link"),
+        "reason": (pl.String, "short and countable"),
+        "detail": (pl.String, "found and expected"),
+    },
+    "Answers that could not be taken: their authors are told at the next push, while the task is open.",
+)
+
 HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
 
 REVIEWS = Table(

@@ -17,6 +17,7 @@ from saferec_builder.storage.database_tables import (
     HANDED_BACK,
     KEYED,
     LABELS,
+    REJECTED,
     REPLIES,
     REQUESTS,
     REVIEWS,
@@ -46,6 +47,7 @@ __all__ = [
     "ORIGINS",
     "PROPOSALS",
     "READINGS",
+    "REJECTED",
     "REPLIES",
     "REQUESTS",
     "REVIEWS",
@@ -257,7 +259,7 @@ TABLES: dict[str, Table] = {
     for t in (
         *(CONVERSATIONS, ORIGINS, HONOURED, FORGOTTEN, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
-        *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, REVIEWS, LABELS),
+        *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, REJECTED, REVIEWS, LABELS),
         *(REPLIES, REQUESTS, SPEND, BATCHES),
     )
 }

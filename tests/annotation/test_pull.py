@@ -53,7 +53,7 @@ def test_what_cannot_be_taken_comes_back_as_a_table(ws: store.Workspace) -> None
     file.write_text(file.read_text("utf-8-sig").replace(",absent,", ",maybe,", 1), "utf-8-sig")
     pulled = pull(ws, Files(ws.root / "review"))
     assert pulled.counts.dropped == {"unknown verdict": 1, "`*` before the rest": 1} and pulled.counts.added == 2
-    assert pulled.rejected["detail"][0] == "'maybe': expected present, absent or unsure"
+    assert pulled.rejected["detail"][0] == "'maybe': expected present, absent or unsure (ann)"
     assert ws.table("drops").equals(pulled.rejected)
 
 

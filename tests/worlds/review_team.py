@@ -33,7 +33,7 @@ class Memory:
         return [room for place, room in self.rooms.items() if place.startswith(mark)]
 
     def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
-        return {"key": sheet.key, "asked": sheet.asked, "taxonomy": taxonomy.digest}
+        return {"key": sheet.key, "ask": sheet.ask, "asked": sheet.asked, "taxonomy": taxonomy.digest}
 
     def count(self, project: Any) -> int:
         return len(self.keys(project))

@@ -1,0 +1,40 @@
+"""Answers that could not be taken go back to their authors: the next push says why, while the task is open.
+
+reads  the table rejected, the units of open tasks
+gives  these units with `rejected`: what is said above the task
+"""
+
+import polars as pl
+
+from annotation.tools.task_conversion import FORGED, SKIPPED
+from annotation.tools.tasks_and_answers import Pulled, task_id
+from saferec_builder.storage import tables
+
+TASK = ("kind", "subject", "digest", "reviewer", "role")
+
+
+def attach(units: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
+    """`units` with the lines about the last answer to their task that was rejected; null where there is none."""
+    answer = pl.col("place").str.replace(r":\d+$", "")  # the row of a file is one of several
+    last = rejected.filter(answer == answer.last().over("task"))
+    said: dict[str, list[str]] = {}
+    for task, place, reason, detail in last.select("task", "place", "reason", "detail").iter_rows():
+        if reason != SKIPPED:  # who would rather not is not asked again
+            said.setdefault(task, []).append(_line(place, reason, detail))
+    keys = [task_id(*row) for row in units.select(TASK).iter_rows()]
+    return units.with_columns(pl.Series("rejected", [said.get(key) for key in keys], dtype=pl.List(pl.String)))
+
+
+def _line(place: str, reason: str, detail: str) -> str:
+    why = "somebody else changed it there" if reason == FORGED else f"{reason}: {detail}"
+    return f"Your last answer could not be taken ({place}): {why}. Please answer once more."
+
+
+def waiting(units: pl.DataFrame) -> dict[str, int]:
+    """reviewer -> open tasks in which an answer was rejected."""
+    tasks = units.filter(pl.col("rejected").is_not_null()).select(TASK).unique()
+    return dict(tasks.group_by("reviewer").len().iter_rows())
+
+
+def rows(pulled: Pulled) -> pl.DataFrame:
+    return pl.DataFrame([*pulled.returned.values()], schema=tables.REJECTED.schema, orient="row")

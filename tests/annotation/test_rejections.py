@@ -1,0 +1,79 @@
+"""What could not be taken comes back to its author with the reason, once, until they have answered."""
+
+from typing import Any
+
+import pytest
+
+from annotation import servers
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.review_team import ANN, FILES, Memory
+from tests.worlds.reviewing import yes
+
+SAID = {"present": ["gore"], "link": "http://labels.invalid/t/10", "place": "task 10"}
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    return review_world.reviewing(cli, ws)
+
+
+def of_gore(server: Memory) -> list[str]:
+    return [n for n, (_, task, _) in server.held.items() if "gore" in task["asked"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "shown"),
+    [
+        (SAID, "no quote", "(http://labels.invalid/t/10): no quote: gore: `present` needs the words that show it"),
+        # who wrote over it is the owner's to know
+        (
+            SAID | {"forged": "zoe wrote over it"},
+            "not by its author",
+            ": somebody else changed it there. Please answer",
+        ),
+        (SAID | {"outcome": "skipped"}, "skipped", None),  # who would rather not is not asked again
+    ],
+)
+def test_its_author_is_told_why_and_asked_once(ws, review, monkeypatch, words, reason, shown):
+    server = Memory()
+    monkeypatch.setattr(servers, "connect", lambda *_: server)
+    review("push", *ANN)
+    (first,) = of_gore(server)
+    server.answered, server.words[first] = [first], words
+    assert review("pull")["dropped"] == {reason: 1}
+    (drop,) = store.read(ws, tables.DROPS).iter_rows(named=True)
+    assert drop["place"] == "task 10" and drop["detail"].endswith(f"(ann {SAID['link']})")
+    assert review("status")["reviewers"]["ann"].get("rejected", 0) == bool(shown)
+    sent = review("push", *ANN)["sent"]["ann"]
+    assert (sent["added"], review("push", *ANN)["sent"]["ann"]["added"]) == (bool(shown), 0)
+    if not shown:
+        return
+    again = next(n for n in of_gore(server) if n != first)
+    ask = server.held[again][1]["ask"].splitlines()[0]
+    assert shown in ask and "zoe" not in ask
+    server.answered.append(again)
+    server.words[again] = {"present": ["gore"], "spans": {"gore": [review_world.span("c1", "blood")]}}
+    pulled = review("pull")
+    assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; what was wrong before is mended
+    assert "rejected" not in review("status")["reviewers"]["ann"]
+    assert review("push", *ANN)["sent"]["ann"]["added"] == 0
+
+
+def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, review):
+    review("push", *FILES, *ANN)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
+    ran = cli("review", "pull", *FILES, file, "-C", ws.root)
+    assert ": quote not found: 'blod' stands in no turn: copy it from the text (ann)" in ran.err
+    file.rename(ws.root / "was.csv")
+    review("push", *FILES, *ANN)
+    told = {row["trait"]: row["warning"] for row in rows_of(file)}
+    assert "quote not found: 'blod' stands in no turn" in told["gore"] and "once more" in told["gore"]
