@@ -39,7 +39,6 @@ ELSEWHERE = {
     "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
     "annotation/servers.py": "tests/servers/test_review_contract.py",  # real servers
-    "annotation/page/serving.py": "tests/annotation/page/test_app.py",
     "annotation/tools/tasks_and_answers.py": "tests/annotation/tools/test_task_conversion.py",
     "annotation/tools/argilla_client.py": "tests/annotation/tools/test_server_errors.py",
     "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",

@@ -197,9 +197,9 @@ def _key(desk: Desk, sheet: Sheet) -> str:
 
 
 def _card(sheet: Sheet, unit: dict[str, Any]) -> Facts:
-    verdict, form, spans = sheet.suggested.get(unit["trait"], (None, None, list[Span]()))
+    _, form, spans = sheet.suggested.get(unit["trait"], (None, None, list[Span]()))
     places: list[JsonValue] = [{"turn": s["turn"], "start": s["start"], "end": s["end"]} for s in spans]
-    shown: Facts = {"trait": unit["trait"], "proposed": verdict, "form": form, "spans": places}
+    shown: Facts = {"trait": unit["trait"], "form": form, "spans": places}
     return shown | {"own": unit["own_verdict"], "said": list(unit["said"] or [])}
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from annotation.push import push
+from annotation.review_destinations import ReviewPage
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.worlds import chromium, review_page, review_world
@@ -35,16 +37,16 @@ def page(workspace: store.Workspace) -> Iterator[Opened]:
         yield found
 
 
-def start(browser: Any, page: Opened, **words: Any) -> Any:
-    """ann's browser, the guidelines read."""
+def start(browser: Any, page: Opened, name: str = "ann", **words: Any) -> Any:
+    """This person's browser, the guidelines read."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | words)
     context.set_default_timeout(60_000)
     tab = context.new_page()
     tab.strange = []  # type: ignore[attr-defined]
     tab.on("pageerror", lambda fault: tab.strange.append(str(fault)))
     tab.on("console", lambda line: tab.strange.append(line.text) if line.type == "error" else None)
-    tab.goto(page.link("ann"))
-    tab.locator(".turn").first.wait_for()
+    tab.goto(page.link(name))
+    tab.locator(".turn, .plain").first.wait_for()
     if tab.locator("#guidelines").is_visible():  # before the first task of all
         tab.get_by_role("button", name="I have read this").click()
     return tab
@@ -162,6 +164,34 @@ def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: O
     for key in keys:
         wide.keyboard.press(key)
     until(wide, lambda: said(page.ws).get(("c3", "gore")) == ("present", ["western"]))
+
+
+def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes(
+    browser: Any, workspace: store.Workspace
+) -> None:
+    review_world.fill(workspace)
+    claims = [review_world.claim("c1", "sexual_violence", "present", "funny") | {"form": None}]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as page:
+        for name, verdict in (("ann", "present"), ("bo", "absent")):
+            web = page.browser(name)
+            task = review_page.named(web.get("/tasks").json()["tasks"], "c1")
+            assert web.post("/answer", json=review_page.given(task, verdict)).status_code == 200
+        push(page.ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+        tab = start(browser, page, name="cy")
+        tab.get_by_text("This one may be hard to read").wait_for()
+        assert tab.locator(".turn").count() == 0 and tab.get_by_text("Sexual violence").count()
+        tab.wait_for_timeout(DRAWN)
+        tab.keyboard.press("Enter")
+        votes = tab.get_by_text("What reviewers said")
+        assert tab.locator(".card").count() == 2 and votes.count() == 0
+        tab.keyboard.press("n")
+        assert votes.count() == 1 and tab.locator(".card", has_text="What").get_by_text("present").count() == 1
+        tab.keyboard.press("n")
+        tab.wait_for_timeout(DRAWN)
+        tab.keyboard.press("Enter")
+        ruled = {("c1", trait): ("absent", []) for trait in ("gore", "sexual_violence")}
+        until(tab, lambda: said(page.ws, "cy") == ruled)
 
 
 def test_a_lost_connection_keeps_the_answer_and_another_tab_is_told(browser: Any, page: Opened) -> None:

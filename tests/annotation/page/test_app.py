@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from annotation.page import links, serving
-from saferec_builder.core.errors import ReviewError, UsageError
+from annotation.page import links
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_page, review_world
 from tests.worlds.review_page import Opened, given, said
@@ -96,20 +95,3 @@ def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
 def test_what_is_no_answer_is_named_and_stores_nothing(page, body, status) -> None:
     found = page.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
     assert (found.status_code, list(found.json()), said(page.ws)) == (status, ["why"], {})
-
-
-def test_what_cannot_be_served_says_what_to_do(workspace, page) -> None:
-    with pytest.raises(UsageError, match="--url too"):
-        serving.serve(workspace, host="0.0.0.0")
-    with pytest.raises(UsageError, match="only scheme, name and port"):
-        serving.serve(workspace, url="review.example.org/path")
-    with pytest.raises(UsageError, match="another one with --port"):
-        serving.serve(workspace, port=page.served.listening.getsockname()[1])
-    again = serving.serve(workspace, port=0)  # whoever has a link keeps it
-    again.listening.close()
-    assert again.links == {} and again.people == {"ann": 2, "bo": 2}
-
-
-def test_nobody_is_served_before_a_push(workspace) -> None:
-    with pytest.raises(ReviewError, match="review push --tool page"):
-        serving.serve(workspace)

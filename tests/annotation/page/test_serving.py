@@ -1,0 +1,104 @@
+"""`review serve` as a process: killed around any answer it loses and doubles none, and Ctrl-C ends it quietly."""
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import httpx2
+import polars as pl
+import pytest
+
+from annotation.page import serving
+from annotation.push import push
+from annotation.review_destinations import ReviewPage
+from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Injected
+from tests.worlds import review_page, review_world
+from tests.worlds.review_page import NONCE, given
+from tests.worlds.settings import review_settings
+
+KILLS = int(os.environ.get("SAFEREC_PAGE_KILLS", "3"))
+TURN = {"role": "seeker", "items": []}
+
+
+@contextlib.contextmanager
+def server(ws: store.Workspace, port: int) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+    """The server as its owner starts it, and the lines that it printed until it was open; Ctrl-C ends it, if nobody
+    has killed it by then."""
+    words = ["review", "serve", "--port", str(port), "-C", str(ws.root)]
+    line = [sys.executable, "-c", "from saferec_builder.cli.start import main; main()", *words]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        said = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
+        yield process, said
+        process.send_signal(signal.SIGINT)
+    finally:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode in (128 + signal.SIGINT, -signal.SIGKILL) and "Traceback" not in err, err
+
+
+@pytest.mark.slow
+def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected: Injected) -> None:
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
+        | {"turns": [TURN | {"text": f"Film {n}, please."}]}
+        for n in range(KILLS)
+    ]
+    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    review_settings(workspace.root, audit=0, held_back=0)
+    ws = store.Workspace.open(workspace.root)
+    push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with server(ws, port) as (process, said):
+        token = said[0].strip().partition("#")[2]
+    address, rng = f"http://127.0.0.1:{port}", random.Random(5)
+    with httpx2.Client(base_url=address, headers={"Origin": address}, timeout=30) as web:
+        for n in range(KILLS):
+            with server(ws, port) as (process, _):
+                if not n:  # the cookie is good for all servers to come
+                    assert web.post("/session", json={"token": token}).status_code == 204
+                body = given(web.get("/tasks").json()["tasks"][0], nonce=NONCE(n))
+                timer = threading.Timer(rng.uniform(0, 0.12), process.kill)
+                timer.start()
+                with contextlib.suppress(httpx2.TransportError):
+                    web.post("/answer", json=body)
+                timer.join()
+            with server(ws, port):  # the page sends it until it is told what became of it
+                reply = web.post("/answer", json=body)
+                assert reply.status_code == 200 or "stored already" in reply.json()["why"]
+                left = web.get("/tasks").json()["left"]
+            assert left == KILLS - n - 1
+    assert sorted(store.read(ws, tables.REVIEWS)["subject"]) == sorted(row["conversation"] for row in rows)
+    injected("kills of the page around an answer", KILLS)
+
+
+def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> None:
+    review_world.fill(workspace)
+    with pytest.raises(UsageError, match="--url too"):
+        serving.serve(workspace, host="0.0.0.0")
+    for url in ("review.example.org", "https://review.example.org/path", "https://ann:word@review.example.org"):
+        with pytest.raises(UsageError, match="only scheme, name and port") as told:
+            serving.serve(workspace, url=url)
+        assert "ann:word" not in str(told.value)
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as page:
+        with pytest.raises(UsageError, match="another one with --port"):
+            serving.serve(page.ws, port=page.served.listening.getsockname()[1])
+        again = serving.serve(page.ws, port=0)  # whoever has a link keeps it
+        again.listening.close()
+    assert again.links == {} and again.people == {"ann": 2, "bo": 2}
+
+
+def test_nobody_is_served_before_a_push(workspace) -> None:
+    with pytest.raises(ReviewError, match="review push --tool page"):
+        serving.serve(workspace)
