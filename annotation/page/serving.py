@@ -9,7 +9,7 @@ from annotation.page import links
 from annotation.page.tasks import Tasks
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, UsageError
-from saferec_builder.storage.workspace import Workspace
+from saferec_builder.storage.workspace import Workspace, together
 
 if TYPE_CHECKING:
     import uvicorn
@@ -29,7 +29,8 @@ class Served:
     listening: socket.socket = field(repr=False)
 
     def run(self) -> None:
-        self.server().run(sockets=[self.listening])
+        with together(self.tasks.ws):
+            self.server().run(sockets=[self.listening])
 
     def server(self) -> "uvicorn.Server":
         import uvicorn

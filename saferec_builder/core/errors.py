@@ -97,6 +97,15 @@ def whole_object(text: str | bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def is_utf8(text: str) -> bool:
+    """Whether no half of a surrogate pair is in it, which no table, address or page could hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plain(text: str) -> str:
     """Outside text as a page or a terminal may show it, as long as before: what is not meant to be seen is �."""
     return "".join("\ufffd" if _strange(c) else c for c in text)

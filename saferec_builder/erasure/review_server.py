@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from annotation import servers
+from annotation.page import links
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.tools import local_label_studio as managed
 from annotation.tools.tasks_and_answers import base_id
@@ -19,6 +20,7 @@ from saferec_builder.storage.workspace import Workspace
 def elsewhere(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
     """Rows of SENT: what a team's servers hold of these tasks, as far as is known."""
     rows = tables.last(workspace.read(ws, tables.SENT), "tool", "place", "task").filter(pl.col("state") != "gone")
+    rows = rows.filter(pl.col("tool") != links.TOOL)  # the page shows what the workspace holds
     mine = rows.filter(pl.Series([base_id(task) in tasks for task in rows["task"]], dtype=pl.Boolean))
     return mine.filter(~pl.col("place").is_in(_places(_database(ws))))
 

@@ -32,6 +32,7 @@ from saferec_builder.sources import (
     Read,
     ccpe,
     conversation_rows as conversations,
+    dumps,
     hf,
     inspired,
     messages,
@@ -69,17 +70,19 @@ class MineResult:
     drops    (file, reason, rows, example): a summary of what was left out; each row of it is in the table `drops`
     unmet    which rows of removals.csv name nobody, so that nobody was removed by them; None where all were met
     unread   which file gave nothing at all: it is hardly of this source; None where all gave something
+    broken   which file could not be read to its end; None where all could
     """
 
     counts: Counts
     drops: pl.DataFrame
     unmet: str | None
     unread: str | None
+    broken: str | None = None
 
     @property
     def fault(self) -> str | None:
         """What somebody has to mend: what was mined stays, but the run did not do all that it was asked for."""
-        return self.unmet or self.unread
+        return self.broken or self.unmet or self.unread
 
 
 @workspace.shared
@@ -115,7 +118,8 @@ def mine(
         _append(ws, read, marks, have, tally)
     _cluster(ws)
     drops = tally.summary()
-    return MineResult(tally.counts(drops, figures), drops, withheld.unmet(ws), _unread(kind, drops, tally.taken))
+    unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
+    return MineResult(tally.counts(drops, figures), drops, withheld.unmet(ws), unread, broken)
 
 
 @dataclass
@@ -173,6 +177,12 @@ def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
             f" {most['reason']!r}, such as {most['example']}: name the right source (`saferec-build mine --help`), or"
             " mend the file"
         )
+    return None
+
+
+def _broken(drops: pl.DataFrame) -> str | None:
+    for example in drops.filter(reason=dumps.UNREADABLE)["example"]:
+        return f"mine: {example}: what came before it was mined: get this file whole, and mine it again"
     return None
 
 

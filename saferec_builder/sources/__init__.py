@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, strict_json
 from saferec_builder.storage import tables
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
+PACKED = 100  # text that people wrote packs to a fifth of its size or so
 LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
 
@@ -144,6 +147,23 @@ def existing(path: Path) -> Path:
         raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: expected a file to read")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: you may not read this file")
+    if not is_utf8(path.name):  # it names the place of every row
+        raise UsageError(f"{path}: the file's name is not UTF-8: give it another one")
+    return path
+
+
+def bounded_parquet(path: Path) -> Path:
+    """The path of a parquet file that unpacks to at most PACKED times its size, as `existing`."""
+    left = PACKED * existing(path).stat().st_size + LONGEST
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(64):
+            left -= batch.nbytes
+            if left < 0:
+                raise SourceError(
+                    f"{path}: it unpacks to more than {PACKED} times its size: give the rows as JSON lines"
+                )
+    except (OSError, pa.ArrowException) as fault:
+        raise SourceError(f"{path}: not a parquet file ({readable(str(fault))})") from None
     return path
 
 

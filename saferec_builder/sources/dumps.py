@@ -24,6 +24,7 @@ LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 charac
 _TOO_LONG = memoryview(b"")  # stands for a line that is too long
 _SPARE = 64 << 10  # bytes left free before those that are read, for the line that began before them
 _SEAL = b"whole " * 20  # packed it has not these bytes: a frame that was cut cannot take them in for its own
+UNREADABLE = "unreadable from here on"
 _NONE = np.empty(0, np.int64)
 _Room = bytearray | bytes
 
@@ -66,7 +67,7 @@ def blocks(path: Path) -> Iterator[Block]:
             yield Block(number, chunk, ends)
             number += ends.size
     for detail in broken:
-        yield Block(number, faults=[(number, "unreadable from here on", detail)])
+        yield Block(number, faults=[(number, UNREADABLE, detail)])
 
 
 def odd_lines(block: Block) -> list[int]:
@@ -76,8 +77,8 @@ def odd_lines(block: Block) -> list[int]:
     codes = np.frombuffer(block.data, np.uint8)
     ends = block.ends
     starts = np.concatenate([[0], ends[:-1] + 1])
-    fine = (codes[starts] == ord("{")) & (codes[ends - 1] == ord("}")) & (ends > starts)
-    maybe = np.flatnonzero(~fine)
+    fine = (codes[starts] == ord("{")) & (codes[ends - 1] == ord("}"))
+    maybe = np.flatnonzero(~fine & (ends > starts))  # an empty line is none
     return [n for n, line in zip(maybe.tolist(), block.lines(maybe), strict=True) if not _is_object(line)]
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
+import yaml
+
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.sources import Read, Row, Rows, conversation_rows as conversations, messages
@@ -19,6 +21,8 @@ COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
 _ROLES = {"human": "user", "seeker": "user", "gpt": "assistant", "bot": "assistant", "recommender": "assistant"}
 _KINDS = dict.fromkeys((".json", ".jsonl", ".ndjson"), "json") | dict.fromkeys((".csv", ".tsv"), "csv")
 _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
+# what `datasets` raises of odd data; of an odd header of a card the last three
+_FAULTS = (ValueError, OSError, KeyError, ImportError, StopIteration, yaml.YAMLError, TypeError, AttributeError)
 
 
 def read(name: str, columns: dict[str, str], split: str) -> Read:
@@ -122,6 +126,8 @@ def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
 def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str], cache: str) -> Iterator[Row]:
     path = Path(name)
     _no_key_twice(path)
+    for packed in path.rglob("*.parquet") if path.is_dir() else [path] * (path.suffix == ".parquet"):
+        sources.bounded_parquet(packed)
     try:
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             loaded = datasets.load_from_disk(name)
@@ -132,7 +138,7 @@ def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str]
             if path.is_dir():
                 _inside(path, datasets.load_dataset_builder(name, cache_dir=cache).config.data_files)
             found = datasets.load_dataset(name, split=split, cache_dir=cache)
-    except (ValueError, OSError, KeyError, ImportError, StopIteration, datasets.exceptions.DatasetsError) as fault:
+    except (*_FAULTS, datasets.exceptions.DatasetsError) as fault:
         why = sources.readable(str(fault)) or "no rows in it"  # of an empty file it says nothing
         raise SourceError(f"mine hf {name}: datasets cannot open it: {why}") from None
     for ours, theirs in ({"messages": "messages"} | columns).items():

@@ -17,7 +17,6 @@ from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "imdb"
 TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}
-PACKED = 100  # text that people wrote packs to a fifth of its size or so
 WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
 
 
@@ -42,13 +41,13 @@ class _Packed(gzip.GzipFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")
-        self.left = PACKED * path.stat().st_size + sources.LONGEST
+        self.left = sources.PACKED * path.stat().st_size + sources.LONGEST
 
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
         self.left -= len(line)
         if self.left < 0:
-            raise gzip.BadGzipFile(f"it unpacks to more than {PACKED} times its size")
+            raise gzip.BadGzipFile(f"it unpacks to more than {sources.PACKED} times its size")
         return line
 
 

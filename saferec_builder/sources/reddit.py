@@ -43,6 +43,7 @@ POSTS = pl.Schema(
 )
 _GONE = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _EVER = (1_100_000_000, 4_000_000_000)  # seconds of 2004 and 2096
+MOST_ODD = 100_000  # lines of a file that are no JSON: nobody needs a note on each of more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
 
@@ -59,14 +60,20 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
     wanted = sorted(subreddits)
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
     needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
-    batch, drops, size = _Batch(path), [], 0
+    batch, drops, size, strange = _Batch(path), [], 0, 0
     with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
         due: Future[tuple[pl.DataFrame, Rows]] | None = None
         for block in dumps.blocks(path):
             tally.lines += block.ends.size
             odd = dumps.odd_lines(block)
-            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in odd]
+            told = odd[: MOST_ODD - strange]
+            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in told]
             drops += [_drop(path, *fault) for fault in block.faults]
+            strange += len(odd)
+            if strange > MOST_ODD:
+                why = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
+                drops.append(_drop(path, block.first + int(block.ends.size), dumps.UNREADABLE, why))
+                break
             size += batch.add(block, _matching(block, needles, odd))
             if size > _ENOUGH or len(drops) > 10_000:
                 if due:

@@ -103,7 +103,7 @@ def read(path: Path) -> Read:
         return found
 
     if path.suffix == ".parquet":
-        rows, drops = sources.each("mine", SOURCE, _parquet(sources.existing(path)), one)
+        rows, drops = sources.each("mine", SOURCE, _parquet(sources.bounded_parquet(path)), one)
     elif (samples := _samples(path)) is not None:
         rows, drops = sources.each("mine", SOURCE, samples, one)
     else:

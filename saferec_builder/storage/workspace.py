@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 import polars as pl
 
 from saferec_builder.core import taxonomy
-from saferec_builder.core.errors import StoreError, UsageError
+from saferec_builder.core.errors import StoreError, UsageError, is_utf8
 from saferec_builder.storage import config, database, evidence_check as evidence, shards, tables
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import replacing, write_private
@@ -50,6 +50,7 @@ class Workspace:
     @classmethod
     def open(cls, folder: Path | str = ".") -> "Workspace":
         """The workspace in that folder; UsageError where there is none, or where its saferec.toml is wrong."""
+        _check_name(Path(folder))
         return cls(Path(folder), config.read(Path(folder)))
 
     @classmethod
@@ -98,6 +99,7 @@ class Workspace:
 def make(folder: Path, *, demo: bool) -> bool:
     """Whether a workspace was made: False where there was one, whose saferec.toml is checked and kept."""
     path = folder / config.FILE
+    _check_name(folder)
     if path.exists():
         config.read(folder)
         return False
@@ -109,6 +111,11 @@ def make(folder: Path, *, demo: bool) -> bool:
         text = config.DEMO if demo else config.TEMPLATE.format(name=name or "my-saferec")
         tmp.write_text(text, encoding="utf-8")
     return True
+
+
+def _check_name(folder: Path) -> None:
+    if not is_utf8(str(folder)):
+        raise UsageError(f"{folder}: the folder's name is not UTF-8, which no database can open: give it another one")
 
 
 def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
@@ -173,14 +180,21 @@ def undisturbed(ws: Workspace) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def together(ws: Workspace) -> Iterator[None]:
+    """Works on what people said, with whoever does: waits for an erasure, and does not go on with half of one."""
+    with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
+        if (ws.root / FORGETTING).exists():
+            raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
+        yield
+
+
 def shared(function: Callable[Concatenate[Workspace, P], Result]) -> Callable[Concatenate[Workspace, P], Result]:
-    """Of a function that works on what people said: it waits for an erasure, and refuses to go on with half of one."""
+    """The function as it is called within `together`."""
 
     @wraps(function)
     def beside(ws: Workspace, *args: P.args, **kwargs: P.kwargs) -> Result:
-        with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
-            if (ws.root / FORGETTING).exists():
-                raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
+        with together(ws):
             return function(ws, *args, **kwargs)
 
     return cast(Callable[Concatenate[Workspace, P], Result], beside)

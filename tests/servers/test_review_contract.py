@@ -258,7 +258,7 @@ def test_who_is_forgotten_is_on_no_server_any_more(ws, tool, review, cli):
     assert ran.code == 0, ran.err
     assert ran.json["where"].get("tasks", 0) == (0 if tool.name == "files" else 2)
     left = set(store.read(ws, tables.SENT)["task"])
-    gone = [task for task in sent["task"] if task not in left]
+    gone = set(sent["task"]) - left
     assert len(gone) == (0 if tool.name == "files" else 2)
     if own.exists():
         held = b"".join(path.read_bytes() for path in own.resolve().rglob("*") if path.is_file())

@@ -84,7 +84,9 @@ def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before
     broken = tmp_path / "broken.zst"
     broken.write_bytes(frames[0] + b"\x00" * 40 + frames[1])
     after = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
-    told = mined(cli, workspace, cut, broken, after)
+    ran = cli("mine", "reddit", cut, broken, after, "-C", workspace.root, "--json")
+    assert ran.code == 1 and "get this file whole, and mine it again" in ran.err
+    told = ran.json
     assert told["added"] == 2 and balanced(told)
     assert told["dropped"]["unreadable from here on"] == 2
     faults = store.read(workspace, tables.DROPS).filter(pl.col("reason") == "unreadable from here on")

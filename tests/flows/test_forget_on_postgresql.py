@@ -1,0 +1,43 @@
+"""Somebody is forgotten where the small tables lie in a real PostgreSQL: no byte of its tables names them."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
+from tests.worlds import release_world as world
+
+WORDS = "quetzalwing"
+
+
+@pytest.mark.slow
+def test_no_heap_names_them_after_it_and_the_log_is_named(postgres: str, tmp_path: Path, cli: Cli) -> None:
+    ws = store.Workspace.create(tmp_path / "ws")
+    (ws.root / "saferec.toml").write_text(f'[store]\nurl = "{postgres}"\n')
+    ws = store.Workspace.open(ws.root)
+    rows, said = world.requests(12)
+    world.fill(ws, rows, said)
+    more = [world.review(row, note=f"{WORDS}-{row['conversation']}-note") for row in rows]
+    store.append(ws, tables.REVIEWS, world.reviews(*more))
+    reply = {"request": "r7", "model": "m", "body": f"{WORDS}-c007-reply", "tokens_in": 1, "tokens_out": 1}
+    store.append(ws, tables.REPLIES, pl.DataFrame([reply], schema=tables.REPLIES.schema))
+    theirs = [f"{WORDS}-c007-note", f"{WORDS}-c007-reply"]
+    assert {*theirs} == held(postgres, *theirs)
+    ran = cli("forget", "c007", "-C", ws.root, "--json")
+    assert ran.code == 0 and "(WAL) of PostgreSQL" in str(ran.json)
+    assert held(postgres, *theirs) == set() and held(postgres, f"{WORDS}-c008-note")
+    assert store.read(ws, tables.REVIEWS).height == 11 and store.read(ws, tables.FORGOTTEN).height > 0
+
+
+def held(url: str, *words: str) -> set[str]:
+    """Which of these stand in the files of the tables, as the server has written them out."""
+    engine = sa.create_engine(url)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
+        db.execute(sa.text("CHECKPOINT"))
+        home = Path(db.execute(sa.text("SHOW data_directory")).scalar_one())
+    engine.dispose()
+    files = [path.read_bytes() for path in (home / "base").rglob("*") if path.is_file()]
+    return {word for word in words if any(word.encode() in file for file in files)}

@@ -1,0 +1,78 @@
+"""Files that cost more than they are worth, or are not what a program expects: a line and exit 1, in bounded memory."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
+from tests.worlds.reddit_dump import submission
+
+LINE = json.dumps({"id": "a", "messages": [{"role": "user", "content": "A film?"}]}) + "\n"
+POSTS = "".join(json.dumps(submission(n)) + "\n" for n in range(300)).encode()
+MEMORY = 2 << 30  # bytes that a command may have
+
+
+def packed(folder: Path) -> str:
+    """47 KB or so that hold 1.6 GB: one text, named two million times."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 800]))
+    pq.write_table(pa.table({"messages": texts, "prompt": texts}), folder / "p.parquet", compression="zstd")
+    return "p.parquet"
+
+
+def named(folder: Path, name: bytes, content: bytes = LINE.encode()) -> str:
+    (path := folder / os.fsdecode(name)).write_bytes(content)
+    return path.name
+
+
+def card(folder: Path, header: str) -> str:
+    (folder / "d").mkdir()
+    (folder / "d" / "a.jsonl").write_text(LINE)
+    (folder / "d" / "README.md").write_text(f"---\n{header}\n---\n")
+    return "d"
+
+
+CASES: dict[str, tuple[str, Callable[[Path], str], str]] = {
+    "newlines": ("reddit", lambda at: named(at, b"n.zst", zstandard.compress(b"\n" * (64 << 20))), ""),
+    "no JSON": ("reddit", lambda at: named(at, b"x.zst", zstandard.compress(b"x\n" * (32 << 20))), "100,000 lines"),
+    "cut": ("reddit", lambda at: named(at, b"c.zst", zstandard.compress(POSTS)[:-40]), "the file ends inside it"),
+    "parquet, hf": ("hf", packed, "p.parquet: it unpacks to more than 100 times its size"),
+    "parquet, saferec": ("saferec", packed, "p.parquet: it unpacks to more than 100 times its size"),
+    "no parquet": ("saferec", lambda at: named(at, b"q.parquet"), "q.parquet: not a parquet file"),
+    "a name": ("messages", lambda at: named(at, b"bad\xff.jsonl"), "the file's name is not UTF-8"),
+    "a key": ("messages", lambda at: named(at, b"k.jsonl", b'{"\\ud800": 1}\n'), "lone surrogate"),
+    "a tag that runs": ("hf", lambda at: card(at, 'configs: !!python/object/apply:os.system ["id"]'), "cannot open it"),
+    "a tag": ("hf", lambda at: card(at, "configs:\n- config_name: a\n  data_files: !x 1"), "cannot open it"),
+    "a header": ("hf", lambda at: card(at, "configs: 5"), "cannot open it"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_file_is_one_line_in_bounded_time_and_memory(tmp_path: Path, case: str) -> None:
+    source, make, told = CASES[case]
+    ws = store.Workspace.create(tmp_path / "ws")
+    tool = Path(sys.executable).with_name("saferec-build")
+    words = [tool, "mine", source, make(tmp_path), "-C", "ws", *(["--workers", "1"] if source == "reddit" else [])]
+    # of data, not of addresses: libraries reserve more of these than they touch
+    bound = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))}
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, **bound)  # type: ignore[call-overload]
+    assert "Traceback" not in ran.stderr, ran.stderr
+    last = ran.stderr.strip().splitlines()[-1:]
+    assert ran.returncode == (1 if told else 0) and all(told in one for one in last), ran.stderr
+    if case == "cut":  # what came before is there, and told
+        assert store.read(ws, tables.CONVERSATIONS).height > 0
+    assert store.read(ws, tables.DROPS).height < 200_000
+
+
+def test_a_folder_whose_name_no_database_can_open_is_no_workspace(tmp_path: Path, cli: Cli) -> None:
+    ran = cli("init", tmp_path / os.fsdecode(b"ws\xff"))
+    assert ran.code == 1 and "not UTF-8" in ran.err and ran.err.count("\n") == 1
