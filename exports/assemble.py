@@ -95,7 +95,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     built = build_rows.build(
         base.kept.drop("row"),
         base.known,
-        build_rows.Reading(said.rows, *_finders(refs, base.items, base.links, undated=config.release.titles == "any")),
+        build_rows.Reading(said.rows, *finders(refs, base.items, base.links, undated=config.release.titles == "any")),
         base.items["item"].sort(),
         build_rows.Terms(frozenset(small), options.unreviewed, base.out),
     )
@@ -228,7 +228,7 @@ def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
     return released_ids.starts(parent, starts) if parent and starts and any(starts) else None
 
 
-def _finders(
+def finders(
     refs: list[str], items: pl.DataFrame, links: pl.DataFrame, *, undated: bool
 ) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
     """(ref -> item, text -> mentions), both by the catalog; `undated`: of titles without a year, too."""

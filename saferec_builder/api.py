@@ -36,6 +36,7 @@ from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
 from saferec_builder.erasure.forget import Forgotten, forget
 from saferec_builder.mining.ingest import MineResult, mine
+from saferec_builder.planning import Plan, plan
 from saferec_builder.proposing.evaluation import Score, score
 from saferec_builder.proposing.run import ProposeResult, propose
 from saferec_builder.storage.summary import Status, status
@@ -56,6 +57,7 @@ __all__ = [
     "Merges",
     "MineResult",
     "Page",
+    "Plan",
     "ProposeResult",
     "Published",
     "PullResult",
@@ -86,6 +88,7 @@ __all__ = [
     "merges",
     "mine",
     "opt_out",
+    "plan",
     "propose",
     "pull",
     "push",

@@ -38,6 +38,7 @@ COMMANDS = {  # in the order of the data
     "mine": Where("mine", "mine", "Read conversations; pseudonyms and placeholders come in."),
     "propose": Where("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
     "propose-score": Where("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),
+    "plan": Where("plan", "plan", "Forecast a release, and what to look up next."),
     "review": Where("review", None, "Send tasks to reviewers and bring their reviews back."),
     "adjudicate": Where("adjudicate", "adjudicate", "Make labels of reviews, and say what they may miss."),
     "release": Where("release", "release", "Freeze the labels as releases/VERSION."),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
 from saferec_builder.core.errors import SourceError
 from saferec_builder.mining import ingest
@@ -47,8 +48,9 @@ def mine(
     Add the catalog first: its titles stay where they look like names, and in Reddit's texts items are found by them.
     removals.csv in the workspace is honoured.
     """
+    ws = Workspace.open(folder)
     mined = ingest.mine(
-        Workspace.open(folder),
+        ws,
         source,
         paths,
         columns=hf.columns(column or []),
@@ -59,5 +61,6 @@ def mine(
         progress=bar("mine", "file"),
     )
     say(mined.counts, as_json)
+    warn(ws)
     if mined.fault:  # last: what was mined stays, whatever else has to be done
         raise SourceError(mined.fault)

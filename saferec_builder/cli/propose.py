@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
 from saferec_builder.proposing import run
 from saferec_builder.storage.workspace import Workspace
@@ -35,8 +36,9 @@ def propose(
     as_json: Json = False,
 ) -> None:
     """Propose seekers' sensitivities with evidence from their words, or flags of items from their plots."""
+    ws = Workspace.open(folder)
     made = run.propose(
-        Workspace.open(folder),
+        ws,
         proposer,
         model=model,
         base_url=base_url,
@@ -48,3 +50,4 @@ def propose(
         progress=None if as_json else bar("propose", "read"),
     )
     say(made.counts, as_json, made.unit)
+    warn(ws)

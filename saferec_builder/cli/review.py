@@ -19,6 +19,7 @@ from annotation.page import links, serving
 from annotation.progress import ReviewStatus, review_status
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
+from saferec_builder.cli.plan import warn
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -64,8 +65,10 @@ def push(
 
     How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
     """
+    ws = Workspace.open(folder)
+    warn(ws)
     done = pushing.push(
-        Workspace.open(folder),
+        ws,
         reviewer or (),
         to=_place(tool, url, token, f"--to {to}" if to else "", Files(to)),
         adjudicator=adjudicator,

@@ -1,0 +1,39 @@
+"""plan: what a release of this workspace would hold, and what to do next."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saferec_builder import planning
+from saferec_builder.catalog import explain
+from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core.counts import Counts
+from saferec_builder.storage.workspace import Workspace
+
+
+def plan(
+    budget: Annotated[int, typer.Option(help="How many look-ups to list.", min=1)] = 20,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Forecast a release as if reviewers agreed with every proposal, and list the look-ups that settle most."""
+    found = planning.plan(Workspace.open(folder), budget=budget)
+    rows, next_up = found.rows.to_dicts(), found.lookups.to_dicts()
+    names = ("conversations", "answered", "withheld", "items", "without_warnings", "unknown", "waiting", "shortfalls")
+    figures = {name: value for name, value in vars(found).items() if name in names}
+    if as_json:
+        say(Counts("plan", skipped=found.conversations, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
+        return
+    for row in rows:
+        counts = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable"
+        typer.echo(f"{counts}  {row['trait']} {row['split']}")
+    for row in next_up:
+        typer.echo(f"{row['waiting']:>6} waiting  {line(explain.name(row))} [{row['domain']}]")
+    say(Counts("plan", skipped=found.conversations, figures=figures), as_json, "conversations")
+
+
+def warn(ws: Workspace) -> None:
+    """On stderr: why a release would teach nothing, before anybody spends time on it."""
+    for shortfall in planning.shortfalls(ws):
+        typer.echo(f"warning: {line(shortfall)}", err=True)

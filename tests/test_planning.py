@@ -1,0 +1,84 @@
+"""plan: what it forecasts is what a release then holds, and what would teach nothing is said before people's work."""
+
+import polars as pl
+import pytest
+
+import saferec_builder as sr
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import release_world as world
+
+
+def rows(plan):
+    return {tuple(row[:2]): tuple(row[2:]) for row in plan.rows.iter_rows()}
+
+
+def test_the_forecast_before_review_is_what_a_release_then_holds(workspace):
+    """40 requests, 20 with a proposal of gore; then people agree with all of them."""
+    requests, labels = world.requests()
+    world.fill(workspace, requests, [])
+    claims = [row for row in labels if row["verdict"] == "present"]
+    claim = {"proposer": "rules", "version": "v", "taxonomy": world.TAXONOMY, "confidence": 1.0}
+    made = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in claims]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame(made, schema=tables.PROPOSALS.schema))
+    before = sr.plan(workspace)
+    store.append(workspace, tables.LABELS, world.labels(*labels))
+    assert rows(sr.plan(workspace)) == rows(before) != {}
+    release = sr.release(workspace, "1.0.0")
+    found = {}
+    for split in ("train", "validation", "test"):
+        frame = pl.read_parquet(release.folder / "data" / "grpo" / f"{split}.parquet")
+        hurt = frame.filter(pl.col("traits").list.len() + pl.col("late_traits").list.len() > 0)
+        usable = hurt.filter(pl.col("safe_truth").list.len() > 0).height
+        found["gore", split] = (hurt.height, hurt.filter(pl.col("truth").list.len() > 0).height, usable)
+    assert rows(before) == {key: counts for key, counts in found.items() if counts[0]}
+    assert (
+        sum(usable for _, _, usable in found.values()) < 20
+    )  # A, B and C are bloody: A with B, or B with C, is no use
+    assert (before.conversations, before.answered, before.items, before.shortfalls) == (40, 40, 12, ())
+    assert "gore" not in before.withheld and len(before.withheld) == 19
+
+
+def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was_asked_for(workspace):
+    requests, labels = world.requests()
+    world.fill(workspace, requests, labels)
+    first = sr.plan(workspace, budget=3)
+    assert first.lookups["title"].to_list() == ["Film L"]  # the one film that is unknown for gore
+    assert first.waiting == first.lookups["waiting"][0] > 0
+    asked = workspace.root / "fetched" / "ddd"
+    asked.mkdir(parents=True)
+    (asked / f"{world.item('L')}.json").write_text('{"absent": true}')
+    assert sr.plan(workspace).lookups.is_empty()
+
+
+WORLDS = [  # what is missing, and the number with what to do
+    ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items"),
+    ("warnings", "0 of the 12 items in answers are clear for any trait"),
+    ("clear", "0 of 20 requests with a trait have an answer that is clear for it"),
+]
+
+
+@pytest.mark.parametrize(("missing", "says"), WORLDS)
+def test_a_workspace_that_would_teach_nothing_says_so_before_anybody_reviews(workspace, cli, missing, says):
+    requests, labels = world.requests()
+    warnings = world.warnings()
+    if missing == "warnings":
+        warnings = warnings.with_columns(answer=pl.lit("yes"))
+    elif missing == "clear":  # of needles, whose sensitivity nobody has
+        warnings = warnings.with_columns(topic=pl.lit("Are needles/syringes used")).unique("ref", maintain_order=True)
+    if missing != "catalog":
+        store.append(workspace, tables.CATALOG_ROWS, world.catalog())
+        store.append(workspace, tables.WARNINGS, warnings)
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(*requests))
+    store.append(workspace, tables.LABELS, world.labels(*labels))
+    (found,) = sr.plan(workspace).shortfalls
+    assert found.startswith(says)
+    for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
+        assert f"warning: {found}\n" in cli(*words, "-C", workspace.root).err
+    assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [found]
+
+
+def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
+    world.fill(workspace, *world.requests())
+    assert "warning" not in cli("propose", "-C", workspace.root).err
+    told = cli("plan", "-C", workspace.root).out
+    assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told
