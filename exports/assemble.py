@@ -1,7 +1,7 @@
 """What a release is made of, assembled from one snapshot of the workspace: every check has passed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from exports import (
     injection,
     licences,
     manifest_facts,
+    rare_combinations,
     released_ids,
     required_version_bump as versioning,
     review_facts,
@@ -91,6 +92,9 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     base = _base(ws, snapshot, options, taxonomy, parent)
     small = checks.small_groups(base.known, base.kept, taxonomy.slugs, config.release.min_seekers)
     shown = [slug for slug in taxonomy.slugs if slug not in small]
+    silent = _silent(base.kept["source"], options)
+    rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, config.release.min_seekers)
+    base = _without(base, rare.gone)
     said, refs = snapshot.arranged(ws, base.kept)
     built = build_rows.build(
         base.kept.drop("row"),
@@ -99,6 +103,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         base.items["item"].sort(),
         build_rows.Terms(frozenset(small), options.unreviewed, base.out),
     )
+    built = rare_combinations.unlearned(built, rare)
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
@@ -106,10 +111,11 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     filled, injected = fill(built), None if added is None else claims.add(fill(added), snapshot.claims, shown)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = filled.join(drawn, on="conversation", how="left", maintain_order="left")
-    silent = _silent(built["source"], options)
     _check(filled, said.turns, base.out, silent, base.items)
     places = filled.select("place", "released", subject="conversation")
+    open_ = places.filter(~pl.col("subject").is_in(list(rare.told)))
     released = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
+    released = rare_combinations.labels(released, rare, shown)
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
     voting, _ = controls.apart(base.reviews, snapshot.assignments)
@@ -125,7 +131,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         rows=claims.add(released_ids.renamed(filled), snapshot.claims, shown),
         turns=said.turns,
         labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
-        reviews=review_facts.reviews(base.reviews, places, small, ws, options.version),
+        reviews=review_facts.reviews(base.reviews, open_, small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
         oracle=base.oracle,
@@ -148,6 +154,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "missed": missed,
         "certificate": None if stated is None else review_facts.statement(stated),
         "withheld": small,
+        "combinations": rare.facts if silent else None,
         "no_safety": not _safety(filled, injected, base.oracle, options),
     }
     text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
@@ -155,6 +162,13 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
 
 
 # ---- what the workspace holds
+
+
+def _without(base: Base, gone: frozenset[str]) -> Base:
+    here = pl.col("conversation").is_in(list(gone))
+    left = base.kept.filter(here).select("conversation", "source", reason=pl.lit(rare_combinations.RARE))
+    kept = base.kept.filter(~here).drop("place").with_row_index("place")
+    return replace(base, kept=kept, left_out=pl.concat([base.left_out, left])) if gone else base
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:

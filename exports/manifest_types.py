@@ -48,6 +48,17 @@ class Stamp(TypedDict):
 Counts = dict[str, dict[str, int]]  # config -> split -> rows
 
 
+class Combinations(TypedDict):
+    """What is withheld so that every combination of traits is told of `k` people or more."""
+
+    k: int
+    people: int  # with a trait
+    withheld_of: int  # of so many of them something
+    traits: int  # of all of them together
+    withheld: int
+    left_out: int  # people
+
+
 class Facts(TypedDict, total=False):
     """The keys in their order in the file; what an older program wrote may lack some."""
 
@@ -88,6 +99,7 @@ class Facts(TypedDict, total=False):
     missed: dict[str, RecallBound]
     certificate: Statement | None  # None: nobody has reviewed
     withheld: list[str]
+    combinations: Combinations | None  # None: texts are in it, by which people can be found anyway
     no_safety: bool
     counts: Counts
     row_digests: dict[str, dict[str, str]]

@@ -45,6 +45,9 @@ def release(
     figures |= {"next": made.advice} if made.advice else {}
     figures |= {"unresolved_labels": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
+    if (rare := facts["combinations"]) and rare["withheld"]:
+        shared = f"(fewer than {rare['k']} people share theirs)"
+        figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {shared}"}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     added, skipped = (made.learned, 0) if made.new else (0, made.learned)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Cli, Patch
+from tests.conftest import Cli
 from tests.worlds import line
 from tests.worlds.csv_rows import as_proposed, edit
 

@@ -1,0 +1,101 @@
+"""Combinations of traits that few people share are told of nobody, and what is not told is not absent."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import polars as pl
+import pytest
+
+from exports import rare_combinations as rare
+from saferec_builder.storage import workspace as store
+from tests.conftest import Cli
+from tests.worlds import release_world as world
+
+ALONE = {("gore",): 3, ("needles",): 2, ("spiders_snakes",): 2, ("gore", "needles"): 1, ("gore", "spiders_snakes"): 1}
+
+
+def people() -> dict[str, frozenset[str]]:
+    rows = [of for of, n in ALONE.items() for _ in range(n)]
+    return {f"p{n}": frozenset(of) for n, of in enumerate(rows)}
+
+
+def test_the_rarest_trait_goes_and_equals_are_joined():
+    """k = 2. Of the two who are alone the spiders go (3 have them, 5 gore), then the needles, to the same group."""
+    told = rare.generalised(people(), 2)
+    assert told["p7"] == told["p8"] == (frozenset({"gore"}), True)
+    assert {told[f"p{n}"] for n in range(7)} == {(frozenset(of), False) for of in ALONE if len(of) == 1}
+
+
+@pytest.mark.parametrize("k", [2, 5, 10])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
+    rng = random.Random(seed)
+    every = [frozenset(of) for n in (1, 2, 3) for of in combinations("abcdefgh", n)]
+    traits = {f"p{n}": rng.choice(every[: 8 + 10 * seed]) for n in range(150)}
+    told = rare.generalised(traits, k)
+    assert all(of <= traits[who] and hidden == (of != traits[who]) for who, (of, hidden) in told.items())
+    assert all(n >= k for (of, _), n in Counter(told.values()).items() if of)
+
+
+def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit") -> store.Workspace:
+    """A release of these nine people, one conversation each, with an absent label on every other trait of the three."""
+    (ws.root / "saferec.toml").write_text(f"[release]\nmin_seekers = {least}\n")
+    ws, rows, said = store.Workspace.open(ws.root), [], []
+    for n, (who, traits) in enumerate(people().items()):
+        talk = (
+            who,
+            f"I faint, {who}. I liked Film E (2005), what next?",
+            "Try Film D (2004), Film F (2006)",
+            "Thanks!",
+        )
+        rows.append(world.conversation(*talk, day=n, seeker=who, accepted="D", source=source))
+        for trait in ("gore", "needles", "spiders_snakes"):
+            here = trait in traits
+            said.append(world.label(rows[-1], trait, "present" if here else "absent", "faint" if here else None))
+    world.fill(ws, rows, said)
+    ran = cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    return ws
+
+
+def rows_of(ws: store.Workspace, config: str) -> pl.DataFrame:
+    return pl.read_parquet(ws.releases / "1.0.0" / "data" / config / "*.parquet")
+
+
+def test_a_release_without_texts_says_withheld_and_teaches_nothing_of_it(workspace, cli):
+    ws = silent(workspace, cli, 2)
+    labels, asked = rows_of(ws, "labels"), rows_of(ws, "grpo")["conversation"]
+    for who in world.released(ws, "p7", "p8"):
+        told = dict(labels.filter(conversation=who).select("trait", "verdict").iter_rows())
+        assert told == {"gore": "present", "needles": "withheld", "spiders_snakes": "withheld"} and who not in asked
+    assert asked.len() == 7 and rows_of(ws, "conversations").height == 9
+    assert labels.filter(verdict="withheld")["method"].unique().to_list() == ["withheld"]
+    card = " ".join((ws.releases / "1.0.0" / "README.md").read_text().split())
+    assert "Of 2 of 9 people with a trait, 2 of 11 labels `present` are withheld, because fewer than 2 people" in card
+    assert cli("verify", ws.releases / "1.0.0").code == 0
+
+
+def test_who_shares_not_even_nothing_with_others_is_left_out():
+    """k = 5: of 5 with gore, 5 with needles and one with both, that one could be told with nobody."""
+    traits = {f"g{n}": ["gore"] for n in range(5)} | {f"n{n}": ["needles"] for n in range(5)}
+    traits |= {"x": ["gore", "needles"]}
+    said = [{"subject": who, "trait": t, "verdict": "present"} for who, of in traits.items() for t in of]
+    kept = pl.DataFrame({"conversation": list(traits), "source": "reddit"}).with_columns(seeker=pl.lit(None, pl.String))
+    found = rare.hidden(pl.DataFrame(said), kept, ["reddit"], ["gore", "needles"], 5)
+    assert (found.gone, found.told) == (frozenset({"x"}), {})
+    facts = {"k": 5, "people": 11, "withheld_of": 1, "traits": 12, "withheld": 2, "left_out": 1}
+    assert found.facts == facts
+    assert rare.hidden(pl.DataFrame(said), kept, [], ["gore", "needles"], 5).gone == frozenset()
+
+
+def test_of_k_people_nothing_may_be_told(workspace, cli):
+    """k = 3: gore 3 stay; needles and spiders (2 each) and the two others end with nothing: these are 6, so they stay
+    with three `withheld` each."""
+    labels = rows_of(silent(workspace, cli, 3), "labels")
+    assert Counter(labels["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
+
+
+def test_a_release_with_texts_withholds_no_combination(workspace, cli):
+    labels = rows_of(silent(workspace, cli, 2, source="messages"), "labels")
+    assert Counter(labels["verdict"]) == {"present": 11, "absent": 16}
