@@ -75,7 +75,8 @@ def judged(
 ) -> Verdict:
     """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
     match = titles.find(index(items), *titles.split_year(title), domain)
-    near = candidates(match.candidates or alike(title, items), items)
+    like = () if match.item else alike(title, items)
+    near = candidates(match.candidates or like, items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     if match.item is None:
         return found

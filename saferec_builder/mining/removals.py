@@ -86,7 +86,8 @@ def _spelt(source: str) -> set[str]:
 def asked(ws: Workspace) -> Removals:
     """What removals.csv asks for, and who was erased before."""
     rows = workspace.read(ws, tables.FORGOTTEN)
-    return replace(read_removals(ws.root / FILE), forgotten=frozenset(rows.iter_rows()), secret=ws.secret)
+    found = replace(read_removals(ws.root / FILE), forgotten=frozenset(rows.iter_rows()))
+    return replace(found, secret=ws.secret) if found else found  # to ask for it makes it: who only looks makes nothing
 
 
 def read_removals(path: Path) -> Removals:

@@ -121,7 +121,7 @@ def test_people_settle_what_is_open_and_never_the_risk():
 
 
 def test_thresholds_are_the_papers_unless_told():
-    assert Rule() == Rule(0.66, 0.33, 0.95, 0.02, 0.9, 1.0, 1.0)
+    assert Rule() == Rule(0.66, 0.33, 0.95, 0.02, 0.97, 0.9, 1.0, 1.0)
     assert judge(severity=(0, 2, 0, 0, 1), rule=Rule(violated_at=0.5))[1] == VIOLATED  # .59
     assert judge(severity=(0, 1, 0, 0, 0), rule=Rule(clear_below=0.2))[1] == UNKNOWN  # .26
     assert judge(p=(0.85, NAN, NAN), rule=Rule(violated_from=0.8))[1] == VIOLATED

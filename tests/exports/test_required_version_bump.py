@@ -15,7 +15,7 @@ from tests.worlds.release_rows import manifest
 @pytest.fixture
 def releases(tmp_path: Path) -> Path:
     for version in ("1.0.0", "1.10.0", "1.9.0", "2.0.0"):
-        (tmp_path / version).mkdir()
+        (tmp_path / version / "data").mkdir(parents=True)
         (tmp_path / version / "manifest.json").touch()
     return tmp_path
 

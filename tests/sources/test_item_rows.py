@@ -60,7 +60,7 @@ def test_the_same_row_twice_counts_once(tmp_path, name):
 @pytest.mark.parametrize("name", [n for n in READERS if n != "demo"])
 def test_a_wrong_delimiter_and_a_missing_column_are_one_line(tmp_path, name):
     reader, filename, header, row = READERS[name]
-    for text in ((header + row.format(n=1)).replace(",", ";").replace("\t", ";"), "a,b\n1,2\n"):
+    for text in ((header + row.format(n=1)).replace(",", "|").replace("\t", "|"), "a,b\n1,2\n"):
         with pytest.raises(SourceError) as fault:
             reader(file(tmp_path, filename, text))
         assert "\n" not in str(fault.value) and filename in str(fault.value)
