@@ -52,7 +52,9 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     store.append(workspace, tables.CATALOG_ROWS, films)
     claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
     claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore", "digest": "d", "spans": []}
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
+    quote = {"turn": 1, "start": 0, "end": len(PAYLOADS[0]), "quote": PAYLOADS[0]}
+    other = claim | {"proposal": "q", "kind": "sensitivity", "subject": "c1", "digest": "d1", "spans": [quote]}
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim, other], schema=tables.PROPOSALS.schema))
     (workspace.root / "traits.toml").write_text(TRAIT)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))

@@ -1,0 +1,140 @@
+"""What sixty real conversations cost their reviewer in Label Studio: key presses, clicks and pixels scrolled.
+
+In real Chromium at 1,440 x 900 before a real server, by a script that does what a person has to: scroll to the last
+turn, bring into view what is clicked, press what has a key. Nothing is timed. BEFORE is what sixty such conversations
+cost on the page with one list of all traits; this script counted more there (docs/review-guide.md), so that the ratios
+err on the side of the old page.
+"""
+
+import itertools
+import shutil
+import statistics
+import sys
+from typing import Any
+
+import saferec_builder as sr
+from annotation.review_destinations import LabelStudio
+from annotation.tools import label_studio, local_label_studio as managed
+from saferec_builder.storage.workspace import Workspace, make
+from tests.bench.figures import figure
+from tests.servers.fixtures import memory
+from tests.servers.logins import log_in
+from tests.worlds import chromium, review_queue, review_world
+from tests.worlds.review_queue import COUNTS, Said
+
+# kind -> actions, pixels; of the single proposals half are refused, which took an action more
+BEFORE: dict[str, tuple[float, float]] = {"none": (2, 978), "one": (2.5, 980), "two": (3, 878), "ruling": (3, 1377)}
+PEOPLE = {"ann": COUNTS["none"] + COUNTS["one"] + COUNTS["two"], "cy": COUNTS["ruling"]}
+TURNS = '[class*="dialoguetext"]'
+TEXT = f"[...document.querySelectorAll('{TURNS}')].map((node) => node.textContent).join('')"
+METER = """
+window.scrolled = 0;
+const at = new Map();
+window.restart = () => {
+  window.scrolled = 0;
+  for (const node of document.querySelectorAll('*')) if (node.scrollTop || at.has(node)) at.set(node, node.scrollTop);
+};
+document.addEventListener('scroll', (event) => {
+  const node = event.target === document ? document.scrollingElement : event.target;
+  window.scrolled += Math.abs(node.scrollTop - (at.get(node) ?? 0));
+  at.set(node, node.scrollTop);
+}, true);
+"""
+SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+Counts = dict[str, list[tuple[int, float]]]  # kind -> actions and pixels of each conversation
+
+
+class Hand:
+    """A person's hand: what it presses, clicks and scrolls is counted."""
+
+    def __init__(self, page: Any) -> None:
+        self.page, self.actions = page, 0
+
+    def press(self, key: str) -> None:
+        self.page.keyboard.press(key)
+        self.actions += 1
+
+    def reach(self, found: Any) -> None:
+        found.evaluate("(node) => node.scrollIntoView({block: 'nearest'})")
+        self.page.evaluate(SETTLED)
+
+    def click(self, found: Any) -> None:
+        self.reach(found)
+        found.click()
+        self.actions += 1
+
+
+def main() -> None:
+    if not managed.installed():
+        sys.exit("Label Studio is not installed: .venv/bin/python -m tests.servers.install")
+    home = memory()
+    try:
+        make(home / "ws", demo=False)
+        said = review_queue.fill(Workspace.open(home / "ws"))
+        managed.up(home / "ws" / "label-studio", print)
+        report(count(Workspace.open(home / "ws"), said))
+    finally:
+        managed.down(home / "ws" / "label-studio")
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def count(ws: Workspace, said: dict[str, Said]) -> Counts:
+    sr.push(ws, ["ann", "bo"], to=LabelStudio(), everything=True)
+    sr.push(ws, [], to=LabelStudio(), adjudicator="cy")
+    home, found = ws.root / "label-studio", dict[str, list[tuple[int, float]]]()
+    studio = review_world.LabelStudio(ws, home, dict(managed.state(home) or {}))
+    with chromium.browser(chromium.OFFLINE) as browser:
+        for name, tasks in PEOPLE.items():
+            context = browser.new_context(viewport={"width": 1440, "height": 900})
+            context.set_default_timeout(180_000)
+            context.add_init_script(METER)
+            page = context.new_page()
+            log_in(page, studio, name)
+            project = studio.project(name)
+            assert project is not None
+            page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")
+            page.get_by_text("No quota is worth a bad night.").wait_for()  # the guidelines, once
+            page.keyboard.press("Escape")
+            before = ""
+            for _ in range(tasks):
+                before = one(page, said, found, before)
+            context.close()
+    pulled = sr.pull(ws, LabelStudio())
+    assert pulled.rejected.is_empty() and {kind: len(each) for kind, each in found.items()} == COUNTS
+    return found
+
+
+def one(page: Any, said: dict[str, Said], found: Counts, before: str) -> str:
+    """One conversation, from when it is drawn until it is submitted; gives its text. `before`: that of the last one."""
+    page.wait_for_function(f"(before) => ![before, ''].includes({TEXT})", arg=before)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)  # the page listens to keys a moment after it is drawn
+    text = page.evaluate(TEXT)
+    page.evaluate("restart()")
+    hand = Hand(page)
+    hand.reach(page.locator(TURNS).last)
+    answer(hand, said[text])
+    pixels = page.evaluate("scrolled")
+    with page.expect_response(lambda got: got.request.method == "POST" and "/annotations" in got.url):
+        hand.press("Control+Enter")
+    found.setdefault(said[text].kind, []).append((hand.actions, pixels))
+    return str(text)
+
+
+def answer(hand: Hand, said: Said) -> None:
+    """Each card in turn: its key stands beside the answer. Cards are in the order of the traits' slugs."""
+    for n, trait in enumerate(sorted(said.verdicts)):
+        hand.reach(hand.page.locator(".saferec-card").nth(n))
+        verdicts = [verdict for _, verdict in label_studio.CHOICES]
+        hand.press(label_studio.KEYS[n][verdicts.index(said.verdicts[trait])])
+        hand.page.locator(".saferec-card").nth(n).locator("input:checked").wait_for(state="attached")
+
+
+def report(found: Counts) -> None:
+    for kind, each in found.items():
+        actions, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
+        print(f"{kind:<8} {len(each):>3} conversations: {actions:.2f} actions, {pixels:.0f} pixels each")
+    totals = [sum(column) for column in zip(*itertools.chain(*found.values()), strict=True)]
+    before = [sum(COUNTS[kind] * BEFORE[kind][n] for kind in COUNTS) for n in (0, 1)]
+    figure("queue.label_studio_actions_ratio", totals[0] / before[0], "ratio", "<= 0.80")
+    figure("queue.label_studio_scroll_ratio", totals[1] / before[1], "ratio", "<= 0.25")
