@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from saferec_builder.core.errors import StoreError
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import database, tables, workspace as store
 from tests.worlds.any_rows import rows
 
 
@@ -51,3 +51,14 @@ def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Worksp
     with pytest.raises(StoreError, match=told) as shown:
         store.read(store.Workspace.open(workspace.root), tables.REVIEWS)
     assert "hush" not in str(shown.value)
+
+
+def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: store.Workspace) -> None:
+    watched = (tables.REPLIES, tables.REVIEWS)
+    assert database.last_rows(either.database, *watched) == {"replies": 0, "reviews": 0}  # no table is there yet
+    for n in range(2):
+        before = database.last_rows(either.database, *watched)
+        store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
+        store.read(either, tables.REVIEWS)
+        after = database.last_rows(either.database, *watched)
+        assert after["replies"] > before["replies"] and after["reviews"] == 0

@@ -1,0 +1,136 @@
+"""What sixty real conversations cost their reviewer on the page of `review serve`: key presses and pixels scrolled.
+
+In real Chromium at 1,440 x 900, by a script that reads to the last turn and then presses what there is to press. The
+queue is that of tests/worlds/review_queue.py: real texts, invented proposals. Timed are the way from the command to the
+first task, and, in a queue of 10,000 tasks, the storing of an answer with the next tasks in its reply.
+"""
+
+import itertools
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import polars as pl
+
+import saferec_builder as sr
+from saferec_builder.storage import tables, workspace as store
+from tests.bench.figures import figure
+from tests.servers.fixtures import memory
+from tests.worlds import chromium, review_page, review_queue
+from tests.worlds.settings import review_settings
+
+GOALS = {"none": 1, "one": 2, "two": 3}  # actions a conversation; of an adjudication there is none
+PEOPLE = ("ann", "cy")
+MANY = 5_000  # conversations, two readers each
+ANSWERS = 100
+READ = """async () => {
+  const pane = document.getElementById("talk"), before = pane.scrollTop;
+  [...pane.querySelectorAll(".turn")].pop().scrollIntoView({block: "nearest"});
+  return Math.abs(pane.scrollTop - before);
+}"""
+SCROLLED = "() => document.getElementById('talk').scrollTop + document.getElementById('work').scrollTop"
+
+
+def main() -> None:
+    home = memory()
+    try:
+        actions(home / "real")
+        times(home / "many")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def actions(folder: Path) -> None:
+    store.make(folder, demo=False)
+    review_queue.fill(store.Workspace.open(folder))
+    ws = store.Workspace.open(folder)
+    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)
+    sr.push(ws, [], to=sr.ReviewPage(), adjudicator="cy")
+    figure("queue.page_first_task_s", first(ws), "s", "<= 10")
+    with review_page.opened(ws) as page, chromium.browser(chromium.OFFLINE) as browser:
+        for name in PEOPLE:
+            tab = browser.new_page(viewport={"width": 1440, "height": 900})
+            tab.goto(page.link(name))
+            tab.locator(".turn").first.wait_for()
+            tab.wait_for_timeout(600)
+            if tab.locator("#guidelines").is_visible():
+                tab.keyboard.press("Enter")
+            while tab.locator(".turn").count():
+                one(tab, name, found)
+    for kind, each in found.items():
+        presses, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
+        print(f"{kind:<8} {len(each):>3} conversations: {presses:.2f} actions, {pixels:.0f} pixels each")
+        if kind in GOALS:
+            figure(f"queue.page_actions_{kind}", presses, "actions", f"<= {GOALS[kind]}")
+    assert {kind: len(each) for kind, each in found.items()} == review_queue.COUNTS
+
+
+def one(tab: Any, name: str, found: dict[str, list[tuple[int, float]]]) -> None:
+    """One conversation, from the moment it is drawn until the next one is."""
+    text = "".join(tab.locator(".turn p").all_text_contents())
+    read, before = tab.evaluate(READ), tab.evaluate(SCROLLED)
+    tab.wait_for_timeout(600)
+    keys = ["y", "n"][: tab.locator(".card").count()]
+    for key in keys:
+        tab.keyboard.press(key)
+    moved = abs(tab.evaluate(SCROLLED) - before)
+    tab.keyboard.press("Enter")
+    kind = "ruling" if name == "cy" else ("none", "one", "two")[len(keys)]
+    found[kind].append((len(keys) + 1, read + moved))
+    tab.wait_for_function(
+        "(text) => [...document.querySelectorAll('.turn p')].map((node) => node.textContent).join('') !== text",
+        arg=text,
+    )
+
+
+def times(folder: Path) -> None:
+    store.make(folder, demo=False)
+    ws = store.Workspace.open(folder)
+    words = "I am looking for film {}, and nothing with blood in it, please."
+    rows = [
+        {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
+        | {"turns": [{"role": "seeker", "text": words.format(n), "items": []}] * 10}
+        for n in range(MANY)
+    ]
+    full = [dict.fromkeys(tables.CONVERSATIONS.columns) | row for row in rows]
+    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(full, schema=tables.CONVERSATIONS.schema))
+    review_settings(folder, audit=0, held_back=0)
+    ws = store.Workspace.open(folder)
+    sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)
+    with review_page.opened(ws) as page:
+        web, took, busy = page.browser("ann"), list[float](), time.process_time()
+        body = web.get("/tasks").json()
+        for n in range(ANSWERS):
+            start = time.perf_counter()
+            reply = web.post("/answer", json=review_page.given(body["tasks"][0], nonce=review_page.NONCE(n)))
+            took.append(1000 * (time.perf_counter() - start))
+            body = reply.json()
+            assert reply.status_code == 200
+        busy = time.process_time() - busy
+    figure("queue.page_next_ms", statistics.median(took), "ms", "<= 100 (median, 10,000 tasks)")
+    figure("queue.page_next_cpu_ms", 1000 * busy / ANSWERS, "ms", "of processor, browser's side included")
+
+
+def first(ws: store.Workspace) -> float:
+    """Seconds from `review serve` to the first task in a reviewer's hand."""
+    start = time.perf_counter()
+    line = [sys.executable, "-c", "from saferec_builder.cli.start import main; main()", "review", "serve"]
+    process = subprocess.Popen([*line, "--port", "0", "-C", str(ws.root)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        said = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
+        address, _, token = said[0].split()[-1].partition("/#")
+        with httpx2.Client(base_url=address, headers={"Origin": address}, timeout=60) as web:
+            web.post("/session", json={"token": token})
+            assert web.get("/start").json()["tasks"]
+            return time.perf_counter() - start
+    finally:
+        process.terminate()
+        process.wait()
