@@ -1,6 +1,17 @@
-"""How many conversations a core reads by the rules in a second; how right they are, tests/proposing/rules asserts."""
+"""How many conversations a core reads by the rules in a second, and how right `present` claims on real talk are.
 
+How right they are on the other labelled texts, tests/proposing/rules asserts. The claims on real talk are those that an
+earlier version made on Reddit's posts and on ReDial, INSPIRED and OpenDialKG, each read in its context once, by a
+language model (doubts count as right on Reddit): of claims that only a later version makes this tells nothing.
+"""
+
+import csv
+import gzip
+import json
+import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 
@@ -20,3 +31,58 @@ def main() -> None:
     start = time.process_time()
     rules.propose(many, traits.load())
     figure("rules.cpu_seconds_10k", time.process_time() - start, "s", "< 60")
+    if folder := os.environ.get("SAFEREC_REAL_DATA"):
+        graded(Path(folder))
+    else:
+        print("graded claims: SAFEREC_REAL_DATA is not set")
+
+
+def graded(folder: Path) -> None:
+    with open(folder / "reddit_requests" / "rule_claims_graded.csv", encoding="utf-8", newline="") as file:
+        claims = {(row["source"], row["id"], row["trait"]): row["right"] == "1" for row in csv.DictReader(file)}
+    wanted = {(source, name) for source, name, _ in claims}
+    said = {key: turns for key, turns in talks(folder) if key in wanted}
+    frame = rules_score.frame((json.dumps(key), turns) for key, turns in said.items())
+    found = {
+        (*json.loads(subject), trait)
+        for subject, trait, verdict in rules.propose(frame, traits.load())
+        .select("subject", "trait", "verdict")
+        .iter_rows()
+        if verdict == "present"
+    }
+    dialogues = {"redial", "inspired", "messages"}
+    for name, which, goals in (
+        ("reddit", {"reddit_requests"}, (".60", ".85")),
+        ("dialogues", dialogues, (".65", ".90")),
+    ):
+        mine = {unit: right for unit, right in claims.items() if unit[0] in which and unit[:2] in said}
+        kept = [right for unit, right in mine.items() if unit in found]
+        without = sum(unit[0] in which for unit in claims) - len(mine)
+        print(f"{name}: {sum(mine.values())} of {len(mine)} graded claims are right; of {without} the text is not here")
+        figure(f"rules.graded_{name}_precision", sum(kept) / max(1, len(kept)), "", f">= {goals[0]}")
+        figure(f"rules.graded_{name}_kept", sum(kept) / sum(mine.values()), "", f">= {goals[1]}")
+
+
+def talks(folder: Path) -> Iterator[tuple[tuple[str, str], list[dict[str, str]]]]:
+    """((source, id), the seeker's words as turns)."""
+    with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
+        for post in map(json.loads, file):
+            yield ("reddit_requests", post["id"]), _seekers(f"{post['title']}\n\n{post['text']}")
+    for path in sorted((folder / "redial").glob("*.jsonl")):
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            mine = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
+            yield ("redial", str(row["conversationId"])), _seekers(*mine)
+    talk: dict[str, list[str]] = {}
+    with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
+        for line in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if line["speaker"] == "SEEKER":
+                talk.setdefault(line["dialog_id"], []).append(line["text"])
+    yield from ((("inspired", name), _seekers(*texts)) for name, texts in talk.items())
+    with gzip.open(folder / "opendialkg" / "conversations.jsonl.gz", "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            name = row["id"].replace("-", "_")
+            yield ("messages", name), _seekers(*(m["content"] for m in row["messages"] if m["role"] == "user"))
+
+
+def _seekers(*texts: str) -> list[dict[str, str]]:
+    return [{"role": "seeker", "text": text} for text in texts if text]

@@ -18,14 +18,16 @@ from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
 from saferec_builder.proposing.text_units import Proposal, Span
 from saferec_builder.storage import tables
 
-VERSION = "rules-6"
+VERSION = "rules-7"
 MOST = 40  # hits of one trait in one turn
 
 _SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
-_ALONE = (  # lists whose phrases need no aversion beside them: verdict, form, confidence
+# Lists whose phrases need no aversion beside them: verdict, form, confidence. What a body did, or what followed, is too
+# often enjoyed ("it scared me, loved it"): of such claims that were graded none was right (make bench ONLY=rules).
+_ALONE = (
     ("says", "present", "explicit", 0.85),
-    ("reaction", "present", "explicit", 0.65),
-    ("aftermath", "present", "implicit", 0.6),
+    ("reaction", "unsure", "explicit", 0.4),
+    ("aftermath", "unsure", "implicit", 0.4),
     ("implied", "present", "implicit", 0.6),
     ("faint", "unsure", "implicit", 0.3),
     ("hints", "unsure", "implicit", 0.4),

@@ -164,6 +164,19 @@ def test_the_halves_share_no_conversation() -> None:
     assert tune | report == set(names) and not tune & report
 
 
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ("I saw Hush last year and it scared me.", "unsure"),
+        ("That one gave me nightmares.", "unsure"),
+        ("It scared me, so nothing scary, please.", "present"),
+    ],
+)
+def test_what_a_body_did_or_what_followed_alone_is_unsure(said: str, verdict: str) -> None:
+    claims = rules.propose(talk(said), traits.load()).filter(trait="horror_scares")
+    assert claims["verdict"].to_list() == [verdict] and (claims["confidence"][0] < 0.5) == (verdict == "unsure")
+
+
 def test_sentences_of_our_own() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
     heard = [trait in found(text) for trait, row in data.items() for text in row["says"]]
@@ -210,6 +223,8 @@ def test_real_turns(real_data: Path) -> None:
     rows = rules_score.proposals(gold)
     print(rules_score.table("real turns", gold))
     every = rules_score.rates(gold, rows)
-    assert (every.precision or 0) >= 0.77 and (every.recall or 0) >= 0.53
+    assert (every.precision or 0) >= 0.82 and (every.recall or 0) >= 0.46
+    named = {(row["subject"], row["trait"]) for row in rows}  # with what is `unsure`, which people read as well
+    assert len(named & set(gold.forms)) / len(gold.forms) >= 0.60
     present, _, size = rules_score.flagged(gold, rows, "none")
     assert present / size < 0.01
