@@ -1,4 +1,4 @@
-"""Whoever holds the dump joins it with a release: how many of 200 invented people are found, by each thing and together.
+"""Whoever holds the dump joins it with a release: how many of 200 invented people are found, and by what.
 
 Of a source that keeps its texts. The attacker has every id, author, second, text and named item of the source, and the
 open files of the release; neither `.secret` nor the key file. `found` is the share of the conversations for which what
@@ -42,13 +42,8 @@ def main() -> None:
 
 def _world(folder: Path) -> tuple[Workspace, list[Row]]:
     """(the workspace, the dump in its order): ten requests a day, at random seconds, each naming some films."""
-    rng, ws, dump, rows, said = (
-        random.Random(27),
-        Workspace.create(folder / "ws"),
-        list[Row](),
-        list[Row](),
-        list[Row](),
-    )
+    rng, ws = random.Random(27), Workspace.create(folder / "ws")
+    dump, rows, said = list[Row](), list[Row](), list[Row]()
     for n in range(PEOPLE):
         named = rng.sample(world.LETTERS, rng.randint(3, 7))
         words = " ".join(rng.sample(["calm", "short", "funny", "old", "quiet", "bright", "slow", "warm"], 4))
@@ -69,14 +64,13 @@ def _world(folder: Path) -> tuple[Workspace, list[Row]]:
 def _report(name: str, ws: Workspace, dump: list[Row], home: Path) -> None:
     rows, truth = _released(ws, dump, home)
     attacks = _attacks(dump, rows)
-    goal = "1" if name else "0"
+    goal, known = "1" if name else "0", "none: sets of items find people, as docs/privacy.md says"
     first, rest = ("ids", "order", "time"), ("digest", "offsets", "lengths")
-    figure(f"linkage.{name}matched_ids_order_time", _found(rows, truth, [attacks[a] for a in first]), "of all", "0")
+    figure(f"linkage.{name}matched_ids_order_time", _found(rows, truth, [attacks[a] for a in first]), "of all", goal)
     together = [attacks[a] for a in (*first, *rest)]
     figure(f"linkage.{name}matched_all_but_items", _found(rows, truth, together), "of all", goal)
-    items = _found(rows, truth, [attacks["items"]])
-    figure(f"linkage.{name}matched_items", items, "of all", "none: sets of items find people, as the docs say")
-    figure(f"linkage.{name}matched_together", _found(rows, truth, list(attacks.values())), "of all", "that of items")
+    figure(f"linkage.{name}matched_items", _found(rows, truth, [attacks["items"]]), "of all", known)
+    figure(f"linkage.{name}matched_together", _found(rows, truth, list(attacks.values())), "of all", known)
 
 
 def _released(ws: Workspace, dump: list[Row], home: Path) -> tuple[list[Row], dict[str, str]]:
