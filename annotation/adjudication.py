@@ -49,6 +49,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
     methods = dict(desk.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": warned, "reviews_left_out": desk.left_out}
+    figures |= {"alarms": alarms} if (alarms := aggregation.undone(desk.labels, desk.judged)) else {}
     counts = Counts("adjudicate", added, desk.judged.height - added, figures=figures)
     alphas = agreement.alphas(aggregation.by_reviewers(desk.votes))
     return Adjudication(counts, desk.judged, alphas, bounds)

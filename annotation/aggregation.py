@@ -179,6 +179,19 @@ def disputed(votes: pl.DataFrame, readers: int = 2) -> pl.DataFrame:
     return apart.join(votes.filter(role="adjudicator"), on=UNIT, how="anti", maintain_order="left")
 
 
+ALARM = 0.05  # share of a trait's labels
+
+
+def undone(before: pl.DataFrame, judged: pl.DataFrame) -> list[str]:
+    """A line for each trait of which more than ALARM of the labels that had a verdict have none in `judged`. `before`
+    are all LABELS so far: somebody was set aside, a trait was put in other words, a text has changed."""
+    had = last(before, *UNIT).filter(pl.col("verdict").is_not_null())
+    gone = had.join(judged.filter(pl.col("verdict").is_not_null()), on=UNIT, how="anti")["trait"].value_counts(name="n")
+    counts = had.group_by("trait").len().join(gone, on="trait").filter(pl.col("n") > ALARM * pl.col("len"))
+    lines = counts.sort("trait").select("trait", "n", "len").iter_rows()
+    return [f"{trait}: {n:,} of {of:,} labels lose their verdict" for trait, n, of in lines]
+
+
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
     """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who.
 

@@ -194,7 +194,7 @@ def _cells(paths: Iterable[Path]) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for path in paths:
         try:
-            found |= {(line.cell("task"), line.trait) for line in files.lines(path)}
+            found |= {(base_id(line.cell("task")), line.trait) for line in files.lines(path)}
         except ReviewError:
             continue
     return found

@@ -31,6 +31,7 @@ class ReviewStatus:
     bounds: LabelBounds
     units: int  # that somebody reviewed
     left_out: dict[str, int]  # why a review does not count -> how many
+    alarms: list[str]  # aggregation.undone: what the next `adjudicate` takes back
     next: str | None  # the one thing that lowers the bounds most
     band: int  # conversations that are worth reading by score before more are audited
 
@@ -42,7 +43,9 @@ def review_status(ws: Workspace) -> ReviewStatus:
     traits = progress(desk.proposals, desk.assignments, votes, desk.disputed, desk.ws.config.review.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
     advice, band = recall.lowers_most(bounds), recall.band(desk.proposals, bounds.pooled)
-    return ReviewStatus(traits, alphas, _reviewers(desk), bounds, desk.judged.height, desk.left_out, advice, band)
+    alarms = aggregation.undone(desk.labels, desk.judged)
+    people, units = _reviewers(desk), desk.judged.height
+    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, advice, band)
 
 
 def progress(

@@ -13,7 +13,7 @@ from annotation.review_state import Desk, gather
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from annotation.tools.tasks_and_answers import Pulled
+from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, task_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -74,7 +74,37 @@ def of_files(desk: Desk, paths: list[Path]) -> Pulled:
     read = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(who)
     here = pl.col("tool").last().over(*who, "trait") == "files"
     earlier = review_history.answered(desk.reviews.filter(~read | here))
-    return file_answers.pull(paths, desk.assignments, desk.texts, desk.taxonomy, guideline(), locate, earlier)
+    rows = workspace.read(desk.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
+    keyed = {task: (asked, shown, lists) for task, asked, shown, lists in rows}
+    given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
+    found = file_answers.pull(paths, given, texts, taxonomy, guideline(), locate, earlier, keyed, unkeyed(desk))
+    _once(desk, found)
+    return found
+
+
+def unkeyed(desk: Desk) -> set[str]:
+    """Tasks whose sheets may have been handed out without a key, by the version before: their `task_id`. Whose task
+    went to a server may have shown that id to everybody there."""
+    keys = workspace.read(desk.ws, tables.KEYED)["task"]
+    if keys.str.ends_with(SHEET).any():  # as the first push with keys has noted it
+        return {key for key in keys if key == base_id(key)}
+    pushed = desk.assignments.drop("digest").join(
+        desk.known.select("kind", "subject", "digest"), on=["kind", "subject"]
+    )
+    tasks = {task_id(*row) for row in pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()}
+    return tasks - {base_id(task) for task in workspace.read(desk.ws, tables.SENT)["task"]}
+
+
+def _once(desk: Desk, pulled: Pulled) -> None:
+    """What came without a key is taken once: who knows the id of a task overwrites nobody's answer with it."""
+    unit = ["kind", "subject", "trait", "reviewer", "role"]
+    had = set(desk.reviews.select(unit).iter_rows())
+    for key in new(desk, pulled).select(unit).iter_rows():
+        if key in pulled.once and key in had:
+            del pulled.answers[key]
+            detail = f"{key[2]}: answered before: the next push writes a sheet on which it can be changed"
+            pulled.drop(pulled.places[key], "sheet of the version before", detail)
+    pulled.unkeyed = len({(key[0], key[1], *key[3:]) for key in pulled.once & pulled.answers.keys()})
 
 
 def new(desk: Desk, pulled: Pulled) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from annotation import (
     gold_and_decoys as quality_checks,
     outbox,
     precision_bounds as precision,
+    pull,
     push_checks as checks,
     reviewer_opt_outs as opt_outs,
     routing,
@@ -25,7 +27,7 @@ from annotation.review_destinations import Argilla, Files, LabelStudio, Place, R
 from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.tools import files
 from annotation.tools.guidelines import GUIDELINES, guideline
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import sheet_id, task_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -238,12 +240,21 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
         for path, state in seen.items():
             if _state(path) != state:  # somebody saved it since: what they wrote is in no check
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
-        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), workspace.replacing, paths)
+        key = partial(sheet_id, desk.ws.secret)
+        asked = files.records(units, guideline(), desk.taxonomy, paths, key)
+        kept = pl.DataFrame([*_unkeyed(desk), *asked], schema=tables.KEYED.schema, orient="row")
+        workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
+        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), workspace.replacing, paths, key)
         with workspace.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_bytes(GUIDELINES.read_bytes())
         return {"rows": rows, "folder": str(folder)}
 
     return send
+
+
+def _unkeyed(desk: Desk) -> list[files.Record]:
+    """Rows of KEYED for what was assigned before files had keys: such sheets may still come back."""
+    return [(task, [], [], "", "") for task in sorted(pull.unkeyed(desk))]
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from annotation import review_history
+from annotation import aggregation, review_history
 from annotation.pull import ordered
+from annotation.review_state import gather
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import evidence_check as evidence, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -84,7 +86,9 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
         rows, gone = evidence.split(rows, texts)  # in a database that somebody edited by hand
         added = workspace.append(ws, tables.REVIEWS, rows, texts)
         workspace.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
-    figures = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
+    figures: dict[str, JsonValue] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
+    desk = gather(ws)
+    figures |= {"alarms": alarms} if (alarms := aggregation.undone(desk.labels, desk.judged)) else {}
     return Counts("review set-aside", added, dropped=dict(Counter(gone["reason"].to_list())), figures=figures)
 
 

@@ -16,6 +16,7 @@ from typing import TypedDict
 
 import polars as pl
 
+from annotation import aggregation
 from exports.folder import facts_of
 from exports.manifest_types import Agreement
 from exports.required_version_bump import KEYS, Draft, changes, keys, table, terms
@@ -46,7 +47,7 @@ Flip = TypedDict(  # `from` is no name in Python
 
 
 class Alarm(TypedDict, total=False):
-    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed, of, p."""
+    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed, of, p; `unresolved`: no p."""
 
     kind: str
     what: str
@@ -95,7 +96,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         flips=_per_trait(flips),
         flipped=_named(flips, caused),
         agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
-        alarms=alarms(pairs, flips, reviews),
+        alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
         metrics=None if predictions is None else _metrics((before, after), predictions),
     )
 
@@ -236,6 +237,22 @@ def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> l
     return found
 
 
+def unresolved(old: Draft, new: Draft) -> list[Alarm]:
+    """Each trait of which more than 5 % of the labels that were decided are not decided, or not there, any more; none
+    where the two have no conversation in common, as ids were others before."""
+    was, now = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
+    had = was.filter(pl.col("verdict").is_in(["present", "absent"]))
+    if had.join(now, on="conversation", how="semi").is_empty():
+        return []
+    gone = had.join(now.filter(pl.col("verdict").is_in(["present", "absent"])), on=_UNIT, how="anti")
+    many, of = (dict(frame.group_by("trait").len().sort("trait").iter_rows()) for frame in (gone, had))
+    return [
+        {"kind": "unresolved", "name": trait, "changed": n, "of": of[trait]}
+        for trait, n in many.items()
+        if n > aggregation.ALARM * of[trait]
+    ]
+
+
 Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
 
 
@@ -305,6 +322,8 @@ def alarm_text(alarm: Alarm) -> str:
     if alarm["kind"] == "silent":
         first = ", ".join(alarm["labels"][:5])
         return f"{len(alarm['labels'])} {alarm['what']}, first {first}"
+    if alarm["kind"] == "unresolved":
+        return f"trait {alarm['name']}: {alarm['changed']} of {alarm['of']} labels are decided no longer"
     return f"{alarm['kind']} {alarm['name']}: {alarm['changed']} of {alarm['of']} changed, far more than elsewhere"
 
 

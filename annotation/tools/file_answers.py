@@ -4,8 +4,8 @@ pull   rows (files.lines) -> answers; what cannot be read is a drop that names i
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -14,10 +14,22 @@ from typing import Any
 import polars as pl
 
 from annotation.tools.files import Line, lines
-from annotation.tools.tasks_and_answers import Answered, Pulled, Refused, Span, Task, Turns, task_id, unit_id
+from annotation.tools.tasks_and_answers import (
+    SHEET,
+    Answered,
+    Pulled,
+    Refused,
+    Span,
+    Task,
+    Turns,
+    base_id,
+    task_id,
+    unit_id,
+)
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 
+Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
@@ -32,11 +44,15 @@ def pull(
     guideline: str,
     locate: Locate,
     before: Answered | None = None,
+    keyed: Keyed | None = None,
+    old: Collection[str] = frozenset(),
 ) -> Pulled:
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
 
-    `guideline` is stamped where a file does not name its own; `locate` (quotes.py) finds a quote in turns.
+    `keyed` says what each key that we made was about, whatever stands beside it in a file (None: any task of ours is
+    taken); `old` are tasks whose sheets were handed out without one. `guideline` is stamped where such a file does not
+    name its own; `locate` (quotes.py) finds a quote in turns.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
@@ -47,13 +63,19 @@ def pull(
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
-    read = [sorted(lines(path), key=lambda line: line.is_rest) for path in paths]
+    read = [sorted((_as_asked(line, keyed) for line in lines(path)), key=lambda line: line.is_rest) for path in paths]
+
+    def task_of(line: Line) -> Task | None:
+        cell, base = line.cell("task"), base_id(line.cell("task"))
+        ours = keyed is None or (cell in old if cell == base else cell in keyed)
+        return tasks.get(base) if ours else None
+
     for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
         own = {(line.cell("task"), line.trait) for line in rows}
         for line in rows:
             try:
-                task = _task(line, tasks, taxonomy, unfinished)
+                task = _task(line, task_of, taxonomy, unfinished)
                 answers = []
                 if task:
                     turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
@@ -63,19 +85,31 @@ def pull(
                         _check_whole(line, task, own, known, taxonomy)
                         answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
             except Refused as fault:
-                pulled.drop(line.place, fault.reason, fault.detail, tasks.get(line.cell("task")))
+                pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
             else:
                 pulled.empty += not answers
             for answer in answers:
                 full: dict[str, Any] = stamp | _shown(line) | answer
                 pulled.add(line.place, full)
+                if keyed is not None and line.cell("task") in old:
+                    pulled.once.add(tuple(full[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
                 if answer["trait"] != "*":
                     who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
                     known.setdefault(who, {}).setdefault(answer["trait"], set()).add(full["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
+
+
+def _as_asked(line: Line, keyed: Keyed | None) -> Line:
+    """The row with what was asked by our own record, whatever stands in it now."""
+    if not keyed or line.cell("task") not in keyed or not line.cell("task").endswith(SHEET):
+        return line
+    asked, guideline, lists = keyed[line.cell("task")]
+    return replace(
+        line, cells={**line.cells, "shown": f"guideline {guideline}, taxonomy {lists}, asked {' '.join(asked)}"}
+    )
 
 
 def _shown(line: Line) -> dict[str, str]:
@@ -88,7 +122,7 @@ def _older(line: Line, taxonomy: Taxonomy) -> bool:
     return _shown(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
-def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
+def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
     """The task of an answered row, None where the row is still empty."""
     if line.fault:
         raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
@@ -96,7 +130,7 @@ def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: se
         if not (line.cell("note") or line.cell("form") or line.cell("quote")):
             return None
         raise Refused("no verdict", "the row says something, but its verdict is empty")
-    task, trait = tasks.get(line.cell("task")), line.trait
+    task, trait = task_of(line), line.trait
     if task is None:
         raise Refused("not pushed", f"task {line.cell('task')!r} was never pushed from this workspace")
     if line.cell("unit") not in ("", unit_id(line.cell("task"), trait)):
@@ -105,6 +139,9 @@ def _task(line: Line, tasks: dict[str, Task], taxonomy: Taxonomy, unfinished: se
         raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(taxonomy.slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
+    asked = _SHOWN.fullmatch(line.cell("shown")) if line.cell("task").endswith(SHEET) else None
+    if asked and task.role == "adjudicator" and trait not in (asked[3] or "").split():
+        raise Refused("not asked", "an adjudicator rules on the disputed traits only")
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
     return task

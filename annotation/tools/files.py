@@ -3,13 +3,14 @@
 push    open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
 lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py makes answers of them
 
-A task's id is the hash of conversation or item, text, reviewer and role: nothing in a file says whose it is but the id.
+A task's key is an HMAC of conversation or item, text, reviewer, role and what is asked. Nothing else in a file says
+whose it is; nobody without the workspace's secret makes one; what was asked is looked up by it in the table keyed.
 """
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ COLUMNS = (
     *("proposed", "proposed_form", "proposed_quote", "proposed_turn", "said"),
     *("verdict", "form", "quote", "turn", "note", "seconds", "shown"),
 )
+Key = Callable[[str, list[str]], str]  # (task_id, what is asked) -> the key in the file
+Record = tuple[str, list[str], list[str], str, str]
 NEEDED = ("task", "trait", "verdict")
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
@@ -54,6 +57,7 @@ def push(
     guideline: str,
     replacing: Callable[[Path], AbstractContextManager[Path]],
     paths: dict[str, Path],
+    key: Key = lambda task, asked: task,
 ) -> dict[str, int]:
     """Writes paths[reviewer] for every reviewer named there; says how many rows each got. `replacing` is the store's.
 
@@ -66,7 +70,7 @@ def push(
         name = part["reviewer"][0]
         if name in rows:
             text = heads[part["kind"][0], part["subject"][0]]
-            rows[name] += _task_rows(list(part.iter_rows(named=True)), text, shown, taxonomy)
+            rows[name] += _task_rows(list(part.iter_rows(named=True)), text, shown, taxonomy, key)
     for name, path in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as tmp, open(tmp, "w", encoding="utf-8-sig", newline="") as file:
@@ -86,11 +90,31 @@ def _dialogue(head: str | None, turns: Turns) -> str:
     return "\n".join([head, *lines] if head else lines)
 
 
-def _task_rows(units: list[dict[str, Any]], text: str, shown: str, taxonomy: Taxonomy) -> list[dict[str, str]]:
-    first = units[0]
-    task = task_id(first["kind"], first["subject"], first["digest"], first["reviewer"], first["role"])
+def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Container[str], key: Key) -> list[Record]:
+    """Rows of KEYED: what the file of each of `names` asks, task by task."""
+    found: list[Record] = []
+    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
+        rows = list(part.iter_rows(named=True))
+        if rows[0]["reviewer"] in names:
+            found.append((_key(rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest))
+    return found
+
+
+def _asked(units: list[dict[str, Any]]) -> list[str]:
+    return [u["trait"] for u in units if u["trait"] != "*"]
+
+
+def _key(units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) -> str:
+    task = task_id(*(units[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")))
+    return key(task, [taxonomy.digest, *_asked(units)])
+
+
+def _task_rows(
+    units: list[dict[str, Any]], text: str, shown: str, taxonomy: Taxonomy, key: Key
+) -> list[dict[str, str]]:
+    first, task = units[0], _key(units, taxonomy, key)
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    asked = " ".join(u["trait"] for u in units if u["trait"] != "*")
+    asked = " ".join(_asked(units))
     warning = "\n".join([*(first.get("rejected") or []), *filter(None, [_warning(severe)])])
     fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": warning}
     return [fixed | {"unit": unit_id(task, u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]

@@ -48,6 +48,14 @@ def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
     return f"{task}-{keyed_digest(secret, 'task', tool, task, *sorted(asked))}"
 
 
+SHEET = "-csv"  # ends the key of a task in a file
+
+
+def sheet_id(secret: bytes, task: str, asked: Iterable[str]) -> str:
+    """The key of a task in a file; `asked` are the taxonomy and the traits of its rows."""
+    return keyed_id(secret, "files", task, asked) + SHEET
+
+
 def mark(trait: str, span: Mapping[str, object]) -> str:
     """Names a span without its words, as the table keyed holds it."""
     return f"{trait} {span.get('turn')} {span.get('start')} {span.get('end')}"
@@ -99,6 +107,7 @@ class Pulled:
     tool: str = "files"
     empty: int = 0  # rows not answered yet
     unkeyed: int = 0  # answers to tasks that the version before handed out: taken by their assignment
+    once: set[tuple[str, ...]] = field(default_factory=set)  # of `answers`: to such tasks, in files
     repeated: int = 0  # answers that a later row gives again, word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:

@@ -172,6 +172,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     else:
         _table(found)
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
+    figures |= {"alarms": found.alarms} if found.alarms else {}
     figures |= {"next": found.next} if found.next else {}
     worth = f"{found.band:,} conversations: `review push --band {found.band}`"
     figures |= {"worth_reading_by_score": worth} if found.band else {}

@@ -9,6 +9,7 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
+from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.demo import world
 from saferec_builder.storage.workspace import replacing
 
@@ -29,6 +30,7 @@ def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) ->
     for row in rows:
         tasks.setdefault(row["task"], []).append(row)
     for task, units in tasks.items():
+        task = base_id(task)
         rng = random.Random(f"{path.name} {task}")  # each reviewer errs on their own, the same way in every run
         _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:

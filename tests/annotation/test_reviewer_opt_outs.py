@@ -1,7 +1,7 @@
 """Who would rather not see a trait: kept away, taken back, forgotten."""
 
-from tests.worlds.csv_rows import rows_of
-from tests.worlds.reviewing import TWO
+from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.reviewing import TAXONOMY, TWO, yes
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
@@ -20,3 +20,16 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
     assert not (ws.root / ".opt-outs.json").exists()
     wrong = cli("review", "opt-out", "ann", "blood", *words)
     assert (wrong.code, wrong.err.count("\n")) == (1, 1)
+
+
+def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli, review, adjudicate):
+    """Both read both tasks: each of the traits has two labels or more, and none without bo."""
+    review("push", *TWO)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    assert "alarms" not in adjudicate() and "alarms" not in review("status")
+    told = cli("review", "set-aside", "bo", "--reason", "read nothing", "-C", ws.root, "--json").json
+    assert "gore: 2 of 2 labels lose their verdict" in told["alarms"] and len(told["alarms"]) == len(TAXONOMY.slugs)
+    assert review("status")["alarms"] == told["alarms"] == adjudicate()["alarms"]
+    assert "alarms" not in adjudicate() and "alarms" not in review("status")

@@ -107,7 +107,8 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["bo"]'))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     fixed = said[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
-    store.append(ws, tables.LABELS, world_.labels(fixed))
+    open_ = [said[n] | {"label": f"open{n}", "verdict": None, "method": "unresolved"} for n in (0, 2, 4)]
+    store.append(ws, tables.LABELS, world_.labels(fixed, *open_[:2]))  # 2 of 40 are not more than 5 %
     store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
     assert cli("release", "1.0.1", "-C", ws.root).code == 1  # a new review is a new row: not a patch
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
@@ -118,6 +119,10 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert [(r["role"], r["verdict"]) for r in flip["reviews"]] == [("reviewer", "absent")]
     text = cli("diff", "1.0.0", "1.1.0", "-C", ws.root).out
     assert "- gore: 1 present -> absent" in text and f"{name} gore" in text
+    store.append(ws, tables.LABELS, world_.labels(open_[2]))
+    assert cli("release", "1.1.1", "-C", ws.root).code == 0
+    found = cli("diff", "1.0.0", "1.1.1", "-C", ws.root).out
+    assert "ALARM: trait gore: 3 of 40 labels are decided no longer" in found
 
 
 def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
