@@ -141,7 +141,7 @@ def wrong(looks: list[Look]) -> set[str]:
 
 def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> Iterator[Look]:
     """The look after each day as `adjudicate` prints it: push, fill in, pull. Every push is on another day."""
-    rng, ws = np.random.default_rng([seed, 22]), _filled(made, root)
+    rng, ws = np.random.default_rng([seed, 22]), filled(made, root)
     plan = handing._plan
     who = [word for name in PEOPLE for word in ("--reviewer", name)]
     for day in range(pushes):
@@ -149,7 +149,7 @@ def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> 
         with mock.patch.object(handing, "_plan", another):
             run("review", "push", "--tool", "files", *who, *SETTINGS[setting], "-C", root)
         for name in PEOPLE:
-            _fill_in(root / "review" / f"{name}.csv", made, rng)
+            fill_in(root / "review" / f"{name}.csv", made, rng)
         run("review", "pull", "--tool", "files", root / "review", "-C", root)
         told = run("adjudicate", "-C", root)
         last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(verdict="present")
@@ -164,7 +164,7 @@ def run(*words: object) -> dict[str, Any]:
     return told
 
 
-def _filled(made: World, root: Path) -> store.Workspace:
+def filled(made: World, root: Path) -> store.Workspace:
     make(root, demo=False)
     review_settings(root, audit=AUDIT)
     ws = store.Workspace.open(root)
@@ -193,13 +193,13 @@ def _evidence(made: World, name: str, slug: str) -> dict[str, Any]:
     return {"spans": [span], "form": "explicit", "digest": f"d-{name}", "proposer": "model"}
 
 
-def _fill_in(path: Path, made: World, rng: np.random.Generator) -> None:
+def fill_in(path: Path, made: World, rng: np.random.Generator, read: float = READ) -> None:
     """What a person writes who errs in nothing and leaves some tasks for later."""
     rows = rows_of(path)
     asked: dict[str, set[str]] = {}
     for row in rows:
         asked.setdefault(row["task"], set()).add(row["trait"])
-    today = {task for task in asked if rng.random() < READ}
+    today = {task for task in asked if rng.random() < read}
     for row in rows:
         held = made.truth[row["text"].split(": ")[1]]
         more = sorted(held - asked[row["task"]])
