@@ -242,7 +242,8 @@ def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
 
 
 def locate(text: str, quote: str) -> tuple[int, int] | None:
-    """Code points at which `quote` stands in `text`: exactly, else with any white space for its white space.
+    """Code points at which `quote` stands in `text`: exactly, else with any white space for its white space, else also
+    with other quotation marks and dashes, in another case, or without the marks at its ends.
 
     A single letter is no quote: it stands in any text.
     """
@@ -253,13 +254,22 @@ def locate(text: str, quote: str) -> tuple[int, int] | None:
     if start >= 0:
         return start, start + len(quote)
     words = [word.span() for word in re.finditer(r"\S+", text)]
-    flat = " ".join(text[a:b] for a, b in words)
-    flat_quote = " ".join(re.findall(r"\S+", quote))
-    start = flat.find(flat_quote)
-    if start < 0:
-        return None
     places = [n for a, b in words for n in range(a, b + 1)]  # of each letter of `flat` in `text`
-    return places[start], places[start + len(flat_quote) - 1] + 1
+    flat, flat_quote = " ".join(text[a:b] for a, b in words), " ".join(quote.split())
+    for ours, theirs in ((flat, flat_quote), (_folded(flat), _folded(flat_quote).strip(_MARKS))):
+        start = ours.find(theirs)
+        if start >= 0:
+            return places[start], places[start + len(theirs) - 1] + 1
+    return None
+
+
+_MARKS = " .,;:!?'\"-()…"
+_ALIKE = str.maketrans("‘’‚‛ʼ′`“”„‟″«»\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "'" * 7 + '"' * 7 + "-" * 7)
+
+
+def _folded(text: str) -> str:
+    """The same number of code points, without what models write otherwise when they quote."""
+    return "".join(low if len(low := c.lower()) == 1 else c for c in text.translate(_ALIKE))
 
 
 def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:

@@ -109,9 +109,17 @@ def test_a_verbatim_quote_is_found(before: str, quote: str, after: str) -> None:
         assert place is not None and (before + quote + after)[slice(*place)] == quote.strip()
 
 
-@pytest.mark.parametrize("quote", ["hospitals", "Can't watch", "can’t watch", "watch scenes", "", " ", "I", "."])
+@pytest.mark.parametrize("quote", ["hospitals", "watch scenes", "can t watch", "", " ", "I", "."])
 def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
     assert propose.locate(TALK.turns[0][1], quote) is None
+
+
+@pytest.mark.parametrize("quote", ["can’t watch", "CAN'T WATCH", "“can't watch…”", "can't watch.", "Can‘t\nwatch,"])
+def test_a_quote_as_models_write_it_is_the_text_as_it_stands(quote: str) -> None:
+    text = TALK.turns[0][1]
+    assert text[slice(*propose.locate(text, quote) or (0, 0))] == "can't  watch"
+    curly = "İ “I won’t — ever — watch That”"  # a letter that grows in lower case keeps the places behind it
+    assert curly[slice(*propose.locate(curly, "i won't - ever - watch that.") or (0, 0))] == curly[3:-1]
 
 
 ONE_IS_NOT_THERE = [{"turn": 0, "quote": "hospital scenes"}, {"turn": 0, "quote": "and needles"}]
