@@ -21,6 +21,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 
 BETWEEN = "\n\n"
 NOTHING = "-"  # stands beside a trait that is alone, since a choice has two options at least there; no slug is like it
+FIRST = 5  # options that are shown at once, what was proposed before all others
 Places = list[tuple[int, int, int]]  # turn, where its text begins in the dialogue, its length; in code points
 
 
@@ -155,11 +156,12 @@ def _inward(span: dict[str, Any], turns: Turns, there: str, response: Response) 
 def questions(taxonomy: Taxonomy) -> list[dict[str, Any]]:
     """The same questions as Label Studio's interface asks; `openly` stands for the form of each span."""
     options = [
-        {"value": t.slug, "text": t.slug, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
+        {"value": t.slug, "text": t.name, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
     ]
     shown = {"visible_options": len(options)} if len(options) > 2 else {}  # a smaller number is refused
     ticked = options if len(options) > 1 else [*options, {"value": NOTHING, "text": "nothing else"}]
-    many = {"type": "multi_label_selection", "options": ticked, **shown}
+    first = {"visible_options": FIRST} if len(options) > FIRST else shown  # the others behind a click, or a search
+    many = {"type": "multi_label_selection", "options": ticked, "options_order": "suggestion", **first}
     last = [{"value": word, "text": word} for word in (sheets.READ, sheets.RATHER_NOT)]
     span = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **shown}
     asked = (

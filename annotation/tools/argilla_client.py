@@ -1,5 +1,6 @@
 """Client of an Argilla server: the few calls that are needed, through Argilla's library."""
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -87,7 +88,7 @@ class Server:
             raise ReviewError(f"{self.url} has no user {account!r} for reviewer {name}: {hint}")
         found = sync.project(
             lambda word: [made for made in self.projects(word) if self._fits(made.id, taxonomy)],
-            lambda word: self._make(_slug(word), taxonomy),
+            lambda word: self._make(_slug(word), name, taxonomy),
             mark,
         )
         with self._asked(f"let {account} into their workspace") as api:
@@ -113,11 +114,11 @@ class Server:
                     api.questions.update(there[name])
         return True
 
-    def _make(self, place: str, taxonomy: Taxonomy) -> sync.Project:
+    def _make(self, place: str, reviewer: str, taxonomy: Taxonomy) -> sync.Project:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
-        page, name = of_tool("In Argilla"), "saferec-" + place.split("-")[-1]
+        page, name = of_tool("In Argilla"), f"Conversations for {re.sub(r'[^A-Za-z0-9_ -]', '', reviewer)}"
         asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
         with self._asked("make a data set") as api:
             room = api.workspaces.create(WorkspaceModel(name=place))

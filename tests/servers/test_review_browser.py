@@ -206,6 +206,9 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
             break
     page.locator("label[for='evidence-2dneedles']").click()
     drag(page, FIELD, WORDS)
+    page.screenshot(path=SCREENS / "argilla-task.png")
+    assert page.locator("label[for^='present_']:visible").first.get_attribute("for") == "present_gore"  # as proposed
+    page.get_by_text(re.compile(r"^\s*\+\s*\d+\s*$")).locator("visible=true").first.click()  # the other traits
     page.locator("label[for='present_needles']").click()
     page.locator("label[for='present_gore']").click()  # it was suggested, and is no more
     page.screenshot(path=SCREENS / "argilla-answer.png")
