@@ -98,13 +98,16 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
 
 
 def _believed(ws: Workspace) -> pl.DataFrame:
-    """LABELS of sensitivities: those that there are, and proposals `present` of units without one."""
+    """LABELS of sensitivities: those that there are, and proposals `present` of units without one. Of another taxonomy
+    that the workspace had before nothing is believed."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *_UNIT)
     claims = tables.last(workspace.read(ws, tables.PROPOSALS).filter(verdict="present"), *_UNIT)
     claims = claims.join(labels, list(_UNIT), how="anti").select(
         [c for c in tables.LABELS.schema if c in claims.columns]
     )
-    return pl.concat([labels, claims], how="diagonal").filter(kind="sensitivity")
+    return pl.concat([labels, claims], how="diagonal").filter(
+        pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity"
+    )
 
 
 def _rows(made: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:

@@ -78,7 +78,9 @@ def test_a_workspace_that_would_teach_nothing_says_so_before_anybody_reviews(wor
 
 
 def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
-    world.fill(workspace, *world.requests())
+    requests, labels = world.requests()
+    before = world.label(requests[0], trait="gambling")  # of a taxonomy that the workspace had before
+    world.fill(workspace, requests, [*labels, before])
     assert "warning" not in cli("propose", "-C", workspace.root).err
     told = cli("plan", "-C", workspace.root).out
     assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told
