@@ -58,7 +58,7 @@ def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     for name, frame in before.items():
         found = store.read(old, tables.TABLES[name])
         assert found.head(frame.height).equals(frame), name  # not a row changed
-        assert found.height == frame.height or name in ("drops", "design", "labels", "assignments"), name
+        assert found.height == frame.height or name in ("drops", "design", "keyed", "labels", "assignments"), name
     told = cli("diff", "1.0.0", "2.0.0", *at, "--json").json
     assert told["rows"]["conversations"] == {"added": 258, "removed": 258, "changed": 0}
     assert not any(told["rows"]["items"].values()) and not any(told["rows"]["item_labels"].values())
