@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,6 +17,9 @@ FATAL = ("quota exhausted", "key refused")  # the next request would end in the 
 GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden
 SILENT = {"timeout": "server gone", "connection failed": "server gone", "forbidden": "key refused"}  # what so many say
 NO_MONEY = "budget reached"
+UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
+LAST, A_THIRD = 100, 34
+NO_USE = "answers of no use (raise [propose] max_tokens, or name another model)"  # so many of them, one after the other
 
 Get = Callable[[str], str | None]
 Put = Callable[[Reply], None]
@@ -100,7 +104,8 @@ class _Talk:
         self.wire = Wire(server, self.pace)
         self.flying: set[asyncio.Task[None]] = set()
         self.stopped: str | None = None
-        self.silent = 0
+        self.silent = self.useless = 0
+        self.paid: deque[bool] = deque(maxlen=LAST)  # of the last answers, which were of no use
 
     async def __aenter__(self) -> "_Talk":
         await self.wire.__aenter__()
@@ -142,7 +147,7 @@ class _Talk:
             self.ended.put_nowait(fault)
 
     async def _reply(self, request: str, payload: bytes) -> Reply:
-        if self.stopped in FATAL:
+        if self.stopped in (*FATAL, NO_USE):
             return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
@@ -160,3 +165,8 @@ class _Talk:
             self.stopped = reply.reason
         elif reply.reason and self.silent >= GIVE_UP_AFTER:
             self.stopped = SILENT[reply.reason]
+        if reply.error is None or reply.reason in UNUSABLE:
+            self.paid.append(reply.error is not None)
+            self.useless = self.useless + 1 if reply.error else 0
+            if self.useless >= GIVE_UP_AFTER or sum(self.paid) >= A_THIRD:
+                self.stopped = self.stopped or NO_USE

@@ -103,6 +103,17 @@ def test_a_server_that_is_gone_is_given_up(stub: Stub) -> None:
     assert len(stub.asked) == 1 + 20
 
 
+def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
+    texts = [f"t{n}" for n in range(30)]
+    stub.scripts = {text: [says("fine", "length")] for text in texts}
+    found = ask(stub, *texts, concurrency=1)
+    assert [r.sent for r in found] == [True] * 20 + [False] * 10 and "max_tokens" in str(found[-1].error)
+    stub.asked.clear()
+    for n, text in enumerate(texts * 4):  # every second one is fine: 34 of no use among the last 100 end it
+        stub.scripts[f"{text}{n}"] = [says("fine", "length" if n % 2 else "stop")]
+    assert sum(r.sent for r in ask(stub, *[f"{t}{n}" for n, t in enumerate(texts * 4)], concurrency=1)) == 68
+
+
 def test_a_reply_is_paid_for_once_and_a_failure_is_asked_again(stub: Stub) -> None:
     paid: dict[str, str] = {}
     stub.scripts["b"] = [says("maybe"), says("fine")]
