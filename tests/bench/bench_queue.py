@@ -1,9 +1,8 @@
 """What sixty real conversations cost their reviewer in Label Studio: key presses, clicks and pixels scrolled.
 
 In real Chromium at 1,440 x 900 before a real server, by a script that does what a person has to: scroll to the last
-turn, bring into view what is clicked, press what has a key. Nothing is timed. BEFORE is what sixty such conversations
-cost on the page with one list of all traits; this script counted more there (docs/review-guide.md), so that the ratios
-err on the side of the old page.
+turn, bring into view what is clicked, press what has a key. Nothing is timed. BEFORE is what this script counted over
+the same sixty on the page with one list of all traits (commit 720c2fe).
 """
 
 import itertools
@@ -23,7 +22,7 @@ from tests.worlds import chromium, review_queue, review_world
 from tests.worlds.review_queue import COUNTS, Said
 
 # kind -> actions, pixels; of the single proposals half are refused, which took an action more
-BEFORE: dict[str, tuple[float, float]] = {"none": (2, 978), "one": (2.5, 980), "two": (3, 878), "ruling": (3, 1377)}
+BEFORE = {"none": (2.0, 1519.0), "one": (2.5, 1630.0), "two": (3.0, 1350.0), "ruling": (2.5, 1439.0)}
 PEOPLE = {"ann": COUNTS["none"] + COUNTS["one"] + COUNTS["two"], "cy": COUNTS["ruling"]}
 TURNS = '[class*="dialoguetext"]'
 TEXT = f"[...document.querySelectorAll('{TURNS}')].map((node) => node.textContent).join('')"
