@@ -66,7 +66,6 @@ def push(
     How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
     """
     ws = Workspace.open(folder)
-    warn(ws)
     done = pushing.push(
         ws,
         reviewer or (),
@@ -78,6 +77,7 @@ def push(
         minutes=minutes,
     )
     say(done.counts, as_json, "tasks")
+    warn(ws)
 
 
 @app.command()
