@@ -61,6 +61,6 @@ def mine(
         progress=bar("mine", "file"),
     )
     say(mined.counts, as_json)
-    warn(ws)
     if mined.fault:  # last: what was mined stays, whatever else has to be done
         raise SourceError(mined.fault)
+    warn(ws)

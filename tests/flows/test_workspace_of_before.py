@@ -25,7 +25,7 @@ OLD = DATA / "workspace_schema_1.tar.xz"
 @pytest.fixture
 def old(tmp_path: Path) -> store.Workspace:
     with tarfile.open(OLD) as packed:
-        packed.extractall(tmp_path / "ws", filter="data")
+        packed.extractall(tmp_path / "ws", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # 3.11.4
     return store.Workspace.open(tmp_path / "ws")
 
 
