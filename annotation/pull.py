@@ -77,7 +77,9 @@ def of_files(desk: Desk, paths: list[Path]) -> Pulled:
     rows = workspace.read(desk.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     keyed = {task: (asked, shown, lists) for task, asked, shown, lists in rows}
     given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
-    found = file_answers.pull(paths, given, texts, taxonomy, guideline(), locate, earlier, keyed, unkeyed(desk))
+    found = file_answers.pull(
+        paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk)
+    )
     _once(desk, found)
     return found
 

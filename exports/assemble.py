@@ -28,7 +28,7 @@ from exports import (
     withdraw,
 )
 from exports.manifest_facts import Provenance
-from exports.manifest_types import Facts
+from exports.manifest_types import Agreement, Facts
 from exports.snapshot import Snapshot, take
 from saferec_builder import catalog
 from saferec_builder.core import taxonomy as traits
@@ -37,6 +37,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
 from saferec_builder.storage import evidence_check as evidence, tables
+from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -95,35 +96,23 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     silent = _silent(base.kept["source"], options)
     rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, config.release.min_seekers)
     base = _without(base, rare.gone)
-    said, refs = snapshot.arranged(ws, base.kept)
-    built = build_rows.build(
-        base.kept.drop("row"),
-        base.known,
-        build_rows.Reading(said.rows, *finders(refs, base.items, base.links, undated=config.release.titles == "any")),
-        base.items["item"].sort(),
-        build_rows.Terms(frozenset(small), options.unreviewed, base.out),
-    )
+    said, built = _built(ws, snapshot, base, build_rows.Terms(frozenset(small), options.unreviewed, base.out))
     built = rare_combinations.unlearned(built, rare)
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
     chosen, added = _injected(released_ids.renamed(built), options.inject, taxonomy)
-    filled, injected = fill(built), None if added is None else claims.add(fill(added), snapshot.claims, shown)
+    injected = None if added is None else claims.add(fill(added), snapshot.claims, shown)
     drawn = review_facts.weights(snapshot, base.known, base.out)
-    filled = filled.join(drawn, on="conversation", how="left", maintain_order="left")
+    filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
     _check(filled, said.turns, base.out, silent, base.items)
     places = filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(rare.told)))
-    released = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
-    released = rare_combinations.labels(released, rare, shown)
+    labels = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
+    released = rare_combinations.labels(labels, rare, shown)
     checks.check_behind(released, base.past)
     checks.check_behind(base.item_labels, base.past)
-    voting, _ = controls.apart(base.reviews, snapshot.assignments)
-    agreement = review_facts.agreement_by_trait(voting, taxonomy, small)
-    readers = config.review.readers
-    flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
-    judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
-    stated = review_facts.certified(*judged, small=small, readers=readers, flags=flags)
+    agreement, stated = _reviewed(ws, snapshot, base, small)
     missed = review_facts.missed(stated)
     content = formats.Content(
         name=config.dataset.name,
@@ -140,13 +129,10 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         injected=injected,
         silent=silent,
     )
-    read = base.known.filter("read").select(conversation="subject")
     facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
-    facts |= build_rows.figures(filled, released, base.oracle)
+    facts |= build_rows.figures(filled, released, base.oracle) | _counted(base, filled, drops)
     facts["conditions"] |= {"injected": 0 if injected is None else injected.height}
     facts |= {
-        "dropped": dict(drops.group_by("reason").len().sort("reason").iter_rows()),
-        "unreviewed": filled.join(read, on="conversation", how="anti").height,
         "version": options.version,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen,
@@ -157,8 +143,39 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "combinations": rare.facts if silent else None,
         "no_safety": not _safety(filled, injected, base.oracle, options),
     }
-    text = (ws.root / path if (path := config.taxonomy.path) else traits.EMBEDDED).read_bytes()
-    return Assembled(content, drops, facts, parent, base.provenance, text, base.starts, stated)
+    return Assembled(content, drops, facts, parent, base.provenance, _taxonomy(ws), base.starts, stated)
+
+
+def _counted(base: Base, filled: pl.DataFrame, drops: pl.DataFrame) -> Facts:
+    read = base.known.filter("read").select(conversation="subject")
+    return {
+        "dropped": dict(drops.group_by("reason").len().sort("reason").iter_rows()),
+        "unreviewed": filled.join(read, on="conversation", how="anti").height,
+    }
+
+
+def _taxonomy(ws: Workspace) -> bytes:
+    return (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
+
+
+def _built(ws: Workspace, snapshot: Snapshot, base: Base, terms: build_rows.Terms) -> tuple[Spool, pl.DataFrame]:
+    """The texts in the order of the release, and build_rows.build of them."""
+    said, refs = snapshot.arranged(ws, base.kept)
+    found = finders(refs, base.items, base.links, undated=ws.config.release.titles == "any")
+    reading = build_rows.Reading(said.rows, *found)
+    return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
+
+
+def _reviewed(
+    ws: Workspace, snapshot: Snapshot, base: Base, small: list[str]
+) -> tuple[dict[str, Agreement], Certificate | None]:
+    """What the reviews say of themselves: agreement per trait, and what the labels miss at most."""
+    taxonomy, readers = ws.taxonomy, ws.config.review.readers
+    voting, _ = controls.apart(base.reviews, snapshot.assignments)
+    flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
+    judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
+    stated = review_facts.certified(*judged, small=small, readers=readers, flags=flags)
+    return review_facts.agreement_by_trait(voting, taxonomy, small), stated
 
 
 # ---- what the workspace holds

@@ -3,6 +3,7 @@
 import re
 import socket
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from annotation.page import links
@@ -50,11 +51,8 @@ def serve(ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str 
     `url` is the address that reviewers open, where it is another one: that of a proxy with TLS, or of this machine in
     its network. UsageError where the page cannot be had so; ReviewError where nobody has tasks on it.
     """
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError as missing:
-        raise UsageError(f"{missing.name} is not installed: pip install 'saferec-builder[page]'") from None
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        raise UsageError(f"the page needs {missing[0]}: pip install 'saferec-builder[page]'")
     if host not in LOOPBACK and url is None:
         raise UsageError(f"--host {host}: give --url too, the address that reviewers open")
     if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+/?", url):  # not repeated: it may hold a password

@@ -43,6 +43,7 @@ def pull(
     taxonomy: Taxonomy,
     guideline: str,
     locate: Locate,
+    *,
     before: Answered | None = None,
     keyed: Keyed | None = None,
     old: Collection[str] = frozenset(),
@@ -70,20 +71,17 @@ def pull(
         ours = keyed is None or (cell in old if cell == base else cell in keyed)
         return tasks.get(base) if ours else None
 
+    def spans_of(task: Task) -> Spans:
+        turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
+        return partial(_spans, turns=turns, kind=task.kind, locate=locate)
+
     for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
         own = {(line.cell("task"), line.trait) for line in rows}
         for line in rows:
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
-                answers = []
-                if task:
-                    turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-                    spans = partial(_spans, turns=turns, kind=task.kind, locate=locate)
-                    answers = _answers(line, task, spans, taxonomy)
-                    if line.is_rest and task.kind == "sensitivity":
-                        _check_whole(line, task, own, known, taxonomy)
-                        answers = [*_left_out(line, task, answers, own, known, taxonomy), *answers]
+                answers = _whole(line, task, spans_of(task), own, known, taxonomy) if task else []
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
@@ -94,9 +92,7 @@ def pull(
                 pulled.add(line.place, full)
                 if keyed is not None and line.cell("task") in old:
                     pulled.once.add(tuple(full[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
-                if answer["trait"] != "*":
-                    who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
-                    known.setdefault(who, {}).setdefault(answer["trait"], set()).add(full["taxonomy"])
+                _remember(known, full)
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
@@ -145,6 +141,23 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
     return task
+
+
+def _whole(
+    line: Line, task: Task, spans: Spans, own: set[tuple[str, str]], known: Answered, taxonomy: Taxonomy
+) -> list[dict[str, Any]]:
+    """`_answers`; with a `*` also what its reader left out of it."""
+    answers = _answers(line, task, spans, taxonomy)
+    if not line.is_rest or task.kind != "sensitivity":
+        return answers
+    _check_whole(line, task, own, known, taxonomy)
+    return [*_left_out(line, task, answers, own, known, taxonomy), *answers]
+
+
+def _remember(known: Answered, answer: dict[str, Any]) -> None:
+    if answer["trait"] != "*":
+        who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
+        known.setdefault(who, {}).setdefault(answer["trait"], set()).add(answer["taxonomy"])
 
 
 def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[dict[str, Any]]:

@@ -126,6 +126,10 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 0, ["review", "set-aside", a, "--reason", NOTE]
     yield 0, ["review", "set-aside", a, "--undo"]
     yield 0, ["review", "hand-back", a]
+    yield from after_review(home, answers)
+
+
+def after_review(home: Path, answers: Path) -> Iterator[tuple[int | None, list[object]]]:
     yield 0, ["adjudicate"]
     yield 0, ["release", "--explain"]
     yield 0, ["release", "1.0.0"]

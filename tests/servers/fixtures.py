@@ -12,6 +12,7 @@ import pytest
 from annotation.tools import local_label_studio as managed
 from tests.servers import argilla_up
 from tests.servers.llm_stub import Stub, running
+from tests.worlds import chromium
 
 NOT_RUN = "part not run: "
 # in the environment of whoever starts the server, and none of the server's affair; CI and DEBUG would change settings
@@ -24,6 +25,13 @@ def memory() -> Path:
     """A new folder, in memory where the machine has such a place: SQLite waits for every disk otherwise."""
     shm = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="saferec-", dir=shm if shm.is_dir() else None))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium.SCREENS.mkdir(parents=True, exist_ok=True)
+    with chromium.browser(chromium.OFFLINE) as found:
+        yield found
 
 
 @pytest.fixture

@@ -9,12 +9,10 @@ import pytest
 from annotation.servers import _mark
 from annotation.tools.label_studio import HERE
 from saferec_builder.storage import tables, workspace as store
-from tests import ROOT
 from tests.servers.logins import argilla_log_in, log_in
 from tests.worlds import chromium, review_world
 
 pytestmark = pytest.mark.servers
-SCREENS = ROOT / "build" / "screens"
 FIELD = "[class^=span-annotation__field]"
 WORDS = "cafe\u0301: I faint"  # after an emoji and a family of zero-width joiners, across a combining accent
 
@@ -40,13 +38,6 @@ RECTANGLE = """
   return null;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    with chromium.browser(chromium.OFFLINE) as found:
-        yield found
 
 
 @pytest.fixture
@@ -80,7 +71,7 @@ def wait(page: Any, true: Callable[[], bool]) -> None:
         if true():
             return
         page.wait_for_timeout(500)
-    page.screenshot(path=SCREENS / "stuck.png")
+    page.screenshot(path=chromium.SCREENS / "stuck.png")
     raise AssertionError("the server never got it: see build/screens/stuck.png")
 
 
@@ -126,7 +117,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert len(names_in(css)) > 20 and not [name for name in names_in(css) if not page.locator(name).count()]
     hidden = page.locator('[class*="time--"], .lsf-tabs-panel, [class*="authorFilter--"], .lsf-label__hotkey')
     assert hidden.count() > 20 and not any(each.is_visible() for each in hidden.all())
-    page.screenshot(path=SCREENS / "label-studio-task.png")
+    page.screenshot(path=chromium.SCREENS / "label-studio-task.png")
     for key in "0123456789qwertasdgzxcvbiopjklm":  # a slip of the hand marks nothing
         page.keyboard.press(key)
     drag(page, "[class*=dialoguetext]", "Something funny")
@@ -143,7 +134,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     page.keyboard.type("needles")
     page.keyboard.press("Enter")
     drag(page, "[class*=dialoguetext]", WORDS)
-    page.screenshot(path=SCREENS / "label-studio-answer.png")
+    page.screenshot(path=chromium.SCREENS / "label-studio-answer.png")
     page.keyboard.press("Control+Enter")
     wait(page, lambda: any(t["total_annotations"] for t in studio._tasks("ann")))
     ran = cli("review", "pull", *words)
@@ -183,7 +174,7 @@ def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
     project = studio.project("ann")
     page.goto(f"{studio.facts['url']}/projects/{project.id}/data")
     page.get_by_text("After the crash").or_(page.get_by_text("Does this person")).first.wait_for()
-    page.screenshot(path=SCREENS / "label-studio-list.png")
+    page.screenshot(path=chromium.SCREENS / "label-studio-list.png")
     assert "blood" not in page.content()
     assert set(studio.tasks("ann")) == {"c2"}
     assert set(studio.tasks("di")) == {"c1"}
@@ -206,12 +197,12 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
             break
     page.locator("label[for='evidence-2dneedles']").click()
     drag(page, FIELD, WORDS)
-    page.screenshot(path=SCREENS / "argilla-task.png")
+    page.screenshot(path=chromium.SCREENS / "argilla-task.png")
     assert page.locator("label[for^='present_']:visible").first.get_attribute("for") == "present_gore"  # as proposed
     page.get_by_text(re.compile(r"^\s*\+\s*\d+\s*$")).locator("visible=true").first.click()  # the other traits
     page.locator("label[for='present_needles']").click()
     page.locator("label[for='present_gore']").click()  # it was suggested, and is no more
-    page.screenshot(path=SCREENS / "argilla-answer.png")
+    page.screenshot(path=chromium.SCREENS / "argilla-answer.png")
     page.get_by_text("I have read it all", exact=True).click()
     page.get_by_text("Submit", exact=True).click()
     wait(page, lambda: any(r.get("responses") for r in tool._records("ann")))

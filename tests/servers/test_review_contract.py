@@ -303,16 +303,8 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 
 
-@pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
-def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
-    """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody
-    proposed. The audit draws half of these: what it finds bounds what the rest may hold."""
-    plots = {
-        tables.digest("item", "csv", f"{n:03}"): f"Number {n:03}: a village, {'blood' if n < 150 else 'peace'}"
-        f"{' and a needle' if n >= 290 else ''}."
-        for n in range(300)
-    }
-    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
+def _flagged(ws, plots):
+    """Items with these plots, all read, the first 200 of them flagged with gore."""
     rows = [
         dict.fromkeys(tables.CATALOG_ROWS.columns)
         | {
@@ -338,6 +330,19 @@ def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, rev
         for i, plot in list(plots.items())[:200]
     ]
     store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+
+
+@pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
+def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
+    """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody
+    proposed. The audit draws half of these: what it finds bounds what the rest may hold."""
+    plots = {
+        tables.digest("item", "csv", f"{n:03}"): f"Number {n:03}: a village, {'blood' if n < 150 else 'peace'}"
+        f"{' and a needle' if n >= 290 else ''}."
+        for n in range(300)
+    }
+    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
+    _flagged(ws, plots)
     review_settings(ws.root, audit=0.5)
     (ws.root / ".secret").write_bytes(bytes(32))  # of the draw
     review("push", *TWO)

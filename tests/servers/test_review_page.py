@@ -9,21 +9,12 @@ import pytest
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from saferec_builder.storage import tables, workspace as store
-from tests import ROOT
 from tests.worlds import chromium, review_page, review_world
 from tests.worlds.review_page import Opened, said
 from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
-SCREENS = ROOT / "build" / "screens"
 DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    with chromium.browser(chromium.OFFLINE) as found:
-        yield found
 
 
 @pytest.fixture
@@ -72,7 +63,7 @@ def until(tab: Any, true: Any) -> None:
         if true():
             return
         tab.wait_for_timeout(100)
-    tab.screenshot(path=SCREENS / "page-stuck.png")
+    tab.screenshot(path=chromium.SCREENS / "page-stuck.png")
     raise AssertionError("the workspace never got it: see build/screens/page-stuck.png")
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests import ROOT
+
+SCREENS = ROOT / "build" / "screens"
 OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 

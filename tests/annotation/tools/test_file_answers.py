@@ -136,7 +136,7 @@ def test_a_row_that_is_gone_is_no_absent(pushed, tmp_path):
     assert reasons(part) == ["`*` before the rest"]
     assert sorted(answers(save(tmp_path / "first.csv", [first]), part)) == ["*", "gore", "needles"]
     before = {("sensitivity", "c1", "ann", "reviewer"): {"needles": {TAXONOMY.digest}}}
-    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before).drops
+    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before=before).drops
     unknown = save(tmp_path / "unknown.csv", [row | {"shown": ""} for row in others])  # the column is not needed
     assert "*" in answers(unknown)
 
