@@ -1,6 +1,6 @@
 """Four real models' lists on INSPIRED's dialogues, screened: writes docs/findings.md.
 
-Needs SAFEREC_REAL_DATA. The statements are a first mapping of TMDB keywords and MPA rating reasons, which nobody read.
+Needs SAFEREC_REAL_DATA. Statements are what `catalog add keywords` and `rating-reasons` make of TMDB's and the MPA's.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.bench.figures import figure
 
 TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
-WARNINGS = {"ddd": "clear_yes.csv", "parent-guide": "parent_guide_from_mpaa.csv"}
+WARNINGS = {"keywords": "tmdb_keywords/keywords.csv", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv"}
 PAGE = """# Findings
 
 Figures on real data. `make bench ONLY=screen` writes this page from the folder SAFEREC_REAL_DATA.
@@ -24,10 +24,11 @@ Figures on real data. `make bench ONLY=screen` writes this page from the folder 
 ## What four language models show to people who ask for a film
 
 {lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
-(27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, turned into answers and severities by word
-lists that nobody checked, so **the shares below are of what those words say, and no measure of the films**. The traits
-are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over dialogues, and are not
-corrected for the number of traits and pairs.
+(27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
+`rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both only say what a
+film has: nothing is clear by them, and **silence is counted as unknown, so the shares violated are the least that is
+there**. The traits are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over dialogues,
+and are not corrected for the number of traits and pairs.
 
 {rates}
 
@@ -64,7 +65,7 @@ def _screened(data: Path, folder: Path) -> screening.Screening:
     ws = Workspace.create(folder / "ws")
     adding.add_catalog(ws, "movielens", [data / "movielens27k"])
     for source, name in WARNINGS.items():
-        adding.add_catalog(ws, source, [_unpacked(data / "derived_warnings" / name, folder)])
+        adding.add_catalog(ws, source, [_unpacked(data / name, folder)])
     lists = _unpacked(data / "llm_recs_inspired" / "recs.jsonl", folder)
     return screening.screen(ws, lists, k=20, traits=TRAITS, domain="film")
 
