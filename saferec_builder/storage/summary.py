@@ -45,14 +45,17 @@ def _next(rows: dict[str, int], unanswered: int, releases: list[str]) -> str:
         "conversations": "read conversations: `saferec-build mine`",
         "readings": "look for sensitivities: `saferec-build propose`",
         "assignments": "hand out review tasks: `saferec-build review push`",
-        "reviews": "collect what people answered: `saferec-build review pull`",
+        "reviews": "collect the answers: `saferec-build review pull`, with the `--tool` of the push (not `page`)",
         "labels": "make labels of the answers: `saferec-build adjudicate`",
     }
     for table, step in steps.items():
         if not rows[table]:
             return step
     if unanswered:
-        return f"{unanswered:,} tasks wait for people: `saferec-build review pull`, then `saferec-build adjudicate`"
+        return (
+            f"{unanswered:,} tasks wait for people: `saferec-build review pull`, with the `--tool` of the push (not"
+            " `page`), then `saferec-build adjudicate`"
+        )
     if not releases:
         return "see what a release would hold: `saferec-build release --explain`"
     return "look at the result: `saferec-build report`"

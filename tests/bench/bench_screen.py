@@ -25,10 +25,10 @@ Figures on real data. `make bench ONLY=screen` writes this page from the folder 
 
 {lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
 (27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
-`rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both only say what a
-film has: nothing is clear by them, and **silence is counted as unknown, so the shares violated are the least that is
-there**. The traits are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over dialogues,
-and are not corrected for the number of traits and pairs.
+`rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both only say what
+a film has: nothing is clear by them, and **silence is counted as unknown, so the shares violated are the least that is
+there**. The traits are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over
+dialogues, and are not corrected for the number of traits and pairs.
 
 {rates}
 
