@@ -276,6 +276,7 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
     verdicts = ("present", "absent", "unsure", "unresolved")
     word = pl.col("verdict").fill_null("unresolved")
     found = {(t, v): n for t, v, n in labels.group_by("trait", word).len().iter_rows()}
+    labels = labels.filter(pl.col("verdict").ne_missing("withheld"))  # nobody's word: the release tells none there
     decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
     simulated = int(decided["simulated"].sum())
     auto = decided.filter(method="auto").height

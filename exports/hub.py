@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exports.folder import SIGNATURE
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 
@@ -150,14 +151,20 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
         raise HubError(f"{repo}: {tag} was withdrawn there: {why}; publish another version")
     commit = _tags(api, repo).get(tag)
     if commit:
-        _compare(api, repo, commit, folder, f"{tag} of {repo} holds other content: choose a higher version")
+        other = f"{tag} of {repo} holds other content: choose a higher version"
+        _compare(api, repo, commit, folder, other, but=SIGNATURE)  # some keys sign the same in other words each time
+        if (folder / SIGNATURE).exists() and SIGNATURE not in _remote(api, repo, commit):
+            raise HubError(
+                f"{tag} of {repo} is there without a signature, and a tag never moves: sign the next version"
+            )
     return commit
 
 
-def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str) -> None:
+def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str, but: str = "") -> None:
     remote, local = _remote(api, repo, commit), _files(folder)
     wrong = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
     wrong += sorted(set(remote) - set(local) - KEPT)
+    wrong = [path for path in wrong if path != but]
     if wrong:
         raise HubError(f"{otherwise} (commit {commit[:8]}, first {wrong[0]})")
 

@@ -83,8 +83,8 @@ def unlearned(built: pl.DataFrame, of: Hidden) -> pl.DataFrame:
 
 
 def labels(released: pl.DataFrame, of: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
-    """The labels with `withheld` on every one of these traits that is not told of somebody, whether there is a label on
-    it or none: else its row would tell."""
+    """The labels with `withheld` on every one of these traits that is not told of somebody, in each of their
+    conversations with a label, whether there is a label on the trait or none: else its row would tell."""
     told = pl.Series([one in of.told for one in released["subject"]], dtype=pl.Boolean)
     pairs = zip(released["subject"], released["trait"], released["verdict"], strict=True)
     said = pl.Series([v == "present" and t in of.told.get(s, ()) for s, t, v in pairs], dtype=pl.Boolean)

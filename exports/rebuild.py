@@ -120,7 +120,10 @@ def put_back(
         texts = {"README.md": card.render(made).encode()}
         return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}
 
-    key = _plain(home, manifest) if key is None else key
+    if key is None:
+        key = _plain(home, manifest)
+    elif _of_another(key, home, manifest):
+        raise ReleaseError(f"{home}: the key file is of another release: give that of {manifest.version}")
     here = mined.unique(["conversation", "digest"], keep="last")
     here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
@@ -142,6 +145,11 @@ class _Sources:
     sentence: Sentence
     taxonomy: Taxonomy
     traits: frozenset[str]  # that may be claimed of a request
+
+
+def _of_another(key: pl.DataFrame, home: Path, manifest: write.Manifest) -> bool:
+    names = versions.table((home, {"counts": manifest.counts}), "conversations", ["conversation"])
+    return not names.is_empty() and key.join(names, on="conversation", how="semi").is_empty()
 
 
 def _plain(home: Path, manifest: write.Manifest) -> pl.DataFrame:

@@ -96,7 +96,9 @@ def read(path: Path) -> pl.DataFrame:
 
 
 def erase(path: Path, whole: list[str], revisions: list[tuple[str, str]]) -> None:
-    """The key file without these conversations of the workspace, and without these revisions (conversation, digest)."""
+    """The key file without these conversations of the workspace, and without these revisions (conversation, digest).
+    ReleaseError where it is none."""
+    read(path)
     table = pq.read_table(path)
     known = pl.DataFrame(pl.from_arrow(table.select(["subject", "digest"])))
     pairs = known["subject"] + known["digest"]

@@ -9,17 +9,20 @@ from pathlib import Path
 
 from exports.folder import SIGNATURE, SUMS, sha256
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.storage.whole_files import replacing
 
 NAMESPACE = "saferec-release"  # so that no signature made for another purpose counts
 
 
-def sign(home: Path, key: Path) -> Path:
-    """Writes SHA256SUMS.sig with this private key (its public half will do where an agent holds it)."""
+def sign(home: Path, key: Path) -> None:
+    """Writes SHA256SUMS.sig with this private key (its public half will do where an agent holds it); a signature that
+    is there stays where that fails."""
     if not key.is_file():
         raise UsageError(f"--sign {key}: no such file: expected an SSH key, as `ssh-keygen -t ed25519` makes one")
-    (home / SIGNATURE).unlink(missing_ok=True)  # ssh-keygen asks before it overwrites
-    _keygen(["-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(home / SUMS)], f"--sign {key}")
-    return home / SIGNATURE
+    words = ["-Y", "sign", "-f", str(key), "-n", NAMESPACE]
+    made = _keygen(words, f"--sign {key}", (home / SUMS).read_bytes(), "check the key and its passphrase")
+    with replacing(home / SIGNATURE) as tmp:
+        tmp.write_bytes(made)
 
 
 def check(home: Path, signers: Path, identity: str) -> None:
@@ -30,7 +33,8 @@ def check(home: Path, signers: Path, identity: str) -> None:
     if not signers.is_file():
         raise UsageError(f"--signer {signers}: no such file: expected lines of `IDENTITY KEY-TYPE KEY`")
     words = ["-Y", "verify", "-f", str(signers), "-I", identity, "-n", NAMESPACE, "-s", str(signature)]
-    _keygen(words, f"{signature}: not signed by {identity}", (home / SUMS).read_bytes())
+    sums = (home / SUMS).read_bytes()
+    _keygen(words, f"{signature}: not signed by {identity}", sums, "check the key, or fetch the release again")
 
 
 def check_digest(home: Path, digest: str) -> None:
@@ -39,7 +43,7 @@ def check_digest(home: Path, digest: str) -> None:
         raise ReleaseError(f"{home / SUMS}: sha256 is {found}, expected {digest}: this is another release")
 
 
-def _keygen(words: list[str], what: str, given: bytes = b"") -> None:
+def _keygen(words: list[str], what: str, given: bytes, remedy: str) -> bytes:
     try:
         ran = subprocess.run(["ssh-keygen", *words], input=given, capture_output=True, check=False, timeout=60)
     except FileNotFoundError:
@@ -48,4 +52,5 @@ def _keygen(words: list[str], what: str, given: bytes = b"") -> None:
         raise ReleaseError(f"{what}: ssh-keygen gave no answer in 60 seconds: load the key into ssh-agent") from None
     if ran.returncode:
         why = (ran.stderr or ran.stdout).decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-        raise ReleaseError(f"{what}: {why[-1]}: check the key, or fetch the release again")
+        raise ReleaseError(f"{what}: {why[-1]}: {remedy}")
+    return ran.stdout

@@ -103,8 +103,8 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
 
 
 def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
-    """(the manifest, config -> conversations in it) of that version or the newest; None where none is."""
-    if version is None and not list(folder.versions(ws.releases)):
+    """(the manifest, config -> conversations in it) of that version or the newest with data; None where none is."""
+    if version is None and not any((ws.releases / name / "data").is_dir() for name in folder.versions(ws.releases)):
         return None, None
     home = versioning.find(ws.releases, version)
     manifest, held, key = folder.facts_of(home), {}, released_ids.path_of(home)

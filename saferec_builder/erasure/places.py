@@ -134,7 +134,9 @@ def releases(ws: Workspace) -> list[Path]:
 def empty_releases(ws: Workspace, gone: Gone) -> list[Path]:
     """Deletes the data of every release and copy of one that holds them, and withdraws it; its manifest stays, so that
     the next version goes on from there. Their rows leave the key files."""
-    emptied = []
+    emptied, keys = [], list(ws.releases.glob("*.key.parquet"))
+    for key in keys:
+        released_ids.read(key)  # a damaged one stops this before anything is deleted
     for home in releases(ws):
         if holds(ws, home, gone):
             if home.parent == ws.releases and home.name not in reasons(ws.releases):
@@ -142,7 +144,7 @@ def empty_releases(ws: Workspace, gone: Gone) -> list[Path]:
             os.replace(home / DATA, home / EMPTIED)
             emptied.append(home)
         shutil.rmtree(home / EMPTIED, ignore_errors=True)
-    for key in ws.releases.glob("*.key.parquet"):
+    for key in keys:
         released_ids.erase(key, list(gone.whole), gone.revisions)
     for draft in ws.releases.glob(".*.tmp"):  # of a build that was killed
         shutil.rmtree(draft, ignore_errors=True)

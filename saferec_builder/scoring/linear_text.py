@@ -1,27 +1,21 @@
 """A linear model of short texts: one logistic regression per label over words and characters; numpy only.
 
     model = fit(texts, truth, labels)   # truth[n, label] is 1, 0, or nan where nobody knows
-    model.save(path); model = load(path)
     model.score(texts)                  # probabilities, [text, label]
 
 Features are words (1-2) and characters (3-5, within words; `fit` may leave them out), sublinear tf-idf with rows of
 length 1, of every term that stands in at least two training texts.
 """
 
-import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-from saferec_builder.core.errors import strict_json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,33 +48,6 @@ class LinearText:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {term: n for n, term in enumerate(self.terms)}
-
-    @property
-    def digest(self) -> str:
-        """Names the model: any other weight, term or label gives another one."""
-        parts = [
-            json.dumps([self.labels, self.terms]).encode(),
-            *(a.tobytes() for a in (self.idf, self.weights, self.bias)),
-        ]
-        return hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
-
-    def save(self, path: Path) -> None:
-        """One .npz file; it holds terms of the training texts, so it is as private as they are."""
-        words = np.frombuffer(json.dumps([self.labels, self.terms]).encode(), dtype=np.uint8)
-        with open(path, "wb") as file:
-            np.savez_compressed(file, words=words, idf=self.idf, weights=self.weights, bias=self.bias)
-
-
-def load(path: Path) -> LinearText:
-    """What `save` wrote; nothing in the file is executed. Raises ValueError or OSError for any other file."""
-    with np.load(path, allow_pickle=False) as file:
-        if set(file) != {"words", "idf", "weights", "bias"}:
-            raise ValueError(f"{path}: no model of linear_text")
-        labels, words = strict_json(file["words"].tobytes())
-        model = LinearText(tuple(labels), tuple(words), file["idf"], file["weights"], file["bias"])
-    if model.weights.shape != (len(words) + 1, len(labels)) or model.idf.shape != (len(words),):
-        raise ValueError(f"{path}: weights of shape {model.weights.shape} for {len(words)} terms, {len(labels)} labels")
-    return model
 
 
 def fit(

@@ -51,6 +51,19 @@ def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
     assert (again["added"], again["skipped"]) == (0, FILES) and len(repo.commits) == 2
 
 
+def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, released, publish, tmp_path):
+    """An ECDSA key signs the same in other words each time: that is no other content."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", key], check=True)
+    assert publish().code == 0
+    late = publish("--sign", key)
+    assert late.code == 1 and "v1.0.0 of ann/safe is there without a signature" in late.err
+    hub.repos.clear()
+    for added in (FILES + 1, 0):
+        ran = publish("--sign", key)
+        assert (ran.code, ran.json["added"]) == (0, added), ran.err
+
+
 def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cli, publish):
     publish()
     repo = hub.repos[REPO]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from exports import rare_combinations as rare
+from exports.folder import facts_of
 from saferec_builder.storage import workspace as store
 from tests.conftest import Cli
 from tests.worlds import release_world as world
@@ -92,8 +93,9 @@ def test_who_shares_not_even_nothing_with_others_is_left_out():
 def test_of_k_people_nothing_may_be_told(workspace, cli):
     """k = 3: gore 3 stay; needles and spiders (2 each) and the two others end with nothing: these are 6, so they stay
     with three `withheld` each."""
-    labels = rows_of(silent(workspace, cli, 3), "labels")
-    assert Counter(labels["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
+    ws = silent(workspace, cli, 3)
+    assert Counter(rows_of(ws, "labels")["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
+    assert facts_of(ws.releases / "1.0.0")["makers"]["unresolved"] == 0  # the release tells none: nobody was unsure
 
 
 def test_a_release_with_texts_withholds_no_combination(workspace, cli):

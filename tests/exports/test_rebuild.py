@@ -1,5 +1,6 @@
 """A release without texts, and the same texts put back by somebody who mined the source."""
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
@@ -96,6 +97,15 @@ def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_p
         ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
         assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
         assert not (tmp_path / "mine").exists()
+
+
+def test_the_key_of_another_release_is_refused(silent, cli, tmp_path):
+    ws, bare, _ = silent
+    _, path = key(ws)
+    names = pl.read_parquet(path)
+    names.with_columns(pl.col("conversation") + "x").write_parquet(tmp_path / "other.parquet")
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "--key", tmp_path / "other.parquet", "-C", ws.root)
+    assert ran.code == 1 and "the key file is of another release: give that of 1.0.0" in ran.err
 
 
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):

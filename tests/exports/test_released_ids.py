@@ -80,5 +80,6 @@ def test_what_is_no_key_file_is_said_in_one_line(tmp_path, content):
         pl.DataFrame({"conversation": ["a"]}).write_parquet(path)
     else:
         path.write_bytes(content)
-    with pytest.raises(ReleaseError, match=r"k.parquet: not a key file \("):
-        released_ids.read(path)
+    for reader in (released_ids.read, lambda path: released_ids.erase(path, ["a"], [])):
+        with pytest.raises(ReleaseError, match=r"k.parquet: not a key file \("):
+            reader(path)

@@ -93,3 +93,11 @@ def test_an_older_version_under_a_newer_name_is_seen_by_its_digest_only(signed, 
 def test_a_key_that_is_not_there_signs_nothing(released, cli, tmp_path):
     ran = cli("publish", "--to", tmp_path / "out", "--sign", tmp_path / "none", "-C", released.root)
     assert ran.code == 1 and "no such file" in ran.err and not (tmp_path / "out").exists()
+
+
+def test_a_signing_that_fails_leaves_the_signature_that_is_there(signed, released, cli, keys, tmp_path):
+    _, ann = signed
+    (tmp_path / "odd").write_text("no key")
+    ran = cli("publish", "--to", tmp_path / "new", "--sign", tmp_path / "odd", "-C", released.root)
+    assert ran.code == 1 and "check the key and its passphrase" in ran.err
+    assert cli("verify", released.releases / "1.0.0", *ann).code == 0

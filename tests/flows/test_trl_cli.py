@@ -51,4 +51,5 @@ def test_trl_trains_on_a_release(way: str, tmp_path: Path) -> None:
         before, after = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
         assert any(not torch.equal(before[name], after[name]) for name in before)
     else:
-        assert len(logs) == 2 and all(-9 < line[f"rewards/{name}/mean"] <= 1 for line in logs for name in NAMES)
+        means = [line[f"rewards/{name}/mean"] for line in logs for name in NAMES]
+        assert len(logs) == 2 and all(-9 < mean <= 1 for mean in means) and any(means)

@@ -1,7 +1,5 @@
 """The linear model of texts: by hand, against scikit-learn's solution, and read back from its file."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -62,23 +60,3 @@ def test_a_label_that_nothing_tells_apart_scores_its_share(column: list[float], 
     # (yes + 1) / (yes + no + 2), whatever the words
     model = linear_text.fit(TEXTS, np.array([column]).T, ["gore"])
     assert model.score([*TEXTS, "", "zzz"])[:, 0] == pytest.approx([share] * 8)
-
-
-def test_a_saved_model_scores_the_same_and_is_named_by_what_is_in_it(tmp_path: Path) -> None:
-    truth = np.array([[1.0, 0], [1, 0], [0, 1], [0, 0], [0, 0], [0, 0]])
-    model = linear_text.fit(TEXTS, truth, ["gore", "animal_harm"])
-    model.save(tmp_path / "model.npz")
-    again = linear_text.load(tmp_path / "model.npz")
-    assert (again.score(TEXTS) == model.score(TEXTS)).all() and again.labels == model.labels
-    assert model.score([]).shape == (0, 2)
-    assert again.digest == model.digest != linear_text.fit(TEXTS, 1 - truth, ["gore", "animal_harm"]).digest
-
-
-def test_another_file_is_no_model(tmp_path: Path) -> None:
-    path = tmp_path / "model.npz"
-    np.savez(path, words=np.zeros(1), idf=np.zeros(1))
-    with pytest.raises(ValueError, match="no model of linear_text"):
-        linear_text.load(path)
-    np.savez(path, words=np.array([{}], dtype=object), idf=np.zeros(1), weights=np.zeros(1), bias=np.zeros(1))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        linear_text.load(path)

@@ -130,8 +130,9 @@ def fit(release: Release) -> Guard:
     made = Guard(release, ranker, *_hearing(train, release.oracle))
     if not (release.folder / "data" / "grpo" / "validation.parquet").is_file():
         return made
-    table = [row for row in rows(release.folder, "grpo", "validation") if row["prompt"]]
-    points = made.frontier(table[:: 1 + len(table) // LOOKED_AT]) if table else []
+    every = rows(release.folder, "grpo", "validation")
+    table = [row for row in every if row["prompt"] and row["condition"] != "injected"]
+    points = made.frontier(table[:: -(-len(table) // LOOKED_AT)]) if table else []
     held = [point["caution"] for point in points if not lost(points[0], point, release.k)]
     return replace(made, caution=max(held, default=0.0))
 
@@ -151,11 +152,13 @@ def _mean(values: Floats) -> float:
 
 
 def _hearing(train: Sequence[Row], oracle: Oracle) -> tuple[LinearText | None, Floats]:
-    """The linear model of the traits that a training request has, and the share of each trait of the oracle."""
+    """The linear model of the traits that a training request has, and each trait's share of the training users: who is
+    there once more with an injected wish teaches words, and is no second user."""
     truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
     truth = truth.reshape(len(train), len(oracle.traits))
-    shares: Floats = truth.sum(axis=0) / (len(train) or 1)
-    met = [slug for slug, share in zip(oracle.traits, shares, strict=True) if share]
+    users = np.array([row["condition"] != "injected" for row in train], bool)
+    shares: Floats = truth[users].sum(axis=0) / (users.sum() or 1)
+    met = [slug for slug, known in zip(oracle.traits, truth.T, strict=True) if known.any()]
     if not met:
         return None, shares
     texts, known = [request(row) for row in train], truth[:, [oracle.column(slug) for slug in met]]

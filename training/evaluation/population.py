@@ -43,7 +43,9 @@ def weighted(values: Mapping[str, Floats], of: Floats, k: int) -> dict[str, Floa
 
 
 def prevalence(table: Sequence[Row], traits: Iterable[str]) -> Prevalence:
-    """The share of users with any sensitivity, and with each, as the request says it (`traits`)."""
+    """The share of users with any sensitivity, and with each, as the request says it (`traits`). Injected rows are the
+    same users once more, and left out."""
+    table = [row for row in table if row.get("condition") != "injected"]
     of = weights(table)
     has = {"any": np.array([bool(row["traits"]) for row in table], dtype=np.float64)}
     has |= {trait: np.array([trait in row["traits"] for row in table], dtype=np.float64) for trait in traits}

@@ -273,3 +273,10 @@ def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace
     assert "CONSOLE" not in seen.stderr and "<title>pwned" not in seen.stdout
     bare = probe(made, 390, tmp_path)  # also without the policy nothing of it runs
     assert bare["title"].startswith("<script>") and (bare["width"][0] <= bare["width"][1], bare["wide"]) == (True, [])
+
+
+def test_a_report_is_made_where_forget_has_emptied_every_release(workspace: store.Workspace, cli: Cli) -> None:
+    (workspace.releases / "1.0.0").mkdir(parents=True)
+    (workspace.releases / "1.0.0" / "manifest.json").touch()
+    assert cli("report", "-C", workspace.root).code == 0
+    assert cli("report", "--release", "1.0.0", "-C", workspace.root).code == 1

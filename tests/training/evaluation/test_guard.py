@@ -76,6 +76,14 @@ def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatc
     assert guarding.fit(release).caution == 0.5  # .75 loses .03 of recall_without, 1 loses .1 of recall
 
 
+def test_an_injected_wish_teaches_words_and_is_no_second_user(release):
+    train = data.rows(release.folder, "grpo", "train")
+    wishes = [row | {"condition": "injected", "traits": ["gore"]} for row in train]
+    hearing, shares = guarding._hearing(train + wishes, release.oracle)
+    assert (shares == guarding._hearing(train, release.oracle)[1]).all()
+    assert hearing is not None and "gore" in hearing.labels
+
+
 def test_it_never_reads_the_test_split(release, guard, rows):
     path = release.folder / "data" / "grpo" / "test.parquet"
     path.unlink()

@@ -32,6 +32,7 @@ def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
 
 def test_who_stands_for_nobody_is_in_no_weighted_figure():
     rows = [*ROWS, {**worlds._row("g", True, 0.0)}, {"conversation": "h", "traits": ["gore"], "weight": None}]
+    rows.append({**worlds._row("a", True, 0.0), "condition": "injected"})  # the user a once more: in neither figure
     assert population.prevalence(rows, [])["any"]["weighted"] == population.prevalence(ROWS, [])["any"]["weighted"]
     assert population.prevalence(rows, [])["any"]["raw"]["n"] == 8
 
