@@ -124,6 +124,8 @@ def cut(outcomes: Sequence[int | None], zone: int) -> int:
     """How many of the draw to count, of outcomes where None is a hole: all, or up to before the hole where the bound is
     best. Every beginning of a draw is a draw, and the bounds of all of them hold at once.
     """
+    if None not in outcomes:
+        return len(outcomes)
     hole = np.array([*(outcome is None for outcome in outcomes), True])
     n = np.flatnonzero(hole).astype(np.float64)
     x = np.cumsum([0, *(outcome != 0 for outcome in outcomes)])[hole].astype(np.float64)

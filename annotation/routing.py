@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Plan, by_turn, claims, deal
+from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Plan, claimed, claims, deal
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
@@ -118,24 +118,23 @@ def all_sure(proposals: pl.DataFrame, sure: pl.DataFrame, plan: Plan) -> set[Key
 
 def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
-    claimed = claims(proposals).select(UNIT).unique().iter_rows()
-    proposed = {(kind, subject) for kind, subject, trait in claimed if (subject, trait) not in plan.auto}
+    units = claimed(proposals)
+    proposed = {(kind, subject) for kind, subject, trait in units if (subject, trait) not in plan.auto}
     band = _band(proposals, proposed, plan.band)
     return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
 
 
 def _due(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Due]:
-    """(kind, subject, digest, why): audits in the order of the draw, so that it has no holes, the rest in its own."""
-    reasons = {why: set(of) for why, of in _reasons(proposals, plan).items()} | {"census": plan.census}
+    """(kind, subject, digest, why) of all that is to be read, by enough people already or not."""
+    ranked = _reasons(proposals, plan) | {"census": plan.census}
+    reasons = {key: why for why, keys in reversed(ranked.items()) for key in keys}  # the first of several is kept
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
-        why = next((why for why, of in reasons.items() if (kind, subject) in of), None)
-        if why is None and drawn(plan.zone.get((kind, subject)), share):
-            why = AUDIT
-        if why:
+        why = reasons.get((kind, subject)) or AUDIT
+        if why != AUDIT or drawn(plan.zone.get((kind, subject)), share):
             found.append((kind, subject, text, why))
-    return sorted(found, key=lambda row: plan.zone[row[:2]] if row[3] == AUDIT else by_turn(row[1]))
+    return found
 
 
 def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: int) -> list[Key]:

@@ -103,6 +103,8 @@ def with_erased(
     design: pl.DataFrame, assignments: pl.DataFrame, said: pl.DataFrame, gone: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """These three with what `gone` (TOMBSTONES) keeps of whoever was erased."""
+    if gone.is_empty():
+        return design, assignments, said
     rows = gone.select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
     nobody = {name: pl.lit("") for name in ("reviewer", "digest", "batch")}
     given = gone.filter(pl.col("why").is_not_null()).select("kind", "subject", "why", role=pl.lit("reviewer"), **nobody)
@@ -130,8 +132,8 @@ class Strata:
 
 def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, kind: str) -> Strata:
     rows = design.filter(kind=kind).sort("draw")
-    given = assignments.filter(kind=kind, role="reviewer").unique("subject", keep="first", maintain_order=True)
-    first = dict(given.select("subject", "why").iter_rows())
+    given = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
+    first = dict(given.reverse().iter_rows())
     places = dict(rows.select("subject", "stratum").iter_rows())
     asked = {subject for subject, why in first.items() if why != AUDIT}
     zone = [subject for subject, of in places.items() if of == ZONE or (of == SURE and subject not in asked)]
@@ -149,22 +151,25 @@ def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] 
     who leaves. Whoever left later stays in it as what they were. `auto`: subjects with a label that nobody has read: in
     the zone they are not missed, and not found by it either.
     """
-    known = {subject: False if subject in auto else states.get(subject) for subject in of.zone}
-    seen = [known[subject] for subject in of.zone[: of.drawn] if subject not in of.gone or subject in verdicts]
+    of_zone = {**states, **dict.fromkeys(auto, False)} if auto else states
+    known = list(map(of_zone.get, of.zone))
+    seen = known[: of.drawn]
+    if unread := of.gone.difference(verdicts):
+        seen = [state for subject, state in zip(of.zone, seen, strict=False) if subject not in unread]
     while seen and seen[-1] is None:  # what comes after the last with a label was not begun
         seen.pop()
     n = cut(seen, len(of.zone))
     outcomes = seen[:n]
-    here = [states.get(subject) for subject in of.read]
+    here, gone = list(map(states.get, of.read)), list(map(of_zone.get, of.gone))
     return Audit(
         found=here.count(True),
         zone=len(of.zone),
         outcomes=tuple(int(state is not False) for state in outcomes),
         open=here.count(None),
         holes=outcomes.count(None),
-        elsewhere=list(known.values()).count(True) - outcomes.count(True),
-        gone=sum(known[subject] is True for subject in of.gone),
-        left=sum(state is None and subject not in of.gone for subject, state in known.items()),
+        elsewhere=known.count(True) - outcomes.count(True),
+        gone=gone.count(True),
+        left=known.count(None) - gone.count(None),
     )
 
 
@@ -191,8 +196,8 @@ def weights(of: Strata, read: Collection[str]) -> dict[str, float]:
 
 def states(verdicts: Verdicts, slug: str) -> dict[str, bool | None]:
     """subject -> whether its label says that the trait is there; None where it is unsure or open."""
-    sure = {"present": True, "absent": False}
-    return {subject: sure.get(of.get(slug) or "") for subject, of in verdicts.items()}
+    sure = {"present": True, "absent": False, "unsure": None, None: None}
+    return {subject: sure[of.get(slug)] for subject, of in verdicts.items()}
 
 
 def states_of_any(verdicts: Verdicts, slugs: Collection[str]) -> dict[str, bool | None]:

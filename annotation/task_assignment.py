@@ -5,7 +5,7 @@ gives  assignments, in the order in which their readers see them
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -17,6 +17,7 @@ AUDIT = "audit"
 CONTROL, HELD_BACK = "control", "held_back"  # controls.py
 BLIND = (AUDIT, CONTROL, HELD_BACK, "gold")  # shown without a suggestion
 UNIT = ("kind", "subject", "trait")
+Key = tuple[str, str]  # kind, subject
 Due = tuple[str, str, str, str]  # kind, subject, digest, why
 
 
@@ -38,7 +39,7 @@ class Plan:
     everything: bool = False  # every conversation goes out: an audit share of 1
     batch: str = "push-1"
     band: int = 0  # subjects without a proposal that are read by their score, highest first
-    zone: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (kind, subject) -> place in the audits' draw
+    zone: Mapping[Key, str] = field(default_factory=dict)  # (kind, subject) -> place in the audits' draw
     census: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) that no audit speaks for: all of them are read
     gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them
     orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
@@ -54,17 +55,20 @@ class Plan:
 
 
 def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
-    """ASSIGNMENTS rows: conversations, then items; in each the audits in their order between the others in theirs.
+    """ASSIGNMENTS rows: conversations, then items; in each the audits in the order of the draw, so that it has no
+    holes, between the others in theirs.
 
     What waits for somebody's pause comes as soon as that is over. Where nothing but that and audits are left, pauses
     are waived rather than that audits come closer together: the cap of a day alone holds.
     """
     waiting: deque[Due] = deque()
+    zone, short = dealer.plan.zone, (task for task in due if dealer.missing(task[:2], task[3]) > 0)
+    due = sorted(short, key=lambda task: zone[task[:2]] if task[3] == AUDIT else by_turn(task[1]))
     for kind in ("sensitivity", "item_flag"):
         audits = deque(task for task in due if task[0] == kind and task[3] == AUDIT)
         others = deque(task for task in due if task[0] == kind and task[3] != AUDIT)
         dealer.line_up([*waiting, *others])
-        while others or audits:
+        while (others or audits) and not dealer.spent_all:
             if dealer.next(waiting):
                 continue
             if audits and dealer.give(audits[0]):
@@ -74,7 +78,7 @@ def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
                     waiting.append(others.popleft())
             elif not dealer.next(waiting, pauses=False):
                 audits.popleft()
-    while dealer.next(waiting, pauses=False):
+    while not dealer.spent_all and dealer.next(waiting, pauses=False):
         pass
     return dealer.rows
 
@@ -82,28 +86,38 @@ def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
 class Dealer:
     """Assigns one task after the other and keeps the books of one push."""
 
-    SEEN = ("kind", "subject", "reviewer", "why", "batch")
-
     def __init__(
         self, plan: Plan, proposals: pl.DataFrame, assignments: pl.DataFrame, revoked: pl.DataFrame | None
     ) -> None:
-        who, traits = ["kind", "subject", "reviewer"], _traits(proposals)
-        held = assignments if revoked is None else assignments.join(revoked, on=who, how="anti")
-        self.plan, self.traits, self.rows, self.spent = plan, traits, list[tuple[str, ...]](), 0
+        who = ("kind", "subject", "reviewer")
+        self.plan, self.traits, self.rows, self.spent = plan, _traits(proposals), list[tuple[str, ...]](), 0
         self.over = False  # something was too much for the budget
         self.pauses = True
         self.left: Counter[str] = Counter()  # tasks still to come, but for audits, that a person may be given
-        self.found = _found(plan, traits)
-        readers = assignments.filter(pl.col("role") == "reviewer")
-        self.load = dict.fromkeys(plan.reviewers, 0) | dict(readers.group_by("reviewer").len().iter_rows())
+        self.found = _found(plan, self.traits)
+        self.hidden = {name: {trait for who, trait in plan.avoid if who == name} for name in plan.reviewers}
+        self.load = dict.fromkeys(plan.reviewers, 0)
         self.today = dict.fromkeys(plan.reviewers, 0)  # severe tasks in this batch
         self.run = dict.fromkeys(plan.reviewers, 0)  # severe tasks since the last other one, or the last batch
         self.since = dict.fromkeys(plan.reviewers, 0)  # other tasks since the last audit
-        for kind, subject, name, why, batch in readers.select(*self.SEEN).iter_rows():
+        self.had = dict[Key, set[str]]()  # who was ever given it, to read or to rule on, cannot be given it again
+        self.have = dict[Key, set[str]]()  # who reads it for a label
+        back = set() if revoked is None else set(revoked.select(who).iter_rows())
+        for kind, subject, name, role, why, batch in assignments.select(*who, "role", "why", "batch").iter_rows():
+            key = (kind, subject)
+            self.had.setdefault(key, set()).add(name)
+            if role != "reviewer":
+                continue
+            self.load[name] = self.load.get(name, 0) + 1
+            if why != CONTROL and (kind, subject, name) not in back:
+                self.have.setdefault(key, set()).add(name)
             if name in self.run:
-                self._count(name, why, self._severe(kind, subject), now=batch == plan.batch)
-        self.had = _holders(assignments)  # who was ever given it, to read or to rule on, cannot be given it again
-        self.have = _holders(held.filter(pl.col("role") == "reviewer", pl.col("why") != CONTROL))
+                now = batch == plan.batch
+                self._count(name, why, now and self._severe(key), now=now)
+
+    @property
+    def spent_all(self) -> bool:
+        return 0 < self.plan.budget <= self.spent
 
     def line_up(self, others: Iterable[Due]) -> None:
         """What comes between the audits, whatever it waits for."""
@@ -131,7 +145,7 @@ class Dealer:
         """
         kind, subject, text, why = due
         key, plan = (kind, subject), self.plan
-        severe = self._severe(kind, subject)
+        severe = self._severe(key)
         missing, free = self._lacks(key, why)
         free = [name for name in free if not severe or not self._full(name)]
         ready = [name for name in free if not (severe and self._must_pause(name)) and (why != AUDIT or self._due(name))]
@@ -155,7 +169,7 @@ class Dealer:
     def short(self, due: Due) -> str | None:
         """Why a task has not all its readers: no more `readers` may see it, their `day` is full, or the `budget`."""
         missing, free = self._lacks(due[:2], due[3])
-        severe = self._severe(*due[:2])
+        severe = self._severe(due[:2])
         ready = [name for name in free if not (severe and self._full(name))]
         why = "readers" if len(free) < missing else "day" if len(ready) < missing else "budget"
         return why if missing > 0 else None
@@ -172,18 +186,21 @@ class Dealer:
         missing, free = self._lacks(due[:2], due[3])
         return free if missing > 0 else []
 
-    def _lacks(self, key: tuple[str, str], why: str) -> tuple[int, list[str]]:
+    def missing(self, key: Key, why: str) -> int:
+        """Readers that a task still lacks: gold is for everybody."""
+        if why == "gold":
+            return len({*self.plan.reviewers} - self.had.get(key, set()))
+        return self.plan.readers - len(self.have.get(key, ()))
+
+    def _lacks(self, key: Key, why: str) -> tuple[int, list[str]]:
         """(readers that a task still lacks, those named who never had it and may see it)."""
         had = self.had.get(key, set())
-        short = self.plan.readers - len(self.have.get(key, set()))
-        missing = len({*self.plan.reviewers} - had) if why == "gold" else short
-        return missing, [name for name in self.plan.reviewers if name not in had and self._may_see(name, key)]
+        found = self.found.get(key, ())
+        free = [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(found)]
+        return self.missing(key, why), free
 
-    def _severe(self, kind: str, subject: str) -> bool:
-        return bool(self.traits.get((kind, subject), set()) & self.plan.severe)
-
-    def _may_see(self, name: str, key: tuple[str, str]) -> bool:
-        return not any((name, trait) in self.plan.avoid for trait in self.found.get(key, set()))
+    def _severe(self, key: Key) -> bool:
+        return not self.plan.severe.isdisjoint(self.traits.get(key, ()))
 
     def _full(self, name: str) -> bool:
         return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
@@ -210,20 +227,18 @@ def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[st
     return found
 
 
-def _holders(assignments: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
-    found: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, reviewer in assignments.select("kind", "subject", "reviewer").iter_rows():
-        found.setdefault((kind, subject), set()).add(reviewer)
-    return found
-
-
 def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     """(kind, subject) -> the traits that a task on it would show."""
     found: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, trait in claims(proposals).select(UNIT).iter_rows():
+    for kind, subject, trait in claimed(proposals):
         found.setdefault((kind, subject), set()).add(trait)
     return found
 
 
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:
     return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
+
+
+def claimed(proposals: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    """UNIT of every claim; some more than once."""
+    return claims(proposals.select(*UNIT, "verdict")).drop("verdict").iter_rows()

@@ -13,6 +13,7 @@ from saferec_builder.core.errors import StoreError
 
 SPAN = pl.Struct({"turn": pl.Int32, "start": pl.Int32, "end": pl.Int32, "quote": pl.String})
 TURN = pl.Struct({"role": pl.String, "text": pl.String, "items": pl.List(pl.String)})
+_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ def frame(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> pl.Dat
 
 def digest(*parts: Any) -> str:
     """16 hex digits that name these parts; lists and structs count by their JSON."""
-    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(_JSON.encode(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def keyed_digest(secret: bytes, *parts: str) -> str:

@@ -4,8 +4,9 @@ In a world of careless readers everybody reads the same number of decoys and con
 read what a proposer claims, and a part of the rest blind; what two of them found unsuggested goes to the other two.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -42,9 +43,13 @@ def ever_flagged(reader: Reader, seed: int, asked: int = 20) -> bool:
     """Whether somebody who looks after every answer ever sees this reader flagged."""
     chance = np.random.default_rng([seed, 30]).random((2, asked))
     decoys, missed = (chance < [[reader.accepts], [reader.misses]]).cumsum(axis=1)
-    return any(
-        attention.flags(accepted=int(decoys[n]), decoys=n + 1, missed=int(missed[n]), there=n + 1) for n in range(asked)
-    )
+    each = enumerate(zip(decoys.tolist(), missed.tolist(), strict=True), 1)
+    return any(_test(attention.accepts_unread, yes, n) or _test(attention.reads_past, no, n) for n, (yes, no) in each)
+
+
+@cache
+def _test(test: Callable[[int, int], bool], mistakes: int, answers: int) -> bool:
+    return test(mistakes, answers)
 
 
 @dataclass(frozen=True)

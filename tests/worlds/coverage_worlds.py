@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from annotation import aggregation, recall_bounds as bounds, routing, sampling_design as design
 from annotation.confidence_bounds import ALPHA
@@ -90,6 +92,7 @@ class World:
     seed: int
     truth: dict[str, frozenset[str]] = field(default_factory=dict)
     said: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)  # reader -> conversation -> traits
+    label: dict[str, frozenset[str]] = field(default_factory=dict)  # what both and the adjudicator would say
     claims: list[tuple[str, str]] = field(default_factory=list)
     later: list[tuple[str, str]] = field(default_factory=list)  # of the second proposer
     score: dict[str, float] = field(default_factory=dict)
@@ -100,25 +103,28 @@ class World:
 
     def grow(self, units: int, more: float = 1.0) -> None:
         """Mines so many; `more` multiplies prevalence, and what the proposer overlooks."""
-        rng, miss = self.rng, (1 - self.condition.recall) * more
-        for n in range(len(self.truth), len(self.truth) + units):
-            name = f"w{self.seed}-{n}"
-            held = frozenset(s for s, p in (PREVALENCE | {NEW: 0.1}).items() if rng.random() < p * more)
-            self.truth[name] = held
-            hard = rng.random() < self.condition.together
-            for person in PEOPLE:
-                blind = 0.5 if hard else self.condition.errors
-                seen = frozenset(s for s in held if rng.random() >= blind)
-                self.said.setdefault(person, {})[name] = seen
-            claimed = {s for s in held if rng.random() >= miss} | {s for s in PREVALENCE if rng.random() < 0.005}
-            self.claims += [(name, s) for s in sorted(claimed)]
-            self.later += [(name, s) for s in sorted(held) if rng.random() < 0.7]
-            self.score[name] = float(rng.normal() + 1.5 * bool(held - claimed))
+        what, rng, had = self.condition, self.rng, len(self.truth)
+        slugs, chance = [*PREVALENCE, NEW], np.array([*PREVALENCE.values(), 0.1])
+        held = rng.random((units, len(slugs))) < chance * more
+        blind = np.where(rng.random((units, 1)) < what.together, 0.5, what.errors)
+        one, other = (held & (rng.random(held.shape) >= blind) for _ in PEOPLE)
+        label = (one & other) | ((one ^ other) & held)  # who rules overlooks nothing
+        found = held & (rng.random(held.shape) >= (1 - what.recall) * more)
+        found[:, :-1] |= rng.random((units, len(PREVALENCE))) < 0.005
+        later = held & (rng.random(held.shape) < 0.7)
+        score = rng.normal(size=units) + 1.5 * (held & ~found).any(axis=1)
+        names = [f"w{self.seed}-{n}" for n in range(had, had + units)]
 
-    def label(self, name: str, slug: str) -> bool:
-        """What two readers, and the adjudicator where they differ, would say: who rules overlooks nothing."""
-        one, other = (slug in self.said[person][name] for person in PEOPLE)
-        return one if one == other else slug in self.truth[name]
+        def sets(of: NDArray[np.bool_]) -> dict[str, frozenset[str]]:
+            return {name: frozenset(compress(slugs, row)) for name, row in zip(names, of.tolist(), strict=True)}
+
+        self.truth |= sets(held)
+        self.label |= sets(label)
+        for person, seen in zip(PEOPLE, (one, other), strict=True):
+            self.said.setdefault(person, {}).update(sets(seen))
+        for claims, of in ((self.claims, found), (self.later, later)):
+            claims += [(names[n], slugs[trait]) for n, trait in np.argwhere(of).tolist()]
+        self.score |= dict(zip(names, score.tolist(), strict=True))
 
 
 class Campaign:
@@ -128,6 +134,7 @@ class Campaign:
         self.design, self.given = tables.DESIGN.empty, tables.ASSIGNMENTS.empty
         self.slugs = list(PREVALENCE)
         self.gone = set[str]()
+        self.waits: list[tuple[str, str, str]] = []  # (conversation, reader, why) of what nobody has read yet
         self.done: dict[str, set[str]] = {}  # conversation -> who has read it in the words of this taxonomy
         self.ruled = set[str]()
         self.back = set[tuple[str, str]]()  # (conversation, reader) handed back
@@ -165,7 +172,7 @@ class Campaign:
         if what.taxonomy and midway:
             self.slugs.append(NEW)
             self.world.claims += [(name, s) for name, s in self.world.later if s == NEW]
-            self.done, self.ruled = {}, set()
+            self.done, self.ruled, self.waits = {}, set(), self._tasks(self.given)
             self.known = {name: {s: True for s, v in of.items() if v} for name, of in self.known.items()}
 
     @property
@@ -175,7 +182,9 @@ class Campaign:
     def _push(self, day: int) -> None:
         what = self.world.condition
         people = PEOPLE[: 1 if what.alone and day < what.days // 2 else 2]
-        text = pl.DataFrame([(self.kind, c, c, None, [], True) for c in self.here], routing.TEXTS, orient="row")
+        text = pl.DataFrame({"subject": self.here, "digest": self.here})
+        text = text.with_columns(kind=pl.lit(self.kind), current=pl.lit(True))
+        text = text.match_to_schema(pl.Schema(routing.TEXTS), missing_columns="insert")
         props = self._proposals()
         caps = {"severe": SEVERE, "severe_a_day": 12, "severe_in_a_row": 3} if what.caps else {}
         plan = Plan(people, audit=min(1.0, what.growth * (day + 1)), batch=f"{day}", budget=what.budget, **caps)
@@ -187,34 +196,44 @@ class Campaign:
         plan = replace(plan, zone=design.zone(self.design), census=design.census(self.design))
         who = dict.fromkeys(("kind", "subject", "reviewer"), pl.String)
         back = pl.DataFrame([(self.kind, *pair) for pair in sorted(self.back)], who, orient="row")
-        self.given = pl.concat([self.given, routing.route(text, props, self.given, NO_DISPUTES, plan, back)])
+        new = routing.route(text, props, self.given, NO_DISPUTES, plan, back)
+        self.given, self.waits = pl.concat([self.given, new]), self.waits + self._tasks(new)
+
+    def _tasks(self, given: pl.DataFrame) -> list[tuple[str, str, str]]:
+        return list(given.select("subject", "reviewer", "why").iter_rows())
 
     def _proposals(self) -> pl.DataFrame:
-        names = [(name, slug, "present", None) for name, slug in self.world.claims if slug in self.slugs]
+        claims = [claim for claim in self.world.claims if claim[1] in self.slugs]
+        frame = pl.DataFrame(claims, ["subject", "trait"], orient="row").with_columns(verdict=pl.lit("present"))
         if self.band:
-            names += [(c, "gore", "absent", 1 / (1 + np.exp(s - 2))) for c, s in self.world.score.items()]
-        columns = {"subject": pl.String, "trait": pl.String, "verdict": pl.String, "confidence": pl.Float64}
-        frame = pl.DataFrame(names, columns, orient="row").with_columns(kind=pl.lit(self.kind))
+            columns = {"subject": list(self.world.score), "doubt": list(self.world.score.values())}
+            quiet = pl.DataFrame(columns).with_columns(trait=pl.lit("gore"), verdict=pl.lit("absent"))
+            quiet = quiet.with_columns(confidence=1 / (1 + (pl.col("doubt") - 2).exp())).drop("doubt")
+            frame = pl.concat([frame, quiet], how="diagonal")
+        frame = frame.with_columns(kind=pl.lit(self.kind))
         return frame.match_to_schema(tables.PROPOSALS.schema, missing_columns="insert")
 
     def _read(self) -> None:
         """What people read until the next look; the adjudicator rules on most of what is disputed."""
         what, world = self.world.condition, self.world
-        for name, person, why in self.given.select("subject", "reviewer", "why").iter_rows():
-            if name in self.gone or person in self.done.get(name, ()) or (name, person) in self.back:
+        left = []
+        for name, person, why in self.waits:
+            if name in self.gone:
                 continue
             if what.hand_back and person == "bo" and why == "audit" and "torture" in world.truth[name]:
                 self.back.add((name, person))
             elif self.rng.random() < READ:
                 self.done.setdefault(name, set()).add(person)
+            else:
+                left.append((name, person, why))
+        self.waits = left
         for name, people in self.done.items():
-            if len(people) == len(PEOPLE):
-                one, other = (world.said[person][name] for person in PEOPLE)
-                if name in self.ruled or self.rng.random() < READ:
+            if len(people) == len(PEOPLE) and name not in self.ruled:
+                if self.rng.random() < READ:
                     self.ruled.add(name)
-                verdicts = {
-                    s: world.label(name, s) for s in self.slugs if (s in one) == (s in other) or name in self.ruled
-                }
+                one, other = (world.said[person][name] for person in PEOPLE)
+                sure = self.slugs if name in self.ruled else [s for s in self.slugs if (s in one) == (s in other)]
+                verdicts = {s: s in world.label[name] for s in sure}
                 self.known.setdefault(name, {}).update(verdicts)
                 self.ever.setdefault(name, {}).update(verdicts)
 
@@ -225,7 +244,9 @@ class Campaign:
         read = pl.DataFrame({"subject": list(self.done)}, {"subject": pl.String}).with_columns(
             kind=pl.lit("sensitivity")
         )
-        said = design.said(_labels(self.known), _labels(self.ever), read, here)
+        known = _labels(self.known)
+        ever = _labels(self.ever) if self.world.condition.taxonomy else known  # else no label ever falls
+        said = design.said(known, ever, read, here)
         return bounds.bounds(self.design, here, self.given, said, tables.GOLD.empty, tuple(self.slugs))
 
     def _flag_bounds(self) -> bounds.LabelBounds:
@@ -250,9 +271,13 @@ class Campaign:
         return [s for s in self.slugs if any(s in of for of in said) and s not in self.known.get(name, {})]
 
     def _look(self, told: bounds.LabelBounds) -> Look:
-        here = self.here
-        there = {s: {name for name in here if self.world.label(name, s)} for s in self.slugs}
-        found = {s: {name for name in names if self.known.get(name, {}).get(s)} for s, names in there.items()}
+        there: dict[str, set[str]] = {slug: set() for slug in self.slugs}
+        found: dict[str, set[str]] = {slug: set() for slug in self.slugs}
+        for name in self.here:
+            for slug in self.world.label[name].intersection(self.slugs):
+                there[slug].add(name)
+                if self.known.get(name, {}).get(slug):
+                    found[slug].add(name)
         there[bounds.POOLED], found[bounds.POOLED] = set().union(*there.values()), set().union(*found.values())
         missed = {name: len(there[name] - found[name]) / max(len(there[name]), 1) for name in there}
         shares = {slug: bound.share for slug, bound in told.traits.items()} | {bounds.POOLED: told.pooled.share}
@@ -260,8 +285,12 @@ class Campaign:
 
 
 def _labels(known: dict[str, dict[str, bool]], kind: str = "sensitivity") -> pl.DataFrame:
-    rows = [(c, s, "present" if v else "absent") for c, of in known.items() for s, v in of.items()]
-    frame = pl.DataFrame(rows, dict.fromkeys(("subject", "trait", "verdict"), pl.String), orient="row")
+    columns = {
+        "subject": [name for name, of in known.items() for _ in of],
+        "trait": [slug for of in known.values() for slug in of],
+        "verdict": ["present" if there else "absent" for of in known.values() for there in of.values()],
+    }
+    frame = pl.DataFrame(columns, dict.fromkeys(columns, pl.String))
     return frame.with_columns(kind=pl.lit(kind), method=pl.lit("agreed"))
 
 
