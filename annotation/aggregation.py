@@ -185,11 +185,15 @@ ALARM = 0.05  # share of a trait's labels
 def undone(before: pl.DataFrame, judged: pl.DataFrame) -> list[str]:
     """A line for each trait of which more than ALARM of the labels that had a verdict have none in `judged`. `before`
     are all LABELS so far: somebody was set aside, a trait was put in other words, a text has changed."""
-    had = last(before, *UNIT).filter(pl.col("verdict").is_not_null())
-    gone = had.join(judged.filter(pl.col("verdict").is_not_null()), on=UNIT, how="anti")["trait"].value_counts(name="n")
+    had, now = (frame.filter(pl.col("verdict").is_not_null()) for frame in (last(before, *UNIT), judged))
+    return [f"{trait}: {n:,} of {of:,} labels lose their verdict" for trait, n, of in lost(had, now, UNIT)]
+
+
+def lost(had: pl.DataFrame, now: pl.DataFrame, unit: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(trait, how many, of how many) of each trait of which more than ALARM of the units `had` are not in `now`."""
+    gone = had.join(now, on=unit, how="anti")["trait"].value_counts(name="n")
     counts = had.group_by("trait").len().join(gone, on="trait").filter(pl.col("n") > ALARM * pl.col("len"))
-    lines = counts.sort("trait").select("trait", "n", "len").iter_rows()
-    return [f"{trait}: {n:,} of {of:,} labels lose their verdict" for trait, n, of in lines]
+    return list(counts.sort("trait").select("trait", "n", "len").iter_rows())
 
 
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:

@@ -241,16 +241,11 @@ def unresolved(old: Draft, new: Draft) -> list[Alarm]:
     """Each trait of which more than 5 % of the labels that were decided are not decided, or not there, any more; none
     where the two have no conversation in common, as ids were others before."""
     was, now = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
-    had = was.filter(pl.col("verdict").is_in(["present", "absent"]))
+    had, has = (frame.filter(pl.col("verdict").is_in(["present", "absent"])) for frame in (was, now))
     if had.join(now, on="conversation", how="semi").is_empty():
         return []
-    gone = had.join(now.filter(pl.col("verdict").is_in(["present", "absent"])), on=_UNIT, how="anti")
-    many, of = (dict(frame.group_by("trait").len().sort("trait").iter_rows()) for frame in (gone, had))
-    return [
-        {"kind": "unresolved", "name": trait, "changed": n, "of": of[trait]}
-        for trait, n in many.items()
-        if n > aggregation.ALARM * of[trait]
-    ]
+    lost = aggregation.lost(had, has, _UNIT)
+    return [{"kind": "unresolved", "name": trait, "changed": n, "of": of} for trait, n, of in lost]
 
 
 Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
