@@ -7,13 +7,16 @@ import pytest
 from tests.worlds import cost_worlds as worlds
 from tests.worlds.certificate_worlds import REGIMES
 
+PROPOSED = worlds.world(REGIMES[0], 0.5, 1, 400)
+
 
 @pytest.mark.slow
 def test_proposals_save_reading(tmp_path: Path) -> None:
     """400 conversations, half of which hold something; 10,000 and three proposers in `make bench ONLY=review_cost`."""
     paid, random = (
-        worlds.price(worlds.world(proposer, 0.5, 1, 400), tmp_path / proposer.name)
-        for proposer in (REGIMES[0], worlds.NOBODY)
+        worlds.price(made, tmp_path / name)
+        for name, made in (("proposed", PROPOSED), ("random", worlds.world(worlds.NOBODY, 0.5, 1, 400)))
     )
+    assert paid == worlds.computed(PROPOSED)
     assert paid.floor == random.floor < paid.read < 0.95 * random.read
     assert not paid.wrong and not random.wrong
