@@ -32,6 +32,9 @@ def propose(
         float | None, typer.Option(min=0, help="Stop before models cost more in this workspace, all runs together.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Pay again for answers that were cut off, refused or off the schema.")
+    ] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
@@ -47,6 +50,7 @@ def propose(
         dry_run=dry_run,
         budget_usd=budget_usd,
         limit=limit,
+        retry_failed=retry_failed,
         progress=None if as_json else bar("propose", "read"),
     )
     say(made.counts, as_json, made.unit)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import openai
 
 from saferec_builder.core.errors import ProposerError, whole_object
-from saferec_builder.llm.capabilities import probed
+from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget
 from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body, refusal
@@ -52,6 +52,7 @@ async def replies(
     ledger: Ledger,
     note: Note,
     poll: float = 30.0,
+    found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """As `client.replies`, by way of batches: waits until every batch is over, asking every `poll` seconds."""
     todo = list(bodies)
@@ -67,7 +68,7 @@ async def replies(
         budget.pay(reply, len(server.payload(body)) if body else 0)
         reply = checked(reply, check)
         fresh.add(reply.request)
-        if reply.error is None:
+        if reply.answered:
             put(reply)
         else:
             failed[reply.request] = reply
@@ -77,7 +78,8 @@ async def replies(
         await batches.settle([entry for entry in ledger() if entry.state != "done"], poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
-            server = await probed(wire, server)  # a batch of what it refuses would be known as such a day later
+            # before the batch: that it refuses something would be known a day later
+            server = await probed(wire, server, budget, found)
         await batches.settle([await batches.submit(part) for part in _parts(server, missing, budget, failed)], poll)
     given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):

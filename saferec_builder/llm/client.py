@@ -8,20 +8,22 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from saferec_builder.llm.capabilities import post, probed
+from saferec_builder.llm.capabilities import Found, post, probed
 from saferec_builder.llm.pricing import Budget
 from saferec_builder.llm.rate_limit import Pace
 from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body
 
 FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
-GIVE_UP_AFTER = 20  # replies in a row that never came, or were forbidden
-SILENT = {"timeout": "server gone", "connection failed": "server gone", "forbidden": "key refused"}  # what so many say
+GIVE_UP_AFTER = 20  # replies in a row that never came, or were refused
+_GONE = ("timeout", "connection failed", "server error", "web page instead of JSON", "redirected")
+SILENT = dict.fromkeys(_GONE, "server gone")
+SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}  # what so many in a row say
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
 LAST, A_THIRD = 100, 34
 NO_USE = "answers of no use (raise [propose] max_tokens, or name another model)"  # so many of them, one after the other
 
-Get = Callable[[str], str | None]
+Get = Callable[[str], str | None]  # what was put in this run it gives, too
 Put = Callable[[Reply], None]
 Check = Callable[[str], str | None]
 Ended = asyncio.Queue[Reply | Exception]
@@ -40,12 +42,19 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def replies(
-    server: Server, bodies: Iterable[Body], *, get: Get, put: Put, check: Check, budget: Budget | None = None
+    server: Server,
+    bodies: Iterable[Body],
+    *,
+    get: Get,
+    put: Put,
+    check: Check,
+    budget: Budget | None = None,
+    found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """(place, reply) of every body, in the order in which they end; a body that comes twice is asked once.
 
-    check: what is wrong with an answer's text, or None; only what passes is put, so the rest is asked again next time.
-    put: called as soon as an answer is there, also where nobody reads on.
+    check: what is wrong with an answer's text, or None. put: called as soon as an answer is there that costs something,
+    of use or not, also where nobody reads on. found: called with the server as it wants to be asked.
     Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
     """
     budget, broke = budget or Budget(), False
@@ -57,7 +66,7 @@ async def replies(
         kept: tuple[int, Body] | None = None  # one that the budget cannot pay before others are settled
         more = True
         while more or waiting or kept:
-            while (more or kept) and (talk is None or len(waiting) < int(talk.pace.limit)):
+            while (more or kept) and (talk is None or len(waiting) < talk.room):
                 n, body = kept or next(todo, (-1, None))
                 kept = None
                 if body is None:
@@ -74,7 +83,7 @@ async def replies(
                     yield n, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, budget))
+                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, budget, found))
                     if not talk.start(request, body, alone=not waiting):
                         kept = n, body
                         break
@@ -96,21 +105,25 @@ def checked(reply: Reply, check: Check) -> Reply:
 class _Talk:
     """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
 
-    def __init__(self, server: Server, check: Check, put: Put, ended: Ended, budget: Budget) -> None:
+    def __init__(
+        self, server: Server, check: Check, put: Put, ended: Ended, budget: Budget, found: Found | None
+    ) -> None:
         from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
 
         self.server, self.check, self.put, self.ended, self.budget = server, check, put, ended, budget
+        self.found = found
         self.pace = Pace(server.concurrency)
         self.wire = Wire(server, self.pace)
         self.flying: set[asyncio.Task[None]] = set()
         self.stopped: str | None = None
         self.silent = self.useless = 0
+        self.proven = False  # whether an answer was of use
         self.paid: deque[bool] = deque(maxlen=LAST)  # of the last answers, which were of no use
 
     async def __aenter__(self) -> "_Talk":
         await self.wire.__aenter__()
         try:
-            self.server = await probed(self.wire, self.server)
+            self.server = await probed(self.wire, self.server, self.budget, self.found)
         except BaseException:
             await self.wire.__aexit__()
             raise
@@ -123,6 +136,12 @@ class _Talk:
             await asyncio.gather(*self.flying, return_exceptions=True)
         finally:
             await self.wire.__aexit__()
+
+    @property
+    def room(self) -> int:
+        """Requests that may be out at once: no more than it takes to give up, until one was answered well."""
+        left = self.pace.most if self.proven else GIVE_UP_AFTER - max(self.useless, self.silent)
+        return max(1, min(int(self.pace.limit), left))
 
     def start(self, request: str, body: Body, *, alone: bool) -> bool:
         """False where the budget cannot pay now, and may once those in flight are settled; `alone`: none is."""
@@ -152,13 +171,14 @@ class _Talk:
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
         reply = checked(reply, self.check)
-        if reply.error is None:
+        if reply.answered:
             self.put(reply)
         self._note(reply)
         return reply
 
     def _note(self, reply: Reply) -> None:
         if reply.error is None:
+            self.proven = True
             self.pace.ok()
         self.silent = self.silent + 1 if reply.reason in SILENT else 0
         if reply.reason in FATAL:

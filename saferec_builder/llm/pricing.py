@@ -7,7 +7,6 @@ from saferec_builder.llm.requests_and_replies import Body, Reply, Server
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then
 SAFETY = 1.25  # a budget reserves so much more input than it expects
-ANSWERED = ("cut off", "refused", "empty answer", "broken JSON")  # faults of an answer that was made
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,12 @@ class Budget:
     held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost, in USD
     aside: float = 0.0  # the sum of `held`: a batch holds tens of thousands
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
+    longest: int = 0  # tokens of an answer so far: some servers know no limit
 
     def worst(self, server: Server, sent: int) -> float:
         """The most that a request of so many bytes can cost; 0 where no price is known."""
         tokens = SAFETY * sent / self.habit.bytes_per_token
-        return self.price.of(tokens, server.longest_answer) if self.price else 0.0
+        return self.price.of(tokens, max(server.longest_answer, self.longest)) if self.price else 0.0
 
     def affords(self, server: Server, sent: int) -> bool:
         """Whether the most that a request can cost is left, beside what is set aside."""
@@ -78,15 +78,22 @@ class Budget:
         self.aside -= held
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
-        answered = reply.content is not None or reply.reason in ANSWERED
-        if answered and None in (reply.tokens_in, reply.tokens_out):
+        if reply.answered and None in (reply.tokens_in, reply.tokens_out):
             usd = max(usd, held)
         self.spent += usd
-        answers = int(answered or tokens_in + tokens_out > 0)  # others would make the mean answer look short
+        self.longest = max(self.longest, tokens_out)
+        answers = int(reply.answered)  # others would make the mean answer look short
         parts: dict[str, float] = {"requests": answers, "tokens_in": tokens_in, "tokens_cached": reply.tokens_cached}
         parts |= {"tokens_out": tokens_out, "bytes_out": sent if tokens_in else 0, "usd": usd}
         for name, value in parts.items():
             self.bill[name] = self.bill.get(name, 0) + value
+
+    def pay_probe(self, reply: Reply) -> None:
+        """The question at the start costs what its server says, and is none of the requests."""
+        usd = self.price.of(reply.tokens_in or 0, reply.tokens_out or 0, reply.tokens_cached) if self.price else 0.0
+        if usd:
+            self.spent += usd
+            self.bill["usd"] = self.bill.get("usd", 0) + usd
 
     def billed(self) -> dict[str, float]:
         """What was paid since the last call, for the table of spending."""

@@ -11,12 +11,13 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.core.errors import fault_of
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.llm.answer_forms import WAYS, in_one_message, shaped
 from saferec_builder.storage.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
 SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims with their quotes take about 1,200
 Body: TypeAlias = dict[str, JsonValue]  # of a chat completion, without model and sampling
-Sampling: TypeAlias = tuple[tuple[str, float | int], ...]
+Sampling: TypeAlias = tuple[tuple[str, JsonValue], ...]
 
 MOST_TOKENS = 10**9  # of one request: more is no count, and would break the table of what was spent
 
@@ -30,7 +31,10 @@ class Server:
     timeout: float = 120.0
     retries: int = 3
     sampling: Sampling = field(default_factory=lambda: SAMPLING)
-    refuses: tuple[str, ...] = ()  # parameters that are left out of what is sent; requests keep their names
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # beside the key: kept in nothing that a server repeats
+    way: str = WAYS[0]  # of asking for an answer's form
+    refuses: tuple[str, ...] = ()  # temperature, max_completion_tokens or system; requests keep their names
 
     @property
     def host(self) -> str:
@@ -52,16 +56,22 @@ class Server:
     @property
     def longest_answer(self) -> int:
         """Tokens that an answer may have."""
-        return int(dict(self.sampling).get("max_completion_tokens", 2_000))
+        sampling = dict(self.sampling)
+        limit = sampling.get("max_completion_tokens") or sampling.get("max_tokens")
+        return int(limit) if isinstance(limit, int | float) else 2_000
 
     def name(self, body: Body) -> str:
         """What a reply is stored under: server, model, sampling, messages and schema."""
         return digest(self.base_url.rstrip("/"), self.model, self.sampling, body)
 
     def payload(self, body: Body) -> bytes:
-        whole = {"model": self.model, **dict(self.sampling), **body}
+        whole = {"model": self.model, **dict(self.sampling), **shaped(body, self.way)}
         for name in self.refuses:
-            whole.pop(name, None)
+            left_out = whole.pop(name, None)
+            if name == "max_completion_tokens" and left_out is not None:
+                whole["max_tokens"] = left_out  # its former name
+            elif name == "system":
+                in_one_message(whole)
         try:
             return to_json(whole)
         except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
@@ -69,13 +79,15 @@ class Server:
 
 
 UNSENT = ": not sent"  # ends the error of a request that stayed here
+ANSWERED = ("cut off", "refused", "off schema", "empty answer", "broken JSON")  # faults of an answer that was made
 
 
 @dataclass(frozen=True)
 class Reply:
     """content: the answer's text, or None and `error` says why; body: the raw reply as it came.
 
-    tokens are as billed, also where the answer is of no use; tokens_cached is the part of tokens_in that was cheaper.
+    tokens are as billed, also where the answer is of no use; tokens_cached is the part of tokens_in that was cheaper,
+    tokens_reasoning the part of tokens_out that no answer shows.
     """
 
     request: str
@@ -86,6 +98,7 @@ class Reply:
     tokens_in: int | None = None
     tokens_out: int | None = None
     tokens_cached: int = 0
+    tokens_reasoning: int = 0
     cached: bool = False
 
     @property
@@ -96,10 +109,43 @@ class Reply:
     def sent(self) -> bool:
         return not (self.error or "").endswith(UNSENT)
 
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was made that costs something, of use or not."""
+        made = self.content is not None or self.reason in ANSWERED
+        return made or (self.tokens_in or 0) + (self.tokens_out or 0) > 0
+
+
+def _text(value: JsonValue) -> JsonValue:
+    """An answer's text, also of servers that send it in parts or read the JSON for one."""
+    if isinstance(value, list) and all(isinstance(part, dict) and "type" in part for part in value):
+        return "".join(str(part.get("text") or "") for part in value)  # other parts are thoughts
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+_Text = Annotated[str | None, BeforeValidator(_text)]
+
+
+class _Function(BaseModel):
+    arguments: _Text = None
+
+
+class _Call(BaseModel):
+    function: _Function = _Function()
+
 
 class _Message(BaseModel):
-    content: str | None = None
+    content: _Text = None
     refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: _Text = None
+
+    @property
+    def answer(self) -> str | None:
+        """Some servers file a whole answer under the thoughts before it, and have no content then."""
+        thought = (self.reasoning_content or "").strip()
+        called = self.tool_calls[0].function.arguments if self.tool_calls else None
+        return called or self.content or (thought if thought.startswith("{") else None)
 
 
 class _Choice(BaseModel):
@@ -121,12 +167,35 @@ _Tokens = Annotated[int | None, BeforeValidator(_believed)]
 
 class _Details(BaseModel):
     cached_tokens: _Tokens = None
+    reasoning_tokens: _Tokens = None
+
+
+_Parts = Annotated[_Details | None, BeforeValidator(_object)]
 
 
 class _Usage(BaseModel):
     prompt_tokens: _Tokens = None
     completion_tokens: _Tokens = None
-    prompt_tokens_details: Annotated[_Details | None, BeforeValidator(_object)] = None
+    total_tokens: _Tokens = None
+    prompt_cache_hit_tokens: _Tokens = None
+    prompt_tokens_details: _Parts = None
+    completion_tokens_details: _Parts = None
+
+    @property
+    def cached(self) -> int:
+        told = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        return min(told or self.prompt_cache_hit_tokens or 0, self.prompt_tokens or 0)
+
+    @property
+    def reasoning(self) -> int:
+        return (self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0
+
+    @property
+    def out(self) -> int | None:
+        """With the tokens of reasoning, which some servers bill beside those of the completion."""
+        total = (self.prompt_tokens or 0) + (self.completion_tokens or 0) + self.reasoning
+        beside = self.reasoning and self.total_tokens == total
+        return (self.completion_tokens or 0) + self.reasoning if beside else self.completion_tokens
 
 
 class _Body(BaseModel):
@@ -144,10 +213,9 @@ def read_body(request: str, model: str, text: str) -> Reply:
     if twice := fault_of(text):
         return Reply(request, model, error=f"broken JSON: {twice}", body=text)
     usage = body.usage or _Usage()
-    cheaper = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
     content, error = _content(body.choices or [])
-    cheaper = min(cheaper or 0, usage.prompt_tokens or 0)
-    return Reply(request, model, content, error, text, usage.prompt_tokens, usage.completion_tokens, cheaper)
+    billed = (usage.prompt_tokens, usage.out, usage.cached, usage.reasoning)
+    return Reply(request, model, content, error, text, *billed)
 
 
 def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:
@@ -158,7 +226,7 @@ def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:
         return None, f"refused: {(message.refusal or end or '')[:200]}"
     if end == "length":  # also where the text looks whole: a server may close what it cut
         return None, "cut off: the answer reached the token limit"
-    return (message.content, None) if message.content else (None, "empty answer")
+    return (message.answer, None) if message.answer else (None, "empty answer")
 
 
 def refusal(status: int, text: str) -> str:

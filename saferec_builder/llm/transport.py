@@ -94,19 +94,21 @@ class Wire:
         return f"connection failed: {name}", ""
 
     def text(self, response: httpx2.Response) -> str:
-        """A body without the key, should the server repeat it."""
+        """A body without the keys, should the server repeat them."""
         text = response.content.decode("utf-8", "replace")
-        return text.replace(self.server.key, "***") if len(self.server.key) > 8 else text
+        for secret in (self.server.key, *self.server.secrets):
+            text = text.replace(secret, "***") if len(secret) > 8 else text
+        return text
 
 
 def _headers(server: Server) -> dict[str, Any]:
     """What the environment tells openai's client of a person (organisation, project, headers of their own) is for
     OpenAI: any other server is sent none of it, and gets the key that it was given."""
     if server.is_openai:
-        return {}
+        return dict(server.headers)
     custom = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
     named = ["OpenAI-Organization", "OpenAI-Project", *(line.split(":")[0].strip() for line in custom if ":" in line)]
-    return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"}
+    return dict.fromkeys(named, openai.Omit()) | {"Authorization": f"Bearer {server.key}"} | dict(server.headers)
 
 
 def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:

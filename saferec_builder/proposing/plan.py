@@ -2,10 +2,11 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from saferec_builder.llm import Budget
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import jobs, runner
+from saferec_builder.proposing import jobs, model_answers, paid_answers, runner
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -66,7 +67,9 @@ def _estimate(job: Job) -> None:
     server, price, habit = job.step.server, job.step.price, job.budget.habit
     if server is None:
         return
-    paid = set(workspace.read(job.ws, tables.REPLIES)["request"])
+    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
+    replies = workspace.read(job.ws, tables.REPLIES)
+    paid = paid_answers.settled(replies, check, retries=job.step.retries_failed)
     for body in runner.bodies(job):
         request = server.name(body)
         if request in paid:

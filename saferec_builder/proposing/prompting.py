@@ -14,14 +14,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saferec_builder.core.errors import UsageError, fault_of
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body
+from saferec_builder.proposing import model_answers
+from saferec_builder.proposing.model_answers import Answer, Claim
 from saferec_builder.proposing.text_units import Proposal, Span, Subject, orders
 from saferec_builder.storage import evidence_check as evidence, tables
 
@@ -29,27 +30,6 @@ EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}
 
 _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3164\uffa0]")
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Quote(_Strict):
-    turn: int = Field(ge=0, le=9_999)
-    quote: str
-
-
-class Claim(_Strict):
-    trait: str
-    evidence: list[Quote] = Field(max_length=5)
-    form: Literal["explicit", "implicit", "none"]
-    verdict: Literal["present", "absent", "unsure"]
-    confidence: int = Field(ge=0, le=100)
-
-
-class Answer(_Strict):
-    claims: list[Claim]
 
 
 @dataclass
@@ -173,19 +153,6 @@ def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
 # ---- the reply
 
 
-def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
-    """What is wrong with an answer as a whole, or None: a server may ignore the schema, so it is checked here."""
-    try:
-        answer = Answer.model_validate_json(content)
-    except ValidationError as fault:
-        first = fault.errors(include_url=False, include_input=False)[0]
-        return f"off schema: {'.'.join(str(p) for p in first['loc']) or 'answer'}: {first['msg']}"
-    if twice := fault_of(content):
-        return f"off schema: answer: {twice}"
-    strange = next((c.trait for c in answer.claims if c.trait not in taxonomy.slugs), None)
-    return None if strange is None else f"off schema: trait {strange[:60]!r} is not in the taxonomy"
-
-
 def read_reply(
     subject: Subject,
     content: str,
@@ -201,12 +168,13 @@ def read_reply(
     asked: the traits that the request was about, where it was not about all.
     `present` is no more than `unsure` where any turn gives orders: whoever obeys it may quote another one as evidence.
     """
-    if error := off_schema(content, taxonomy):
-        return Reading(subject, [], Counter(), error, content[:2_000])
+    answer = model_answers.read(content, taxonomy)
+    if answer.error:
+        return Reading(subject, [], Counter(), answer.error, content[:2_000])
     kept: dict[str, Proposal] = {}
-    rejected: Counter[str] = Counter()
+    rejected = answer.rejected
     suspect = bool(orders(subject))
-    for claim in Answer.model_validate_json(content).claims:
+    for claim in answer.claims:
         spans, fault = _evidence(claim, subject)
         if asked is not None and claim.trait not in asked:
             fault = "not asked"

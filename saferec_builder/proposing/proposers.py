@@ -10,7 +10,9 @@ import polars as pl
 
 from saferec_builder import llm
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.proposing import known_ways
 from saferec_builder.storage import config, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -29,6 +31,7 @@ class Step:
     key_env: str = ""  # where its key is looked for
     version: str = ""  # of `learned`: by what it learned
     find: Find | None = None  # of `learned`: who reads
+    retries_failed: bool = False  # asks again for what was paid for and of no use
 
     @property
     def name(self) -> str:
@@ -57,6 +60,12 @@ def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) ->
     return made, not jury and len(made) > 1
 
 
+def again(step: Step) -> Step:
+    """The step as it asks again for what was of no use, and for the best way of asking."""
+    server = replace(step.server, way=llm.Server.way, refuses=()) if step.server else None
+    return replace(step, server=server, retries_failed=True)
+
+
 def _step(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
     way, _, name = word.partition(":")
     if way not in WAYS:
@@ -81,8 +90,10 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     if "@" in host:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
-    sampling = (("temperature", 0.0), ("max_completion_tokens", options.max_tokens))
-    server = llm.Server(named.model or name, url, key, options.concurrency, options.timeout, options.retries, sampling)
+    limits = (options.concurrency, options.timeout, options.retries)
+    headers, secrets = _headers(name, named)
+    server = llm.Server(named.model or name, url, key, *limits, _sampling(options, named), headers, secrets)
+    server = known_ways.known(ws, server)
     price = None
     if named.input is not None and named.output is not None:
         price = llm.Price(named.input, named.output, named.cached_input)
@@ -90,6 +101,27 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # consent says which variable is missing
     return Step(way, server, price, name, named.key_env)
+
+
+def _sampling(options: config.Proposer, named: config.Model) -> llm.Sampling:
+    """What each request says beside its text; a part of its name, so that another setting asks anew."""
+    limit = named.max_completion_tokens or (None if named.max_tokens else options.max_tokens)
+    said: dict[str, JsonValue] = {"temperature": named.temperature, "max_completion_tokens": limit}
+    said |= {"max_tokens": named.max_tokens, "reasoning_effort": named.reasoning_effort}
+    return tuple((name, value) for name, value in (said | named.extra_body).items() if value is not None)
+
+
+def _headers(name: str, named: config.Model) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """(headers, those values of them that stand in the environment)."""
+    made, secrets = [], []
+    for header, value in named.headers.items():
+        if value.startswith("$"):
+            if not (found := os.environ.get(value[1:])):
+                raise UsageError(f"[propose.models.{name}] headers: {header}: set the environment variable {value[1:]}")
+            secrets.append(found)
+            value = found
+        made.append((header, value))
+    return tuple(made), tuple(secrets)
 
 
 def priced(made: list[Step], budget: float | None) -> None:

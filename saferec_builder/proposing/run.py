@@ -44,6 +44,7 @@ def propose(
     dry_run: bool = False,
     budget_usd: float | None = None,
     limit: int | None = None,
+    retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> ProposeResult:
     """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
@@ -52,12 +53,13 @@ def propose(
     the rules and, once it is as precise, `learned`. Appends to the tables
     proposals, readings, asked, replies, spend and drops; what was read before is not read again.
     limit: texts of each proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run
-    sends and writes nothing: its figures are requests, tokens and price. progress: called for each proposer with how
-    many are to read.
+    sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask again where an answer was
+    paid for and of no use, three times in all. progress: called for each proposer with how many are to read.
     Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
     would leave this machine; ProposerError where a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
+    steps = [proposers.again(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
     steps, learner = _with_learned(texts, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 
 import polars as pl
@@ -13,8 +14,9 @@ import polars as pl
 from saferec_builder import llm
 from saferec_builder.core.errors import StoreError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import jobs, prompting
+from saferec_builder.proposing import jobs, known_ways, model_answers, prompting
 from saferec_builder.proposing.jobs import Job, Todo
+from saferec_builder.proposing.paid_answers import PaidAnswers, attempts
 from saferec_builder.proposing.prompting import Reading
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.text_units import Subject, orders
@@ -70,7 +72,7 @@ def _bills(job: Job) -> Iterator[Callable[[], None]]:
     def settle() -> None:
         if bill := job.budget.bill:
             named = {"run": run, "part": next(parts), "model": job.step.name, "way": job.step.way}
-            row = {name: (named | bill)[name] for name in tables.SPEND.columns}
+            row = {name: (named | bill).get(name, 0) for name in tables.SPEND.columns}
             workspace.append(job.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
             job.budget.billed()  # only now: what a busy database did not take is written next time
 
@@ -112,9 +114,10 @@ def answers(job: Job) -> dict[int, Reading]:
 
     async def ask(paid: Keyed) -> None:
         async for n, reply in _replies(job, paid):
+            _, subject, part = job.todo[n]
             if reply.content is not None:
-                _, subject, part = job.todo[n]
                 found[n] = _reading(job, subject, part, reply.content)
+            if reply.answered:
                 asked.append((reply.request, subject))
 
     with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
@@ -128,23 +131,14 @@ def _replies(job: Job, paid: Keyed) -> AsyncGenerator[tuple[int, llm.Reply]]:
     server = job.step.server
     assert server is not None, "the rules are not asked"
 
-    def get(request: str) -> str | None:
-        row = paid.get(request)
-        return None if row is None else str(row.body)
-
-    def put(reply: llm.Reply) -> None:
-        names = ("request", "model", "body", "tokens_in", "tokens_out")
-        paid.add({name: getattr(reply, name) for name in names})
-
-    def check(content: str) -> str | None:
-        return prompting.off_schema(content, job.corpus.taxonomy)
-
+    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
+    ours, found = PaidAnswers(paid, check, retries=job.step.retries_failed), partial(known_ways.note, job.ws)
     if job.step.way != "batch":
-        return llm.replies(server, bodies(job), get=get, put=put, check=check, budget=job.budget)
+        return llm.replies(server, bodies(job), get=ours.get, put=ours.put, check=check, budget=job.budget, found=found)
     from saferec_builder.proposing import batch_ledger
 
     ask = batch_ledger.replies(job.ws, server)
-    return ask(bodies(job), get=get, put=put, check=check, budget=job.budget)
+    return ask(bodies(job), get=ours.get, put=ours.put, check=check, budget=job.budget, found=found)
 
 
 def bodies(job: Job) -> Iterator[llm.Body]:
@@ -162,6 +156,10 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
         if not reply.cached:
             job.figures["tokens_in"] += reply.tokens_in or 0
             job.figures["tokens_out"] += reply.tokens_out or 0
+            if reply.tokens_reasoning:
+                job.figures["tokens_reasoning"] += reply.tokens_reasoning
+        if reply.error and reply.answered:
+            job.figures["answers_of_no_use"] += 1
         if reply.content is None:
             faults.append((subject.subject, reply.error or "", reply.body))
             continue
@@ -170,7 +168,7 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
             readings.append((reading, part))
         else:
             faults.append((subject.subject, reading.error, reading.raw or ""))
-    _note(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.content is not None])
+    _note(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
     for reading, _ in readings:
         job.rejected += reading.rejected
     proposals = prompting.proposal_rows(reading for reading, _ in readings)
@@ -180,7 +178,8 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
 
 def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
     """Which text each reply is about; a reply that nobody noted goes with the next erasure, whosever it is."""
-    rows = [(request, job.corpus.kind, of.subject, of.digest) for request, of in asked]
+    names = [(name, of) for request, of in asked for name in attempts(request, all_of_them=job.step.retries_failed)]
+    rows = [(name, job.corpus.kind, of.subject, of.digest) for name, of in names]
     workspace.append(job.ws, tables.REQUESTS, pl.DataFrame(rows, schema=tables.REQUESTS.schema, orient="row"))
 
 

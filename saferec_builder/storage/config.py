@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import polars as pl
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import Rule
@@ -70,6 +70,25 @@ class Thresholds(_Section):
     prior_no: float = Field(1.0, gt=0)
 
 
+OURS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n")  # of each request's body
+
+
+def _beside_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What a request has beside the text: what it is read by cannot be set."""
+    if found := sorted(body.keys() & set(OURS)):
+        raise ValueError(f"{found[0]} is set by each request, leave it out")
+    return body
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or not re.fullmatch(r"[\x20-\x7e]*", value):
+            raise ValueError(f"{name[:60]!r}: expected a header's name and one line of plain characters")
+        if name.lower() == "authorization":
+            raise ValueError("the key belongs into the environment variable that key_env names")
+    return headers
+
+
 class Model(_Section):
     """A model by a name of the user's, with its prices in USD per million tokens."""
 
@@ -79,6 +98,12 @@ class Model(_Section):
     input: float | None = Field(None, ge=0)
     cached_input: float | None = Field(None, ge=0)
     output: float | None = Field(None, ge=0)
+    max_completion_tokens: int | None = Field(None, ge=50, le=100_000)  # of one answer; default: max_tokens above
+    max_tokens: int | None = Field(None, ge=50, le=100_000)  # the same by its former name
+    temperature: float = Field(0.0, ge=0, le=2)
+    reasoning_effort: str | None = None
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_beside_ours)] = {}
+    headers: Annotated[dict[str, str], AfterValidator(_headers)] = {}  # "$NAME": from the environment
 
 
 class Proposer(_Section):
@@ -187,11 +212,11 @@ def read(folder: Path) -> Config:
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        # what stands under an unknown name, or is the address of a database, may hold a password: it is not told
+        # what stands under an unknown name, in a header or as the address of a database may hold a password: not told
         if first["type"] == "extra_forbidden":
             names = ", ".join(_names(first["loc"][:-1]))
             raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {names}") from None
-        secret = first["loc"][0] == "store"
+        secret = first["loc"][0] == "store" or "headers" in first["loc"]
         found = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
 
@@ -261,6 +286,11 @@ name = "{name}"
 # input = 0.15
 # cached_input = 0.075
 # output = 0.60
+# max_completion_tokens = 8000       # of one answer, for a model that reasons; or max_tokens, as the server calls it
+# temperature = 0.0
+# reasoning_effort = "low"
+# extra_body = {{ top_p = 0.9 }}       # what else each request says
+# headers = {{ X-Api-Key = "$MY_KEY" }}  # with values from the environment
 
 [splits]                     # by time of the request; by hash of the seeker where a source has no times
 # validation = 0.1

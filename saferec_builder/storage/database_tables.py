@@ -207,7 +207,7 @@ REPLIES = Table(
         "tokens_in": (pl.Int64, "as billed, or null"),
         "tokens_out": (pl.Int64, "as billed, or null"),
     },
-    "Replies already paid for.",
+    "Replies already paid for, also those of no use; a second and third answer to one request end in -2 and -3.",
 )
 
 REQUESTS = Table(
@@ -255,4 +255,18 @@ BATCHES = Table(
         "requests": (pl.Int64, "in it"),
     },
     "Batches at a server, so that none is submitted or fetched twice; the last row of a batch counts.",
+)
+
+WAYS = Table(
+    "ways",
+    "db",
+    ("server", "model", "time"),
+    {
+        "server": (pl.String, "base URL"),
+        "model": (pl.String, "as asked"),
+        "time": (pl.Datetime("us", "UTC"), "when it was found"),
+        "way": (pl.String, "json_schema | tool | json_object | text: the strictest that the server answers"),
+        "refuses": (pl.List(pl.String), "temperature | max_completion_tokens | system: what it is asked without"),
+    },
+    "How a model is asked for an answer of a schema, where it is not the usual way; the last row of a model counts.",
 )

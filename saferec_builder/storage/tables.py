@@ -24,6 +24,7 @@ from saferec_builder.storage.database_tables import (
     SENT,
     SPEND,
     TOMBSTONES,
+    WAYS,
 )
 from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last, texts
 
@@ -59,6 +60,7 @@ __all__ = [
     "TOMBSTONES",
     "TURN",
     "WARNINGS",
+    "WAYS",
     "Table",
     "check",
     "digest",
@@ -260,6 +262,6 @@ TABLES: dict[str, Table] = {
         *(CONVERSATIONS, ORIGINS, HONOURED, FORGOTTEN, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
         *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, REJECTED, REVIEWS, LABELS),
-        *(REPLIES, REQUESTS, SPEND, BATCHES),
+        *(REPLIES, REQUESTS, SPEND, BATCHES, WAYS),
     )
 }

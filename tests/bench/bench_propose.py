@@ -15,7 +15,7 @@ from typing import Any
 
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.proposing import prompting as propose
+from saferec_builder.proposing import model_answers, prompting as propose
 from tests.bench.figures import figure
 
 LATENCY = 0.05
@@ -74,7 +74,7 @@ def bodies(many: int) -> Iterator[dict[str, Any]]:
 async def ours(url: str, many: int, at_once: int) -> None:
     taxonomy, seen = traits.load(), 0
     server = llm.Server("m", url, concurrency=at_once)
-    check = lambda content: propose.off_schema(content, taxonomy)  # noqa: E731
+    check = lambda content: model_answers.off_schema(content, taxonomy)  # noqa: E731
     async for _, reply in llm.replies(server, bodies(many), get=lambda _: None, put=lambda _: None, check=check):
         assert reply.error is None, reply
         seen += 1
@@ -93,7 +93,7 @@ async def create(url: str, many: int, at_once: int) -> None:
                 made = await client.chat.completions.create(
                     model="m", temperature=0.0, max_completion_tokens=2_000, **body
                 )
-                assert propose.off_schema(made.choices[0].message.content or "", taxonomy) is None
+                assert model_answers.off_schema(made.choices[0].message.content or "", taxonomy) is None
 
         await asyncio.gather(*(worker() for _ in range(at_once)))
 

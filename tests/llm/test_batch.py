@@ -94,14 +94,16 @@ def test_a_line_that_names_a_request_is_never_lost(rest: str, error: str | None)
     assert reply.content == "?" if error is None else (reply.error or "").startswith(error)
 
 
-def test_what_a_batch_leaves_open_is_counted_and_sent_again(ask: Any, workspace, double: Batches) -> None:
+def test_what_a_batch_leaves_open_is_sent_again_and_what_it_was_paid_for_is_not(
+    ask: Any, workspace, double: Batches
+) -> None:
     fill(workspace, *TEXTS, "this one expires", "an odd one")
     double.end = "expired"
     ran = ask().json
     assert (ran["added"], ran["dropped"]) == (5, {"not answered": 1, "off schema": 1})
     ran = ask().json
     assert (ran["skipped"], ran["dropped"]) == (5, {"not answered": 1, "off schema": 1})
-    assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 2
+    assert len(double.batches) == 2 and len(double.sent) == 5 + 2 + 1
 
 
 def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(blank: Any, workspace, double) -> None:

@@ -4,29 +4,34 @@ from typing import Any
 
 import pytest
 
+from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError
 from tests.servers.llm_stub import SEA, Stub, probe, running, says, status
 from tests.worlds.llm_client import ask
+from tests.worlds.odd_servers import ASKS
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "said", "asked"),
     [
-        ([says("The sea is calm.")], "ignores response_format json_schema (found 'The sea is calm.'"),
-        ([says('{"word": "calm"}')], "ignores response_format json_schema"),
-        ([says("[1]")], "ignores response_format json_schema"),
-        ([says("[" * 100_000)], "ignores response_format json_schema"),
-        ([status(401)], "key refused: status 401"),
-        ([status(404, "no such model")], "status 404: no such model"),
-        ([status(200, "<p>hi")], "web page instead of JSON"),
+        ([says("The sea is calm.")], "json_schema: ignores it (found 'The sea is calm.')", 4),
+        ([says('{"word": "calm"}')], "ignores it (found", 4),
+        ([says("[1]")], "ignores it (found '[1]')", 4),
+        ([says("[" * 100_000)], "ignores it (found", 4),
+        ([status(401)], "key refused: status 401", 1),
+        ([says('{"word":', "length")], "raise [propose] max_tokens", 1),
+        ([status(404, "no such model")], "status 404: no such model", 4),
+        ([status(200, "<p>hi")], "web page instead of JSON", 1),
     ],
 )
-def test_a_server_that_cannot_be_used_is_known_before_the_first_text(stub: Stub, script: Any, said: str) -> None:
-    stub.scripts[SEA] = script
+def test_a_server_that_cannot_be_used_is_known_before_the_first_text(
+    stub: Stub, script: Any, said: str, asked: int
+) -> None:
+    stub.scripts[SEA] = stub.scripts[ASKS] = script
     with pytest.raises(ProposerError, match="model m") as fault:
         ask(stub, "private words")
     assert said in str(fault.value)
-    assert stub.asked == [SEA]
+    assert stub.asked == [SEA, ASKS, ASKS, ASKS][:asked]
 
 
 def test_nobody_at_the_address_is_one_line() -> None:
@@ -42,3 +47,15 @@ def test_a_model_without_a_temperature_is_asked_without(stub: Stub) -> None:
     assert ask(stub, "a", paid=paid)[0].content == "fine"
     assert ["temperature" in sent for sent in stub.bodies] == [True, False, False]
     assert ask(stub, "a", paid=paid)[0].cached  # under the same name
+
+
+def test_the_question_at_the_start_is_paid_for(stub: Stub) -> None:
+    """A model that reasons may think long about it: 7 tokens in and 3 out each, of four that refuse."""
+    stub.scripts[SEA] = stub.scripts[ASKS] = [says("no")]
+    budget = llm.Budget(llm.Price(1e6, 1e6), limit=1e9)
+    with pytest.raises(ProposerError):
+        ask(stub, "a", budget=budget)
+    assert (budget.spent, budget.bill) == (40.0, {"usd": 40.0})
+    # 2,000 tokens of an answer fit in, and no more once one question has cost its 3
+    with pytest.raises(ProposerError, match="tool: budget reached"):
+        ask(stub, "a", budget=llm.Budget(llm.Price(0.0, 1.0), limit=2_001e-6))

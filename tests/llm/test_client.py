@@ -109,20 +109,23 @@ def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
     found = ask(stub, *texts, concurrency=1)
     assert [r.sent for r in found] == [True] * 20 + [False] * 10 and "max_tokens" in str(found[-1].error)
     stub.asked.clear()
+    stub.scripts = {text: [says("fine", "length")] for text in texts}
+    found = ask(stub, *texts, concurrency=16)  # what is out at once is paid as well
+    assert sum(r.sent for r in found) == 20
     for n, text in enumerate(texts * 4):  # every second one is fine: 34 of no use among the last 100 end it
         stub.scripts[f"{text}{n}"] = [says("fine", "length" if n % 2 else "stop")]
     assert sum(r.sent for r in ask(stub, *[f"{t}{n}" for n, t in enumerate(texts * 4)], concurrency=1)) == 68
 
 
-def test_a_reply_is_paid_for_once_and_a_failure_is_asked_again(stub: Stub) -> None:
+def test_an_answer_is_paid_for_once_of_use_or_not(stub: Stub) -> None:
     paid: dict[str, str] = {}
-    stub.scripts["b"] = [says("maybe"), says("fine")]
-    first = ask(stub, "a", "b", paid=paid)
-    assert [r.reason for r in first] == [None, "off schema"]
-    second = ask(stub, "a", "b", paid=paid)
-    assert [(r.content, r.cached) for r in second] == [("fine", True), ("fine", False)]
+    stub.scripts = {"b": [says("maybe"), says("fine")], "c": [status(500), says("fine")]}
+    first = ask(stub, "a", "b", "c", paid=paid, retries=0)
+    assert [r.reason for r in first] == [None, "off schema", "server error"]
+    second = ask(stub, "a", "b", "c", paid=paid)
+    assert [(r.reason, r.cached) for r in second] == [(None, True), ("off schema", True), (None, False)]
     before = len(stub.asked)
-    assert [r.cached for r in ask(stub, "a", "b", paid=paid)] == [True, True]
+    assert [r.cached for r in ask(stub, "a", "b", "c", paid=paid)] == [True, True, True]
     assert len(stub.asked) == before  # nothing to ask: no probe either
 
 

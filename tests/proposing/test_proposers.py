@@ -3,7 +3,7 @@
 from typing import Any
 
 from saferec_builder.storage import workspace as store
-from tests.servers.llm_stub import Stub
+from tests.servers.llm_stub import Stub, says
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
@@ -13,3 +13,32 @@ def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Works
     toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)
     ran = ask("--proposer", "jury")
     assert ran.code == 1 and "--proposer jury: m stands twice" in ran.err and not stub.asked
+
+
+def test_a_model_has_settings_of_its_own(ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
+    monkeypatch.setenv("OTHER_KEY", "a-very-secret-value")
+    toml = workspace.root / "saferec.toml"
+    named = """[propose.models.small]
+max_completion_tokens = 9000
+temperature = 0.5
+reasoning_effort = "low"
+extra_body = { chat_template_kwargs = { enable_thinking = false } }
+headers = { X-Key = "$OTHER_KEY", X-Title = "mine" }
+[propose.models.large]
+max_tokens = 70
+"""
+    toml.write_text(toml.read_text() + named)
+    seen: list[Any] = []
+    stub.usual = lambda h: (seen.append(h.headers), says(f'{{"claims": []}} {h.headers["X-Key"]}')(h))
+    assert ask("--proposer", "openai:small").json["added"] == 3
+    sent = stub.bodies[-1]
+    assert (sent["max_completion_tokens"], sent["temperature"], sent["reasoning_effort"]) == (9000, 0.5, "low")
+    assert sent["chat_template_kwargs"] == {"enable_thinking": False} and "max_tokens" not in sent
+    assert (seen[-1]["X-Key"], seen[-1]["X-Title"]) == ("a-very-secret-value", "mine")
+    kept = b"".join(path.read_bytes() for path in workspace.root.rglob("*") if path.is_file())
+    assert b"a-very-secret-value" not in kept  # though the server repeats it
+    ask("--proposer", "openai:large", "--limit", "1")
+    assert stub.bodies[-1]["max_tokens"] == 70 and "max_completion_tokens" not in stub.bodies[-1]
+    monkeypatch.delenv("OTHER_KEY")
+    ran = ask("--proposer", "openai:small", "--dry-run")
+    assert ran.code == 1 and "headers: X-Key: set the environment variable OTHER_KEY" in ran.err

@@ -61,7 +61,9 @@ def test_a_changed_text_is_read_anew(ask: Any, workspace: store.Workspace) -> No
     assert ask("--json").json["added"] == 1
 
 
-def test_a_failure_is_a_row_and_is_tried_again(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+def test_a_failure_is_a_row_and_is_tried_again_where_somebody_asks(
+    ask: Any, workspace: store.Workspace, stub: Stub
+) -> None:
     fill(workspace, *TEXTS, " ")
     stub.usual = lambda h: (says("no idea") if "funny" in h.text else model)(h)
     ran = ask("--json", "--limit", "4").json
@@ -69,7 +71,7 @@ def test_a_failure_is_a_row_and_is_tried_again(ask: Any, workspace: store.Worksp
     drops = store.read(workspace, tables.DROPS).sort("place")
     assert drops["place"].to_list() == ["c1", "c3"] and "no idea" in drops["detail"][0]
     stub.usual = model
-    ran = ask("--json").json
+    ran = ask("--json", "--retry-failed").json
     assert (ran["added"], ran["skipped"], ran["dropped"]) == (1, 2, {"nothing to read": 1})
 
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.servers import loopback
-from tests.servers.llm_stub import completion
+from tests.servers.llm_stub import unbilled
 
 Line = dict[str, Any]
 
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The start-up probe is the only thing that is asked outside of a batch."""
         self.server.probes += 1
         refused = self.server.fixed and temperature
-        body = b'{"error": {"message": "temperature"}}' if refused else completion('{"word": "zephyr-42"}').encode()
+        body = b'{"error": {"message": "temperature"}}' if refused else unbilled('{"word": "zephyr-42"}').encode()
         self._bare(400 if refused else 200, body)
 
     def _say(self, told: Any) -> None:

@@ -83,6 +83,10 @@ def completion(content: str | None, end: str = "stop", **message: Any) -> str:
     return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
 
 
+def unbilled(content: str) -> str:
+    return json.dumps(json.loads(completion(content)) | {"usage": None})
+
+
 def says(content: str | None, end: str = "stop", **message: Any) -> Callable[[Handler], None]:
     return lambda h: h.reply(200, completion(content, end, **message))
 
@@ -92,7 +96,8 @@ def status(code: int, body: str = '{"error": {"message": "no"}}', **headers: str
 
 
 def probe(h: Handler) -> None:
-    h.reply(200, completion('{"word": "zephyr-42"}'))
+    """The answer to the question at the start, which it gives for nothing."""
+    h.reply(200, unbilled('{"word": "zephyr-42"}'))
 
 
 def slow(h: Handler) -> None:

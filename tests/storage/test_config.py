@@ -15,6 +15,12 @@ from saferec_builder.storage import config, workspace as store
         ("[orcale]", "orcale: nothing here has this name: expected one of dataset, taxonomy, oracle, "),
         ('[taxonomy]\npth = "my.toml"', r"taxonomy\.pth: .* expected one of path$"),
         ("[propose.models.small]\nprice = 1", r"models\.small\.price: .* expected one of model, base_url, key_env, "),
+        ("[propose.models.small]\nextra_body = {n = 3}", r"models\.small\.extra_body: .*n is set by each request"),
+        (
+            '[propose.models.small]\nheaders = {Authorization = "s"}',
+            r"headers: .*environment variable that key_env names$",
+        ),
+        ('[propose.models.small]\nheaders = {"A b" = "secret"}', r"headers: .*'A b': expected a header's name[^;]*$"),
         ("[dataset", "not a TOML file"),
         ('[reddit]\nsubreddits = {Films = "movie"}', r"reddit\.subreddits\.Films.*'film'.*found 'movie'"),
         ('[reddit]\nflair = "(requests"', r"reddit\.flair.*regular expression"),

@@ -15,7 +15,7 @@ from saferec_builder import sources
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.llm import Budget, Price, batch as batches, requests_and_replies as servers
 from saferec_builder.mining import privacy
-from saferec_builder.proposing import prompting as propose
+from saferec_builder.proposing import model_answers, prompting as propose
 from saferec_builder.scoring import answer_parser as answers
 from saferec_builder.sources import conversation_rows as conversations, messages
 from saferec_builder.storage import tables
@@ -56,8 +56,9 @@ def _pay(reply: servers.Reply) -> None:
 
 def _reading(content: str) -> None:
     reading = propose.read_reply(SUBJECT, content, TAXONOMY, "m")
-    claims = [] if reading.error else json.loads(content)["claims"]
-    assert len(claims) == len(reading.proposals) + reading.rejected.total()
+    answer = model_answers.read(content, TAXONOMY)
+    claims = 0 if reading.error else len(answer.claims) + answer.rejected.total()
+    assert claims == len(reading.proposals) + reading.rejected.total()
     assert reading.error is None or (not reading.proposals and "\n" not in reading.error)
     for row in reading.proposals:
         assert row["trait"] in TAXONOMY.slugs and (row["spans"] or row["verdict"] == "absent")

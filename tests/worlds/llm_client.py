@@ -20,12 +20,14 @@ def only_fine(content: str) -> str | None:
 def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: Any) -> list[llm.Reply]:
     """Replies in the order of the texts."""
     options = {"retries": 1, "concurrency": 4, "timeout": 5.0, "key": KEY} | options
+    budget = options.pop("budget", None)
     server = llm.Server("m", stub.url, **options)
     paid = {} if paid is None else paid
 
     async def run() -> list[llm.Reply]:
         put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
-        found = [r async for r in llm.replies(server, map(body, texts), get=paid.get, put=put, check=only_fine)]
+        how = {"get": paid.get, "put": put, "check": only_fine, "budget": budget}
+        found = [r async for r in llm.replies(server, map(body, texts), **how)]
         return [reply for _, reply in sorted(found, key=lambda pair: pair[0])]
 
     return llm.run(run())

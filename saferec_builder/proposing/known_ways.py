@@ -1,0 +1,24 @@
+"""How each model is asked for its answers, found once and remembered in workspace.db."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import polars as pl
+
+from saferec_builder.llm import Server
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+
+def known(ws: Workspace, server: Server) -> Server:
+    """The server as it was last found to want to be asked, or as any is asked at first."""
+    at = pl.col("server") == server.base_url.rstrip("/")
+    rows = workspace.read(ws, tables.WAYS).filter(at, model=server.model).select("way", "refuses").rows()
+    way, refuses = rows[-1] if rows else (Server.way, [])
+    return replace(server, way=way, refuses=tuple(refuses))
+
+
+def note(ws: Workspace, server: Server) -> None:
+    if known(ws, server) != server:
+        row = (server.base_url.rstrip("/"), server.model, datetime.now(UTC), server.way, list(server.refuses))
+        workspace.append(ws, tables.WAYS, pl.DataFrame([row], schema=tables.WAYS.schema, orient="row"))

@@ -1,0 +1,142 @@
+"""A model's answer as claims: to the letter, or mended where it says the same in another form; evidence comes later."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from saferec_builder.core.errors import fault_of
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.llm.answer_forms import json_in
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+MOST_QUOTES = 5
+
+
+class Quote(_Strict):
+    turn: int = Field(ge=0, le=9_999)
+    quote: str
+
+
+class Claim(_Strict):
+    trait: str
+    evidence: list[Quote] = Field(max_length=MOST_QUOTES)
+    form: Literal["explicit", "implicit", "none"]
+    verdict: Literal["present", "absent", "unsure"]
+    confidence: int = Field(ge=0, le=100)
+
+
+class Answer(_Strict):
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Of one answer: the claims that can be read, the others by reason, or why there are none."""
+
+    claims: list[Claim] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    error: str | None = None
+
+
+def read(content: str, taxonomy: Taxonomy) -> Claims:
+    """The claims of an answer. One that is off the schema as a whole has an error; a claim that is, is counted."""
+    try:
+        claims = Answer.model_validate_json(content).claims
+        if fault_of(content) is None and all(claim.trait in taxonomy.slugs for claim in claims):
+            return Claims(claims)
+        fault = f"answer: {fault_of(content)}"
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        fault = f"{'.'.join(str(p) for p in first['loc']) or 'answer'}: {first['msg']}"
+    rows = _rows(json_in(content))
+    if rows is None:
+        return Claims(error=f"off schema: {fault}")
+    return _mended(rows, taxonomy)
+
+
+def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
+    """What is wrong with an answer as a whole, or None: a server may ignore the schema, so it is checked here."""
+    return read(content, taxonomy).error
+
+
+def _rows(found: Any) -> list[Any] | None:
+    """The list of claims, bare or inside an object of another name; None where there is none."""
+    for _ in range(3):
+        if not isinstance(found, dict):
+            break
+        if {"trait", "verdict"} <= found.keys():
+            return [found]
+        if "claims" in found:
+            found = found["claims"] or []
+        elif len(found) == 1:
+            found = next(iter(found.values()))
+    return found if isinstance(found, list) else None
+
+
+def _mended(rows: list[Any], taxonomy: Taxonomy) -> Claims:
+    slugs = {_folded(name): t.slug for t in taxonomy.traits for name in (t.name, t.slug)}
+    kept: list[Claim] = []
+    rejected: Counter[str] = Counter()
+    last = ""
+    for row in rows:
+        try:
+            claim = Claim.model_validate(_as_asked(row, slugs))
+        except ValidationError as error:
+            rejected["off schema"] += 1
+            first = error.errors(include_url=False, include_input=False)[0]
+            last = f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
+            continue
+        if claim.trait in taxonomy.slugs:
+            kept.append(claim)
+        else:
+            rejected["not in the taxonomy"] += 1
+            last = f"trait {claim.trait[:60]!r} is not in the taxonomy"
+    return Claims(kept, rejected, f"off schema: {last}" if rows and not kept else None)
+
+
+def _as_asked(row: Any, slugs: dict[str, str]) -> Any:
+    """A claim in the form that was asked for, as far as it says the same: other words, names and numbers stay."""
+    if not isinstance(row, dict):
+        return row
+    trait, quotes = row.get("trait"), row.get("evidence") or []
+    quotes = quotes if isinstance(quotes, list) else [quotes]
+    return {
+        "trait": slugs.get(_folded(trait), trait) if isinstance(trait, str) else trait,
+        "evidence": [_quote(quote) for quote in quotes[:MOST_QUOTES]],
+        "form": _word(row.get("form") or "none"),
+        "verdict": _word(row.get("verdict")),
+        "confidence": _percent(row.get("confidence")),
+    }
+
+
+def _quote(quote: Any) -> Any:
+    if not isinstance(quote, dict):
+        return quote
+    turn = quote.get("turn")
+    number = int(turn) if isinstance(turn, str) and re.fullmatch(r"\s*\d{1,4}\s*", turn) else turn
+    return {"turn": number, "quote": quote.get("quote")}
+
+
+def _percent(value: Any) -> Any:
+    """80 of 80, 80.0, "80", "80 %", 0.8 and "0.8": a share has a point in it, and 1 is one percent."""
+    text = value.strip(" %") if isinstance(value, str) else value if isinstance(value, int) else repr(value)
+    if isinstance(text, str) and re.fullmatch(r"\d{1,3}(\.\d{1,20})?", text):
+        number = float(text)
+        share = "." in text and number <= 1 and "%" not in str(value)
+        return round(number * 100 if share else number)
+    return value
+
+
+def _word(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]+", "_", name.strip().lower())

@@ -1,0 +1,46 @@
+"""`propose` with 31 kinds of servers: what is paid for is used, kept, and never paid for twice."""
+
+import pytest
+
+import saferec_builder as sr
+from saferec_builder.storage import tables, workspace as store
+from tests.servers.llm_stub import Stub
+from tests.worlds.model_replies import fill, options, price
+from tests.worlds.odd_servers import KINDS, PAID_FOR_NOTHING, TEXTS, UNPAID, USABLE, odd
+
+NAMES = list(KINDS)
+
+
+def asking(ws: store.Workspace, stub: Stub, at_once: int) -> store.Workspace:
+    options(ws, f'base_url = "{stub.url}"\nconcurrency = {at_once}\nretries = 0\nbudget_usd = 5.0')
+    price(ws, "small")
+    return store.Workspace.open(ws.root)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_what_is_paid_for_is_used_or_kept(workspace: store.Workspace, stub: Stub, kind: str) -> None:
+    ws = asking(workspace, stub, at_once=1)
+    odd(stub, kind)
+    fill(ws, *TEXTS)
+    found = sr.propose(ws, "openai:small").counts
+    usable = len(TEXTS) if kind in NAMES[:USABLE] else 0
+    assert (found.added, found.figures["proposals"], found.came) == (usable, usable, len(TEXTS))
+    before = len(stub.asked)
+    again = sr.propose(ws, "openai:small")
+    if kind not in NAMES[-UNPAID:]:
+        assert (again.spent, len(stub.asked)) == (0, before)
+    assert store.read(ws, tables.SPEND)["usd"].sum() <= 5.0
+
+
+@pytest.mark.parametrize("kind", NAMES[USABLE:])
+def test_a_server_that_gives_nothing_is_left_after_twenty(workspace: store.Workspace, stub: Stub, kind: str) -> None:
+    ws = asking(workspace, stub, at_once=16)
+    odd(stub, kind)
+    fill(ws, *(f"blood, film {n}" for n in range(45)))
+    sr.propose(ws, "openai:small")
+    # after the question at the start; who is only overloaded may have time later
+    assert len(stub.asked) - 1 == (45 if kind == "is overloaded for ever" else 20)
+
+
+def test_there_are_as_many_as_is_said() -> None:
+    assert (len(KINDS), USABLE + PAID_FOR_NOTHING + UNPAID) == (31, 31)

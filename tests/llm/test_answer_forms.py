@@ -1,0 +1,124 @@
+"""How a schema is asked for where nothing enforces it, and the JSON in what models write around it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from saferec_builder import llm
+from saferec_builder.llm.answer_forms import WAYS, json_in
+from saferec_builder.llm.requests_and_replies import read_body
+
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
+FORM = {"type": "json_schema", "json_schema": {"name": "claims", "strict": True, "schema": SCHEMA}}
+BODY: dict[str, Any] = {
+    "messages": [{"role": "system", "content": "Read."}, {"role": "user", "content": "blood"}],
+    "response_format": FORM,
+}
+
+
+def sent(**options: Any) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(llm.Server("m", **options).payload(BODY))
+    return made
+
+
+def test_every_way_asks_for_the_same_schema_under_the_same_name() -> None:
+    by_way = {way: sent(way=way) for way in WAYS}
+    assert by_way["json_schema"]["response_format"] == FORM and by_way["json_schema"]["messages"] == BODY["messages"]
+    called = by_way["tool"]
+    assert called["tools"][0]["function"]["parameters"] == SCHEMA and "response_format" not in called
+    assert called["tool_choice"]["function"] == {"name": "claims"}
+    for way, form in (("json_object", {"type": "json_object"}), ("text", None)):
+        assert by_way[way].get("response_format") == form
+        system, user = by_way[way]["messages"]
+        assert system["content"].startswith("Read.\n\n") and json.dumps(SCHEMA) in system["content"]
+        assert user == BODY["messages"][1]
+    assert len({llm.Server("m", way=way).name(BODY) for way in WAYS}) == 1
+    assert BODY["response_format"] == FORM and BODY["messages"][0]["content"] == "Read."  # nothing is changed in place
+
+
+def test_what_a_server_refuses_is_said_in_other_words() -> None:
+    made = sent(refuses=("max_completion_tokens", "system", "temperature"))
+    assert made["max_tokens"] == 2_000 and not {"max_completion_tokens", "temperature"} & made.keys()
+    assert made["messages"] == [{"role": "user", "content": "Read.\n\nblood"}]
+
+
+WORD = '{"word": "a \\"b\\" {c}"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(WORD, f"\ufeff {WORD}\n", f"```json\n{WORD}\n```", f"Sure:\n```\n[]\n```\nor\n```JSON\n{WORD}\n```."),
+        *(f"<think>{{}} or [1]</think>\n{WORD}", f"so {{}}</thinking>{WORD}", f"I found {WORD}. Anything else?"),
+        *("{'word': 'a \"b\" {c}',}", json.dumps(WORD), f"<|channel|>final<|message|>{WORD}<|end|>"),
+    ],
+)
+def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
+    assert json_in(text) == {"word": 'a "b" {c}'}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "fine", "7", '"fine"', "{", "{]", '{"a": 1, "a": 2}', "{'a': 1, 'a': 2}", "{'a': open('x')}", "{1: [}"),
+        *("[" * 100_000, "{" * 5_000 + "}" * 5_000, "(" * 5_000 + ")" * 5_000, "<think>{}", "{'\\d': 1"),
+    ],
+)
+def test_nothing_is_made_of_what_is_no_object(text: str) -> None:
+    found = json_in(text)
+    assert found is None or (text == "<think>{}" and found == {})
+
+
+def message(**said: Any) -> llm.Reply:
+    return read_body("r", "m", json.dumps({"choices": [{"message": said}]}))
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}]}, "{}"),
+        ({"content": "thinking", "tool_calls": [{"function": {"arguments": {"a": 1}}}]}, '{"a": 1}'),
+        ({"content": [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "{}"}]}, "{}"),
+        ({"content": {"claims": []}}, '{"claims": []}'),
+        ({"content": "{}", "reasoning_content": "{draft}"}, "{}"),
+        ({"content": None, "reasoning_content": " {} "}, "{}"),
+        ({"content": "", "reasoning_content": "I think"}, None),
+        ({"content": "", "tool_calls": []}, None),
+    ],
+)
+def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], content: str | None) -> None:
+    assert message(**said).content == content
+
+
+@pytest.mark.parametrize(
+    ("usage", "out", "cached", "reasoning"),
+    [
+        (
+            {"completion_tokens": 50, "completion_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 60},
+            50,
+            0,
+            40,
+        ),
+        # billed beside: 10 in + 50 out + 40 of reasoning = 100
+        (
+            {"completion_tokens": 50, "completion_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 100},
+            90,
+            0,
+            40,
+        ),
+        ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
+        ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
+    ],
+)
+def test_cached_and_reasoning_tokens_are_in_the_bill(
+    usage: dict[str, Any], out: int, cached: int, reasoning: int
+) -> None:
+    body = {"choices": [{"message": {"content": "{}"}}], "usage": {"prompt_tokens": 10, **usage}}
+    reply = read_body("r", "m", json.dumps(body))
+    assert (reply.tokens_in, reply.tokens_out, reply.tokens_cached, reply.tokens_reasoning) == (
+        10,
+        out,
+        cached,
+        reasoning,
+    )
