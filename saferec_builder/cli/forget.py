@@ -7,7 +7,7 @@ import typer
 
 from annotation.review_destinations import Argilla, LabelStudio
 from saferec_builder.cli.output import Folder, Json, say
-from saferec_builder.cli.review import TOOLS, Token, Url
+from saferec_builder.cli.review import TOOLS, Token
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -23,15 +23,17 @@ def forget(
     *,
     source: Annotated[str, typer.Option(help="The source that the names are of; default: any.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say where they stand, and change nothing.")] = False,
-    tool: Annotated[str, typer.Option("--tool", help="With --url: label-studio or argilla.")] = TOOLS[0],
-    url: Url = None,
+    tool: Annotated[
+        str | None, typer.Option("--tool", help="What is at --url: label-studio (default) or argilla.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Your team's review server, with tasks about them.")] = None,
     token: Token = None,
     no_server: Annotated[bool, typer.Option("--no-server", help="The team's review server is there no more.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Erase people from the workspace for good: tables, review, releases and lists. There is no way back."""
-    to = None if url is None else Argilla(url, token or "") if tool == TOOLS[1] else LabelStudio(url, token)
+    to = _server(tool, url, token)
     ws = Workspace.open(folder)
     made = stage.forget(ws, names or (), source=source, to=to, no_server=no_server, dry=dry_run)
     figures: dict[str, JsonValue] = {"where": {name: n for name, n in made.rows.items() if n}}
@@ -46,3 +48,13 @@ def forget(
     say(Counts("forget", sum(made.rows.values()), figures=figures), as_json)
     if made.fault:
         raise UsageError(made.fault)
+
+
+def _server(tool: str | None, url: str | None, token: str | None) -> LabelStudio | Argilla | None:
+    if tool not in (None, *TOOLS[:2]):
+        raise UsageError(f"--tool {tool}: there is no such review server: expected {' or '.join(TOOLS[:2])}")
+    if url is None:
+        if tool:
+            raise UsageError(f"--tool {tool}: of which server? Give its --url, too")
+        return None
+    return Argilla(url, token or "") if tool == TOOLS[1] else LabelStudio(url, token)

@@ -2,13 +2,13 @@
 
 An intent (.forget.json) says who goes, by ids alone; then each place is written anew without them, every step as often
 as need be. Whoever is killed in between runs it again: it ends what was begun first. While the intent is there no other
-command works on what people said.
+command writes what people said.
 """
 
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -66,33 +66,47 @@ def forget(
 ) -> Forgotten:
     """Erases the people that are meant (people.meant), or everybody in removals.csv; there is no way back.
 
+    An erasure that was broken off is ended first; without names that is all.
+
     to: the team's review server, where tasks about them are on one; no_server: it is there no more. dry: looks only.
     UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
     another command is at work.
     """
     with workspace.undisturbed(ws):
-        intent, resumed = ws.root / FORGETTING, 0
+        intent, before = ws.root / FORGETTING, None
         if intent.exists():
             if dry:
                 raise StoreError(f"{ws.root}: an erasure was broken off: run `saferec-build forget`: it ends that")
             gone = _read(intent)
             _check_server(ws, gone, to, no_server)
-            before = _erase(ws, gone, to)
-            resumed = len({one for one, _ in gone.revisions})
-            if not names and not wishes.read_removals(ws.root / wishes.FILE).wishes:
-                left = places.holding(ws.root, gone.names)
-                return Forgotten([], before[0], left, before[1], _outside(ws, gone, before[1]), dry, resumed)
+            before = _erase(ws, gone, to, again=True)
+            if not names:
+                there = wishes.read_removals(ws.root / wishes.FILE).wishes
+                waits = (
+                    [f"{wishes.FILE}: this only ended the erasure before: run `forget` again for these"]
+                    if there
+                    else []
+                )
+                return replace(before, outside=[*before.outside, *waits])
         gone, receipts = people.meant(ws, names, source)
         _check_server(ws, gone, to, no_server)
         if dry:
             held = [home for home in places.releases(ws) if places.holds(ws, home, gone)]
-            found = places.holding(ws.root, gone.names)
+            found = places.holding(ws, gone)
             counts = rows.counted(ws, gone) | {"tasks": review_server.erase_here(ws, set(gone.tasks), dry=True)}
             return Forgotten(receipts, counts, found, held, _outside(ws, gone, held), dry)
         workspace.write_private(intent, json.dumps(gone.facts()).encode())
-        counts, emptied = _erase(ws, gone, to)
-        left = places.holding(ws.root, gone.names)
-        return Forgotten(receipts, counts, left, emptied, _outside(ws, gone, emptied), dry, resumed)
+        made = replace(_erase(ws, gone, to), receipts=receipts)
+        return _joined(before, made) if before else made
+
+
+def _joined(before: Forgotten, made: Forgotten) -> Forgotten:
+    """Two erasures as one."""
+    rows = {name: n + before.rows.get(name, 0) for name, n in made.rows.items()}
+    pairs = ((before.files, made.files), (before.emptied, made.emptied))
+    files, emptied = ([*dict.fromkeys([*first, *then])] for first, then in pairs)
+    outside = [*dict.fromkeys([*before.outside, *made.outside])]
+    return Forgotten(made.receipts, rows, files, emptied, outside, made.dry, before.resumed)
 
 
 def _read(intent: Path) -> Gone:
@@ -116,8 +130,8 @@ def _check_server(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, n
 # ---- the steps, in the order in which they leave no way back to the names
 
 
-def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None) -> tuple[dict[str, int], list[Path]]:
-    """Each step can be done again; the intent goes with the last."""
+def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again: bool = False) -> Forgotten:
+    """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
     forgotten = pl.DataFrame(gone.forgotten, schema=tables.FORGOTTEN.schema, orient="row")
     workspace.append(ws, tables.FORGOTTEN, forgotten)  # first: whatever comes, mining leaves them out
     tasks = set(gone.tasks)
@@ -126,7 +140,7 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None) -> tuple
         counts["tasks"] += review_server.erase_there(ws, to, tasks)
     counts["lines"] = places.clean_lists(ws, gone)
     outbox.erase(ws, set(gone.revisions))
-    emptied = places.empty_releases(ws, gone)
+    emptied = places.empty_releases(ws, gone, again=again)
     counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
     new = [(tables.TOMBSTONES, pl.DataFrame(gone.tombstones, schema=tables.TOMBSTONES.schema))]
     counts |= database.erase(ws.database, rows.in_database(ws, gone), new)
@@ -136,8 +150,10 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None) -> tuple
     for shard in (ws.root / "mining").glob("[!i]*"):  # all but the items: another set of wishes has other shards
         shutil.rmtree(shard) if shard.is_dir() else shard.unlink()
     wishes.drop_erased(ws)
+    resumed = len({one for one, _ in gone.revisions}) if again else 0
+    made = Forgotten([], counts, places.holding(ws, gone), emptied, _outside(ws, gone, emptied), False, resumed)
     (ws.root / FORGETTING).unlink(missing_ok=True)
-    return counts, emptied
+    return made
 
 
 # ---- what no program here reaches
@@ -149,6 +165,8 @@ def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path]) -> list[str]:
         return []
     mined = sorted({name for _, name in gone.inputs})
     said = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
+    if packed := places.packed(ws.root):
+        said.append(f"{', '.join(path.name for path in packed)}: packed, so nobody looked into it: take them out there")
     for home in emptied:
         if home.parent == ws.releases:
             said.append(

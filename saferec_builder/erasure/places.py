@@ -1,6 +1,7 @@
 """Files of a workspace in which people stand beside its tables: lists, reviewers' files, copies of input, releases."""
 
 import csv
+import glob
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,14 @@ from saferec_builder.erasure.people import Gone
 from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.ingest import READERS
 from saferec_builder.sources.conversation_rows import Source
+from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace, replacing
 
 DATA, EMPTIED = "data", ".emptied"  # of a release; and while it is being deleted
 REASON = "it held somebody who asked to be forgotten"
 _BLOCK, _EDGE = 8 << 20, 64  # bytes that are searched at once, and how far two pieces overlap
 _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
+_PACKED = (".7z", ".bz2", ".gz", ".ods", ".xlsx", ".xz", ".zip", ".zst")
 _OURS = (".secret", "saferec.toml", wishes.FILE, ".forget.json", ".outbox.json")  # each is dealt with by its room
 
 
@@ -35,9 +38,17 @@ def files(root: Path) -> Iterator[Path]:
             yield path
 
 
-def holding(root: Path, names: Sequence[str]) -> list[Path]:
-    """The files in which any of these names stands, as UTF-8 or UTF-16; of parquet among the values."""
-    return [path for path in files(root) if names and any(_said(block, names) for block in _blocks(path))]
+def holding(ws: Workspace, gone: Gone) -> list[Path]:
+    """The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), and the
+    copies of input with a row of theirs. Nothing is unpacked."""
+    copies, names = _inputs(ws, gone), gone.names
+    found = ((path, names and any(_said(block, names) for block in _blocks(path))) for path in files(ws.root))
+    return [path for path, said in found if said or path in copies]
+
+
+def packed(root: Path) -> list[Path]:
+    """The files that nobody looks into."""
+    return [path for path in files(root) if path.suffix.lower() in _PACKED]
 
 
 def _said(block: bytes, names: Sequence[str]) -> bool:
@@ -71,20 +82,23 @@ def clean_lists(ws: Workspace, gone: Gone) -> int:
 
 
 def _inputs(ws: Workspace, gone: Gone) -> dict[Path, tuple[set[int], set[str]]]:
-    """Copies of the files that they were read from -> (numbers of their lines, their ids in it)."""
+    """Copies of the files that they were read from, with rows of theirs -> (numbers of the lines, their ids in it)."""
     found: dict[Path, tuple[set[int], set[str]]] = {}
-    removals = wishes.asked(ws)
+    before = workspace.read(ws, tables.FORGOTTEN).iter_rows()  # a copy may have been put back
+    erased = wishes.Removals(forgotten=frozenset((*gone.forgotten, *before)), secret=ws.secret)
     for source, name in gone.inputs:
-        reader = READERS.get(Source(source)) if source in list(Source) else None
-        for path in ws.root.rglob(Path(name).name) if reader else ():
+        if source not in list(Source) or not (reader := READERS.get(Source(source))):
+            continue
+        for path in ws.root.rglob(glob.escape(Path(name).name)):
             try:
-                read = reader(path).rows if reader else pl.DataFrame()
+                read = reader(path).rows
             except SafeRecError:  # of another kind, under the same name
                 continue
-            kept, _ = wishes.without(read, removals)
+            kept, _ = wishes.without(read, erased)
             theirs = read.join(kept, on=["conversation", "place"], how="anti")
             numbers = (place.rpartition(":")[2] for place in theirs["place"])
-            found[path] = {int(n) for n in numbers if n.isdecimal()}, set(theirs["source_id"].drop_nulls())
+            if not theirs.is_empty():
+                found[path] = {int(n) for n in numbers if n.isdecimal()}, set(theirs["source_id"].drop_nulls())
     return found
 
 
@@ -107,19 +121,29 @@ def _clean(path: Path, names: Sequence[str], numbers: set[int], ids: set[str]) -
 
 
 def _records(path: Path, text: str, ids: set[str]) -> list[tuple[str, bool]]:
-    """(a row as it stands there, whether one of its cells is one of these ids); a cell may hold line breaks."""
+    """(a row as it stands there, whether its dialog_id is one of these ids); a cell may hold line breaks.
+
+    None of a file with a quote that nobody closes: one could only guess where a row ends, and whose it is.
+    """
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     if path.suffix in _LISTS:
         return [(line, False) for line in lines]
     marks = max(",;\t", key=lines[0].count)
-    reader, at, found = csv.reader(iter(lines), delimiter=marks), 0, list[tuple[str, bool]]()
+    if marks == "\t" and ids:  # a copy of INSPIRED, where a quote is a letter
+        reader = csv.reader(iter(lines), delimiter=marks, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(iter(lines), delimiter=marks, strict=True)
+    at, column, found = 0, slice(0), list[tuple[str, bool]]()
     try:
         for cells in reader:
-            found.append(("".join(lines[at : reader.line_num]), bool(ids.intersection(cells))))
+            if len(found) < 2:  # the header, or `sep=;` and then the header
+                named = [n for n, cell in enumerate(cells) if cell.strip().lower().endswith("dialog_id")]
+                column = slice(named[0], named[0] + 1) if named else column
+            found.append(("".join(lines[at : reader.line_num]), bool(ids.intersection(cells[column]))))
             at = reader.line_num
-    except csv.Error:  # no table: line by line
-        return [(line, False) for line in lines]
+    except csv.Error:
+        return []
     return found
 
 
@@ -131,9 +155,12 @@ def releases(ws: Workspace) -> list[Path]:
     return sorted(path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file())
 
 
-def empty_releases(ws: Workspace, gone: Gone) -> list[Path]:
+def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
     """Deletes the data of every release and copy of one that holds them, and withdraws it; its manifest stays, so that
-    the next version goes on from there. Their rows leave the key files."""
+    the next version goes on from there. Their rows leave the key files.
+
+    again: a run before was broken off, so those without data count too, whoever emptied them.
+    """
     emptied, keys = [], list(ws.releases.glob("*.key.parquet"))
     for key in keys:
         released_ids.read(key)  # a damaged one stops this before anything is deleted
@@ -142,6 +169,8 @@ def empty_releases(ws: Workspace, gone: Gone) -> list[Path]:
             if home.parent == ws.releases and home.name not in reasons(ws.releases):
                 mark(ws.releases, home.name, REASON)
             os.replace(home / DATA, home / EMPTIED)
+            emptied.append(home)
+        elif again and not (home / DATA).exists():
             emptied.append(home)
         shutil.rmtree(home / EMPTIED, ignore_errors=True)
     for key in keys:

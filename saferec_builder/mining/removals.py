@@ -144,13 +144,18 @@ def together(wishes: Sequence[Wish], secret: bytes = b"") -> Removals:
 
 
 def drop_erased(ws: Workspace) -> None:
-    """removals.csv without the rows of people who were erased: their names in clear are needed no more."""
-    path, removals = ws.root / FILE, asked(ws)
-    done = {wish.line for wish in removals.wishes if hashed(wish, (), ws.secret) & removals.forgotten}
-    if done:
-        lines = path.read_bytes().split(b"\n")
+    """removals.csv without the rows of people who were erased: their names in clear are needed no more. A row with an
+    id and an author stays until both were."""
+    path, removals, nobody = ws.root / FILE, asked(ws), frozenset[tuple[str, str]]()
+
+    def erased(wish: Wish) -> bool:
+        parts = [replace(wish, authors=nobody), replace(wish, ids=nobody)]
+        return all(hashed(p, (), ws.secret) & removals.forgotten for p in parts if p.ids or p.authors)
+
+    if done := {wish.line for wish in removals.wishes if erased(wish)}:
+        lines = path.read_bytes().splitlines(keepends=True)
         with workspace.replacing(path) as tmp:
-            tmp.write_bytes(b"\n".join(line for n, line in enumerate(lines, 1) if n not in done))
+            tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in done))
 
 
 def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.cli.app import app
+from saferec_builder.erasure import forget as stage
 from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.locks import held
@@ -191,9 +192,10 @@ def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cl
         ended = subprocess.run([*map(str, words)], capture_output=True, text=True)
         assert ended.returncode in (0, 137), ended.stderr
         died += ended.returncode == 137
-        if (folder / store.FORGETTING).exists():
+        if begun := (folder / store.FORGETTING).exists():
             assert "run it again" in cli("adjudicate", "-C", folder).err  # nobody works on half of it
-        assert cli("forget", USER, "-C", folder).code == 0
+        ran = cli("forget", USER, "-C", folder, "--json")
+        assert ran.code == 0 and (not begun or ran.json["releases"] == ["published", "releases/1.0.0"])
         assert left(open_(folder)) == {}
         found = line.contents(folder)
         assert all(found[name].equals(wanted[name]) for name in found if name != "tombstones")
@@ -207,13 +209,77 @@ def test_nobody_else_is_at_work_meanwhile(ws: store.Workspace, cli: Cli) -> None
     assert ran.code == 1 and "another command is at work" in ran.err and sung(ws)
 
 
+@pytest.mark.parametrize("names", [[], ["c001"]])
+def test_who_ends_a_broken_off_erasure_erases_nobody_else_and_hears_all_that_is_left_to_do(
+    ws: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(stage.database, "scrub", lambda place: (_ for _ in ()).throw(KeyboardInterrupt))
+        stage.forget(ws, [ID])
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")  # removed, not forgotten
+    (ws.root / "notes.zip").touch()
+    ran = cli("forget", *names, "-C", ws.root, "--json")
+    assert ran.code == 0 and ran.json["resumed"] == 1 and ran.json["releases"] == ["published", "releases/1.0.0"]
+    told = "\n".join(str(ran.json[name]) for name in ran.json if name.startswith("do_"))
+    assert "withdraw 1.0.0" in told and "notes.zip" in told and ("removals.csv" in told) == (not names)
+    left_ids = set(store.read(ws, tables.CONVERSATIONS)["source_id"])
+    assert "c003" in left_ids and left_ids.isdisjoint([ID, *names]) and left(ws) == {}
+    assert '"c003"' in (ws.root / "input" / "talk.jsonl").read_text()
+
+
+def test_a_removal_is_kept_until_all_of_its_row_are_erased(ws: store.Workspace, cli: Cli) -> None:
+    rows = ["source,source_id,author", f"messages,{ID},somebody", f"messages,{ID},", f",,{USER}", "messages,c003,"]
+    (ws.root / "removals.csv").write_text("\n".join(rows))
+    assert cli("forget", ID, "-C", ws.root).code == 0
+    assert (ws.root / "removals.csv").read_text().split("\n") == [rows[0], rows[1], *rows[3:]]
+
+
+TSV = ("dialog_id\tutt_id\tspeaker\tturn_id\ttext\tmovies", '7\t1\tSEEKER\t1\t"No blood\t', '8\t7\tSEEKER\t7\tHi "x"\t')
+
+
+@pytest.mark.parametrize("name", ["talk.tsv", "talk [1].tsv"])
+def test_a_copy_of_the_input_loses_their_lines_and_no_others(workspace: store.Workspace, cli: Cli, name: str) -> None:
+    """A quote is a letter there, brackets are no pattern, and a number counts where dialogues have theirs."""
+    path = workspace.root / name
+    path.write_text("\n".join(TSV))
+    assert cli("mine", "inspired", path, "-C", workspace.root).code == 0
+    assert path in [workspace.root / held for held in dry(cli, workspace, "7")]
+    assert cli("forget", "7", "-C", workspace.root).code == 0 and dry(cli, workspace, "7") == []
+    assert path.read_text() == "\n".join([TSV[0], TSV[2]])
+
+
+def dry(cli: Cli, ws: store.Workspace, *names: str) -> list[str]:
+    found: list[str] = cli("forget", *names, "--dry-run", "-C", ws.root, "--json").json.get("files", [])
+    return found
+
+
+def test_a_file_whose_quotes_do_not_close_is_left_to_its_owner(ws: store.Workspace, cli: Cli) -> None:
+    """Of two rows that somebody else's quote holds together nobody knows where they part."""
+    text = f'task,text\ntask-1,"open\n{task_of(ws, "ann")},theirs\ntask-2,"mine" too\n'
+    (ws.root / "review" / "ann.csv").write_text(text)
+    ran = cli("forget", ID, "-C", ws.root)
+    assert ran.code == 1 and "ann.csv" in ran.err and (ws.root / "review" / "ann.csv").read_text() == text
+
+
+def task_of(ws: store.Workspace, reviewer: str) -> str:
+    task = store.read(ws, tables.ASSIGNMENTS).filter(subject=SUBJECT, reviewer=reviewer)
+    return task_id(*task.select("kind", "subject", "digest", "reviewer", "role").row(0))
+
+
+@pytest.mark.parametrize(("words", "told"), [(("--tool", "argila"), "argila"), (("--tool", "argilla"), "its --url")])
+def test_a_server_that_is_named_wrongly_is_refused(
+    ws: store.Workspace, cli: Cli, words: tuple[str, ...], told: str
+) -> None:
+    ran = cli("forget", ID, *words, "-C", ws.root)
+    assert ran.code == 1 and told in ran.err and sung(ws)
+
+
 @pytest.mark.parametrize("path", ["review/ann.csv", "review/bo.csv"])
 def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
     ws: store.Workspace, cli: Cli, path: str
 ) -> None:
     """Cells hold line breaks and quotes; a spreadsheet has saved one with semicolons."""
-    task = store.read(ws, tables.ASSIGNMENTS).filter(subject=SUBJECT, reviewer=Path(path).stem)
-    mine = task_id(*task.select("kind", "subject", "digest", "reviewer", "role").row(0))
+    mine = task_of(ws, Path(path).stem)
     mark = ";" if "bo" in path else ","
     rows = [f'"task-1"{mark}"two{mark}\n ""lines"""\r\n', f'"{mine}"{mark}"{WORDS}\nmore"\r\n', f'"task-2"{mark}""\r\n']
     (ws.root / path).write_bytes("".join([f"task{mark}text\r\n", *rows]).encode())
