@@ -15,7 +15,7 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import Desk, blind_readings, gather, label_bounds, queue, still_open
+from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -72,7 +72,7 @@ def progress(
 def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
     """Everybody's tasks, those still open, those of them with a rejected answer, the median seconds of a task, and how
     they did on gold and decoys."""
-    units = still_open(desk, desk.assignments, queue(desk), opt_outs.avoided(desk.ws))
+    units = open_units(desk, opt_outs.avoided(desk.ws))
     had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
     still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
     counted = desk.standing.filter(pl.col("out").is_null())

@@ -150,6 +150,11 @@ def still_open(
     return rejections.attach(units, workspace.read(desk.ws, tables.REJECTED))
 
 
+def open_units(desk: Desk, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+    """`still_open` of all that was assigned, without a look at the texts: quotes are left out."""
+    return still_open(replace(desk, whole=lambda: desk.known), desk.assignments, queue(desk), avoid)
+
+
 def blind_readings(desk: Desk) -> pl.DataFrame:
     """How everybody read what is known and was not suggested (controls.readings)."""
     votes = pl.concat([desk.votes, desk.control_votes])

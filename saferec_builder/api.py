@@ -39,8 +39,8 @@ from saferec_builder.mining.ingest import MineResult, mine
 from saferec_builder.planning import Plan, plan
 from saferec_builder.proposing.evaluation import Score, score
 from saferec_builder.proposing.run import ProposeResult, propose
-from saferec_builder.storage.summary import Status, status
 from saferec_builder.storage.workspace import Workspace
+from saferec_builder.summary import Status, status
 
 __all__ = [
     "Adjudication",

@@ -9,7 +9,7 @@ PACKAGES = ("saferec_builder", "annotation", "exports", "training")
 # each may import those before it, and none after it, inside functions too
 ORDER = (
     *("core", "scoring", "storage", "sources", "catalog", "mining", "llm", "proposing", "annotation", "exports"),
-    *(("planning", "erasure", "diagnostics"), "api", "demo", "cli"),
+    *(("summary", "planning", "erasure", "diagnostics"), "api", "demo", "cli"),
 )
 RANK = {room: n for n, rooms in enumerate(ORDER) for room in ((rooms,) if isinstance(rooms, str) else rooms)}
 OF_TRAINING = {"core", "scoring", "training"}  # what training may import; nothing imports training

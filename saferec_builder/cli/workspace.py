@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from saferec_builder import summary
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage import summary, tables, workspace
+from saferec_builder.storage import tables, workspace
 
 
 def init(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from annotation import review_state, reviewer_opt_outs as opt_outs
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -14,7 +15,7 @@ SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 class Status:
     """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd).
 
-    unanswered: tasks that were handed out and have no answer here; next: what to do now, as a sentence.
+    unanswered: tasks that are open still (review_status has whose); next: what to do now, as a sentence.
     """
 
     rows: dict[str, int]
@@ -25,17 +26,17 @@ class Status:
 
 
 def status(ws: Workspace) -> Status:
-    """Counts the workspace's rows without holding a bulk table whole; StoreError where a table is damaged."""
+    """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
     releases = sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: _rows(ws, table) for name, table in tables.TABLES.items()}
-    unanswered = _unanswered(ws)
+    unanswered = _unanswered(ws) if rows["assignments"] else 0
     return Status(rows, releases, bills, unanswered, _next(rows, unanswered, releases))
 
 
 def _unanswered(ws: Workspace) -> int:
-    of = ["kind", "subject", "reviewer"]
-    return workspace.read(ws, tables.ASSIGNMENTS).join(workspace.read(ws, tables.REVIEWS), on=of, how="anti").height
+    units = review_state.open_units(review_state.gather(ws), opt_outs.avoided(ws))
+    return units.select("kind", "subject", "reviewer").n_unique()
 
 
 def _next(rows: dict[str, int], unanswered: int, releases: list[str]) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from saferec_builder.storage import summary, tables, workspace as store
+from saferec_builder import summary
+from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
 
 
@@ -34,15 +35,3 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     assert f"`saferec-build {names}`" in summary.status(workspace).next
     shown = cli("status", "-C", workspace.root).out.splitlines()
     assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
-
-
-def test_status_counts_tasks_that_nobody_has_answered(workspace: store.Workspace) -> None:
-    """Three tasks, one with an answer of its own reviewer: two are open."""
-    for table, made in (
-        (tables.ASSIGNMENTS, (1, 2, 3)),
-        (tables.REVIEWS, (1,)),
-        *((tables.TABLES[t], (1,)) for t in LINE),
-    ):
-        store.append(workspace, table, rows(table, *made))
-    found = summary.status(workspace)
-    assert found.unanswered == 2 and found.next.startswith("2 tasks wait")
