@@ -3,7 +3,6 @@
 reads  conversations, labels, proposals, catalog_rows, warnings; fetched/ddd (what was asked for)
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 import polars as pl
@@ -79,8 +78,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     oracle, _ = catalog.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
-    shards = deque(workspace.parts(ws, tables.CONVERSATIONS), maxlen=1 if most else None)
-    said = tables.last(pl.concat([tables.CONVERSATIONS.empty, *shards]), "conversation").tail(most or 2**62)
+    said = tables.last(_newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS), "conversation")
     said = said.join(clusters, on="conversation", how="left", maintain_order="left")
     split = splits.assign(said, splits.Shares(**ws.config.splits.model_dump()))
     said = said.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
@@ -95,6 +93,14 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     terms = build_rows.Terms(frozenset(small), unreviewed=True, out=out)
     kept = kept.drop("turns", "recommended", "accepted", "seen")
     return items.height, oracle, build_rows.build(kept, known, reading, items["item"].sort(), terms), small
+
+
+def _newest(ws: Workspace, most: int) -> pl.DataFrame:
+    """The last rows of CONVERSATIONS, of as many shards as that takes."""
+    found = tables.CONVERSATIONS.empty
+    for shard in workspace.parts(ws, tables.CONVERSATIONS):
+        found = pl.concat([found, shard]).tail(most)
+    return found
 
 
 def _believed(ws: Workspace) -> pl.DataFrame:

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import saferec_builder as sr
+from saferec_builder import planning
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 
@@ -82,5 +83,8 @@ def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     before = world.label(requests[0], trait="gambling")  # of a taxonomy that the workspace had before
     world.fill(workspace, requests, [*labels, before])
     assert "warning" not in cli("propose", "-C", workspace.root).err
+    late, _ = world.requests(41)  # one more in a shard of its own: all of the last 2,000 are looked at
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(late[-1] | {"recommended": [], "accepted": []}))
+    assert planning.shortfalls(workspace) == ()
     told = cli("plan", "-C", workspace.root).out
     assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told

@@ -116,7 +116,8 @@ def _all_items(corpus: Corpus) -> Corpus:
 def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str]]:
     """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
     readings = corpus.rows(tables.READINGS).filter(proposer=step.name)
-    version = readings["version"].last() if step.way == "learned" else corpus.version(step)  # the last that it learned
+    learned = readings["version"].last() or ""  # the last that it learned
+    version = learned if step.way == "learned" else corpus.version(step)
     mine = {"proposer": step.name, "version": version}
     known = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
     read = set(readings.filter(version=version)["subject"]) & known

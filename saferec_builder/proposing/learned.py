@@ -148,11 +148,11 @@ def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, flo
     return found
 
 
-def best(scores: Floats, right: Bools, base: Bools | None = None) -> float:
-    """The threshold with the best F0.5 of what reaches it, or is in `base`; the middle one of several."""
+def best(scores: Floats, right: Bools) -> float:
+    """The threshold with the best F0.5 of what reaches it; the middle one of several."""
 
     def f(at: float) -> float:
-        claimed = scores >= at if base is None else (scores >= at) | base
+        claimed = scores >= at
         hit = float((claimed & right).sum())
         return 1.25 * hit / (0.25 * right.sum() + claimed.sum() or 1.0)  # 1.25 P R / (.25 P + R)
 

@@ -10,6 +10,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.llm import Budget
 from saferec_builder.proposing import cascade, corpus, human_labels, jobs, learned, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.learned import Learned
@@ -83,8 +84,7 @@ def propose(
 
 def _with_learned(texts: corpus.Corpus, steps: list[Step], *, by_default: bool) -> tuple[list[Step], Learned | None]:
     """The steps with `learned` as it learns from this workspace; by default it comes beside the rules once it is ready.
-
-    What it has read already it goes on with, untrained, for the version says that nothing it learns from is new.
+    Where it has read everything it is not trained to be asked.
     """
     named = any(step.way == "learned" for step in steps)
     if named and texts.kind == "item_flag":
@@ -97,8 +97,8 @@ def _with_learned(texts: corpus.Corpus, steps: list[Step], *, by_default: bool) 
     step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
     if named:
         return [step if other.way == "learned" else other for other in steps], learner
-    known = not texts.rows(tables.READINGS).filter(proposer="learned", version=learner.version).is_empty()
-    return [*steps, step] if known or learner.standing.ready else steps, learner
+    unread = jobs.unread(texts, step, Budget()).todo
+    return [*steps, step] if not unread or learner.standing.ready else steps, learner
 
 
 def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:

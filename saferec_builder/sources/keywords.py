@@ -37,6 +37,7 @@ def _one(place: str, row: dict[str, str]) -> Rows:
 
 def _named(row: dict[str, str]) -> str:
     for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
-        if (number := row.get(column, "")).isdigit() and not row.get("imdb"):
+        number = row.get(column, "")
+        if number.isascii() and number.isdigit() and len(number) < 10 and not row.get("imdb"):
             return f"{collection}:{int(number)}"
     return refs.of_row(row)

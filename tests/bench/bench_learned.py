@@ -93,7 +93,7 @@ def real_turns(folder: Path, texts: list[str], truth: Floats) -> None:
         kept, found = base & (scores >= WEAK), np.zeros_like(base)
         for n in range(FOLDS):
             there = fold != n
-            at = learned.best(scores[there], expected[there] == 1, kept[there])
+            at = learned.best(np.where(kept[there], 1.0, scores[there]), expected[there] == 1)
             found[~there] = (kept | (scores >= at))[~there]
         precision, recall = rates(found, expected)
         for form in ("explicit", "implicit"):

@@ -6,6 +6,7 @@ import pytest
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.proposing import learned
+from saferec_builder.proposing.evaluation import score
 from saferec_builder.proposing.run import propose
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.learned_world import few_messages, label, world
@@ -40,6 +41,11 @@ def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace
     texts = world(workspace, 8, 2)
     assert str(propose(workspace).counts.figures["of_learned"]).startswith("scores only: people have found ")
     assert rows(workspace).is_empty()
+    with pytest.raises(UsageError, match="has read nothing"):
+        score(workspace, "learned")
+    propose(workspace, "learned", limit=3)
+    propose(workspace)  # that somebody has asked for it once makes it no better
+    assert rows(workspace)["subject"].n_unique() == 3
     propose(workspace, "learned")
     assert set(rows(workspace)["verdict"]) == {"absent"}
     top = rows(workspace, trait="animal_harm").sort("confidence")["subject"].to_list()
