@@ -75,8 +75,7 @@ def judged(
 ) -> Verdict:
     """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
     match = titles.find(index(items), *titles.split_year(title), domain)
-    like = () if match.item else alike(title, items)
-    near = candidates(match.candidates or like, items)
+    near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     if match.item is None:
         return found

@@ -45,9 +45,7 @@ def _root() -> None: ...
 @app.command()
 def push(
     tool: Tool = TOOLS[0],
-    reviewer: Annotated[
-        list[str] | None, typer.Option("--reviewer", help="Who reviews; give it twice or more.")
-    ] = None,
+    reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="Who reviews; once for each.")] = None,
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation is assigned.")] = False,
     band: Annotated[int, typer.Option("--band", min=0, help="Of the rest, read so many by score first.")] = 0,

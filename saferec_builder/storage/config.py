@@ -302,7 +302,7 @@ name = "{name}"
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
 # readers = 2                # who read each task apart from each other, 1 to 10; more than half alike make a label
 # audit = 0.1                # share of the conversations without a proposal that people read blind
-# recheck = 0.0              # share of the labels two people agreed on that the adjudicator checks
+# recheck = 0.0              # share of the labels reviewers agreed on that the adjudicator checks
 # gold = "gold.jsonl"        # known answers, which everybody reads
 # decoys = 0.0               # share of the proposed conversations with a wrong suggestion planted, 0.5 at most
 # controls = 0.1             # share of a reviewer's tasks in which others found something unsuggested, 0.5 at most
