@@ -88,12 +88,17 @@ def turns(said: pl.Series, shown: pl.Series, kind: pa.DataType) -> pa.Array:
 
 
 def prompts(
-    said: pl.Series, cuts: pl.Series, shown: pl.Series, kind: pa.DataType, added: pl.Series | None = None
+    said: pl.Series,
+    cuts: pl.Series,
+    shown: pl.Series,
+    kind: pa.DataType,
+    added: pl.Series | None = None,
+    disclosed: pl.Series | None = None,
 ) -> pa.Array:
     """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
 
     Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
-    `added` to the last message. Empty where the text is not `shown`.
+    `added` to the last message, or to the user's first where `disclosed` says so. Empty where the text is not `shown`.
     """
     frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * shown.cast(cuts.dtype)})
     lengths, each = flat(frame.select(pl.col("said").list.head("cut")).to_series())
@@ -110,9 +115,20 @@ def prompts(
     if added is not None:
         ours = plain(added, pa.string()).take(row)
         more = pc.binary_join_element_wise(contents, ours, " ", null_handling="skip")
-        contents = pc.if_else(pa.array(_last(row)), more, contents)
+        there = _last(row)
+        if disclosed is not None:
+            early = disclosed.eq_missing("first").to_numpy()[row]
+            there = np.where(early, _first(row, asks), there)
+        contents = pc.if_else(pa.array(there), more, contents)
     roles = pc.if_else(pa.array(asks), "user", "assistant")
     return listed(np.bincount(row, minlength=len(said)), structs(kind, roles, contents))
+
+
+def _first(row: NDArray[np.int64], asks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The user's first message of each row."""
+    theirs = np.flatnonzero(asks)
+    _, first = np.unique(row[theirs], return_index=True)
+    return np.isin(np.arange(len(row)), theirs[first])
 
 
 def _last(row: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
-from saferec_builder.storage import evidence_check as evidence, tables
+from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
 from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace
 
@@ -96,13 +96,14 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     silent = _silent(base.kept["source"], options)
     rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, config.release.min_seekers)
     base = _without(base, rare.gone)
-    said, built = _built(ws, snapshot, base, build_rows.Terms(frozenset(small), options.unreviewed, base.out))
-    built = rare_combinations.unlearned(built, rare)
+    said, every = _built(ws, snapshot, base, frozenset(small), options)
+    every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
+    built = every.filter(further=0)
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
-    chosen, added = _injected(released_ids.renamed(built), options.inject, taxonomy)
-    injected = None if added is None else claims.add(fill(added), snapshot.claims, shown)
+    further, chosen = _more(every, options.inject, ws, said.turns, base.oracle)
+    more = claims.add(fill(further), snapshot.claims, shown)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
     _check(filled, said.turns, base.out, silent, base.items)
@@ -126,13 +127,15 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         oracle=base.oracle,
         risks=base.risks,
         official={t.slug: t.safecrs for t in taxonomy.traits},
-        injected=injected,
+        more=more.with_columns(weight=pl.lit(None, pl.Float64)),
         silent=silent,
     )
     facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
     facts |= build_rows.figures(filled, released, base.oracle) | _counted(base, filled, drops)
-    facts["conditions"] |= {"injected": 0 if injected is None else injected.height}
+    injected = more["added"].count()
+    facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     facts |= {
+        "sentences": injection.banks().digest if injected else None,
         "version": options.version,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen,
@@ -141,7 +144,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "certificate": None if stated is None else review_facts.statement(stated),
         "withheld": small,
         "combinations": rare.facts if silent else None,
-        "no_safety": not _safety(filled, injected, base.oracle, options),
+        "no_safety": not _safety(filled, more, base.oracle, options),
     }
     return Assembled(content, drops, facts, parent, base.provenance, _taxonomy(ws), base.starts, stated)
 
@@ -158,10 +161,14 @@ def _taxonomy(ws: Workspace) -> bytes:
     return (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
 
 
-def _built(ws: Workspace, snapshot: Snapshot, base: Base, terms: build_rows.Terms) -> tuple[Spool, pl.DataFrame]:
+def _built(
+    ws: Workspace, snapshot: Snapshot, base: Base, small: frozenset[str], options: Options
+) -> tuple[Spool, pl.DataFrame]:
     """The texts in the order of the release, and build_rows.build of them."""
     said, refs = snapshot.arranged(ws, base.kept)
-    found = finders(refs, base.items, base.links, undated=ws.config.release.titles == "any")
+    how = ws.config.release
+    found = finders(refs, base.items, base.links, undated=how.titles == "any")
+    terms = build_rows.Terms(small, options.unreviewed, base.out, how.requests == "turn", how.truth == "any")
     reading = build_rows.Reading(said.rows, *found)
     return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
 
@@ -194,15 +201,16 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
-    checks.check_labels(labels, conversations, items, taxonomy.slugs)
+    if not (labels.is_empty() and options.inject and options.unreviewed):  # sentences of ours need no label
+        checks.check_labels(labels, conversations, items, taxonomy.slugs)
     checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
     licences.check_licences(sources, options.allow)
     checks.check_simulated(labels, reviews, demo, options.allow)
     oracle, risks = catalog.risks(items, links, snapshot.warnings, taxonomy, ws.config.rule)
     before = folder.facts_of(parent) if parent else Facts()
-    shares = splits.Shares(
-        **ws.config.splits.model_dump(), earlier=None if options.resplit else _starts(parent, before)
-    )
+    shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, before))
+    if ws.config.splits.by_item:
+        conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
     split, starts = splits.assign(conversations, shares), shares.starts(conversations["time"])
     facts: Facts = {
         "demo": demo,
@@ -274,13 +282,34 @@ def finders(
     return catalog.link(refs, links, finder.index), mentions
 
 
-def _injected(built: pl.DataFrame, inject: str | None, taxonomy: Taxonomy) -> tuple[list[str], pl.DataFrame | None]:
-    """(the traits of --inject, rows with sentences of ours that imply them)."""
+def _seeded(
+    snapshot: Snapshot, conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame, undated: bool
+) -> pl.DataFrame:
+    """With `seed`: of those without a time and a person, the first work that is named; null where there is none."""
+    loose = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
+    said = snapshot.turns(loose)
+    refs = spool.refs_in(said.with_columns(recommended=[], accepted=[], seen=[]))
+    linked, mentions = finders(refs, items, links, undated=undated)
+    seeds = [
+        next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], linked, mentions)), None)
+        for turns in said["turns"].to_list()
+    ]
+    found = said.select(conversation="subject", seed=pl.Series(seeds, dtype=pl.String))
+    return conversations.join(found, on="conversation", how="left", maintain_order="left")
+
+
+def _more(
+    every: pl.DataFrame, inject: str | None, ws: Workspace, turns: checks.Said, oracle: Oracle
+) -> tuple[pl.DataFrame, list[str]]:
+    """(further requests of conversations, then rows with sentences of ours; the traits of --inject)."""
+    requests = released_ids.renamed(every.filter(pl.col("cut").is_not_null()))
+    further = requests.filter(pl.col("further") > 0)
     if inject is None:
-        return [], None
+        return further, []
     banks = injection.banks()
-    chosen = injection.chosen(inject, taxonomy.slugs, banks)
-    return chosen, injection.rows(built, chosen, banks)
+    chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
+    choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both")
+    return pl.concat([further, injection.rows(requests, choice, turns, oracle)]), chosen
 
 
 def _silent(sources: pl.Series, options: Options) -> frozenset[str]:
@@ -295,7 +324,6 @@ def _check(
 ) -> None:
     checks.check_removed(filled, out)
     checks.check_leaks(filled)
-    checks.check_answers(filled, turns)
     released = filled.filter(~pl.col("source").is_in(list(silent)))
     finder = cache(partial(catalog.finder, items))  # made where a text holds something like a title
     # as in mine: what stands there as a title of the catalog would stop every release
@@ -304,11 +332,7 @@ def _check(
     checks.check_personal(released, turns, find, privacy.suspect, leave)
 
 
-def _safety(filled: pl.DataFrame, injected: pl.DataFrame | None, oracle: Oracle, options: Options) -> bool:
+def _safety(filled: pl.DataFrame, more: pl.DataFrame, oracle: Oracle, options: Options) -> bool:
     """Whether any row, of people's own words or injected, has an answer that is clear for its sensitivities."""
-    frames = [
-        frame.select("truth", "safe_truth", "traits", "late_traits")
-        for frame in (filled, injected)
-        if frame is not None
-    ]
+    frames = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
     return checks.check_safety(pl.concat(frames), oracle, options.allow)

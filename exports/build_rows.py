@@ -1,7 +1,8 @@
-"""Builds a release's rows, one per conversation: a request, its answers, and what this seeker must not be shown.
+"""Builds a release's rows, one per request: what was asked, its answers, and what this seeker must not be shown.
 
 reads  conversations (current revision, with split and straddles), labels (last per unit), links ref -> item
-gives  rows, one per conversation that may be released; cut and truth are null where it has no answer to learn from
+gives  rows, one per conversation that may be released, and one for each further request of it where those are asked
+       for; cut is null where there is no answer to learn from
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ import polars as pl
 
 from exports.manifest_types import Facts
 from saferec_builder.core.oracle import UNKNOWN, Oracle
+from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage.schema import frame, lists
 from saferec_builder.storage.tables import DROPS
 
@@ -27,11 +29,17 @@ _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
 
 @dataclass(frozen=True)
 class Terms:
-    """Who is left out: of lists, those with a withheld trait and (unless `unreviewed`) those nobody looked at."""
+    """Who is left out: of lists, those with a withheld trait and (unless `unreviewed`) those nobody looked at.
+
+    turns: each recommender turn that brings new items is a request, not only the last. truthless: a test conversation
+    without an item is a request, too, for figures of safety.
+    """
 
     withheld: frozenset[str] = frozenset()
     unreviewed: bool = False
     out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> why
+    turns: bool = False
+    truthless: bool = False
 
 
 # ---- labels
@@ -68,13 +76,16 @@ def current(
 # ---- rows
 
 
+Mentions = Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item
+
+
 @dataclass(frozen=True)
 class Reading:
     """What was said, and how items are found in it."""
 
     said: Callable[[pl.Series], pl.DataFrame]  # places, rising -> turns, recommended, accepted, seen
     links: Mapping[str, str]  # ref -> item
-    mentions: Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item
+    mentions: Mentions
 
 
 def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -97,18 +108,20 @@ def build(
     """`kept` of `ordered` with what it teaches. `labels` as `current` gives them; `items` are the ids of the catalog,
     sorted: lists of them are held as numbers (Enum).
 
-    Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and cut (turns before it are the
-    request), reason (why there is none), traits (evidence in the request) with form, late_traits (present, evidence
-    only later), at_risk (see `current`).
+    Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and further (0, other requests of
+    a conversation 1, 2, ...), cut (turns before it are the request), asks (messages of the seeker in it), truth_kind
+    (accepted, recommended, none), reason (why there is no request), traits (evidence in the request) with form,
+    late_traits (present, evidence only later), at_risk (see `current`).
     """
     known = _known(labels if terms.unreviewed else labels.filter(pl.col("read").any().over("subject")), kept)
     kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
     facts = [pl.DataFrame(schema=kinds)]
-    for part in kept.select("place").iter_slices(_SLICE):
+    for part in kept.select("place", "split").iter_slices(_SLICE):
         said = _by_place(_between(known, part["place"]))
-        talks = _talks(part["place"], reading.said(part["place"]))
-        facts.append(frame([_row(talk, said.get(talk.place), reading, terms) for talk in talks], kinds))
-    return pl.concat([kept, pl.concat(facts)], how="horizontal")
+        talks = _talks(part, reading.said(part["place"]))
+        rows = [row for talk in talks for row in _rows(talk, said.get(talk.place), reading, terms)]
+        facts.append(frame(rows, kinds))
+    return kept.join(pl.concat(facts), on="place", maintain_order="left_right")
 
 
 def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -122,20 +135,21 @@ def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
 
 class _Talk(NamedTuple):
     place: int
+    tested: bool  # in the test split
     turns: list[tuple[str, str, list[str]]]  # role, text, refs
     recommended: list[str]
     accepted: list[str]
     seen: list[str]
 
 
-def _talks(places: pl.Series, said: pl.DataFrame) -> Iterator[_Talk]:
+def _talks(part: pl.DataFrame, said: pl.DataFrame) -> Iterator[_Talk]:
     each = said["turns"].explode(empty_as_null=False, keep_nulls=False)
     role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
     flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
     ends = said["turns"].list.len().fill_null(0).cum_sum().to_list()
     turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     refs = (lists(said[name]) for name in ("recommended", "accepted", "seen"))
-    return map(_Talk, places.to_list(), turns, *refs)
+    return map(_Talk, part["place"].to_list(), (part["split"] == SPLITS[-1]).to_list(), turns, *refs)
 
 
 class _Label(TypedDict):
@@ -147,13 +161,18 @@ class _Label(TypedDict):
     first: int | None
 
 
+_Request = dict[str, list[str] | int | str | None]
 _FACTS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "place": pl.UInt32,
+    "further": pl.Int32,
     "recommended": _IDS,
     "accepted": _IDS,
     "seen": _IDS,
     "named": _IDS,
     "cut": pl.Int32,
+    "asks": pl.Int32,
     "truth": _IDS,
+    "truth_kind": pl.String,
     "reason": pl.String,
     "traits": _IDS,
     "form": _IDS,
@@ -162,31 +181,45 @@ _FACTS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 
 
-def _row(
-    talk: _Talk,
-    known: list[_Label] | None,
-    reading: Reading,
-    terms: Terms,
-) -> dict[str, list[str] | int | str | None]:
+def _rows(talk: _Talk, known: list[_Label] | None, reading: Reading, terms: Terms) -> Iterator[_Request]:
+    """The request of a conversation, or why there is none; then the further ones."""
     links = reading.links
-    turns = [
-        (role, _unique([*_linked(refs, links), *(item for _, _, item in reading.mentions(text))]))
-        for role, text, refs in talk.turns
-    ]
+    turns = [(role, named(text, refs, links, reading.mentions)) for role, text, refs in talk.turns]
     first = _first_named(turns)
     said_by = {role: [i for i, t in first.items() if turns[t][0] == role] for role in ("seeker", "recommender")}
     recommended = _unique([*_linked(talk.recommended, links), *said_by["recommender"]])
     accepted = _linked(talk.accepted, links)
     seen = _unique([*_linked(talk.seen, links), *said_by["seeker"]])
-    place, truth = _answer(turns, first, accepted, recommended)
-    asked = any(role == "seeker" and text.strip() for role, text, _ in talk.turns[:place])
-    reason = _reason(known, terms) or (NO_ITEM if not truth else None if asked else NO_REQUEST)
-    cut, truth = (None, []) if reason else (place, truth)
-    # what the seeker says of an answer comes after it: an answer is never "seen already"
-    seen = [item for item in seen if item not in truth]
-    named = [item for item, turn in first.items() if cut is not None and turn < cut]
-    facts = {"recommended": recommended, "accepted": accepted, "seen": seen, "named": named}
-    return facts | {"cut": cut, "truth": truth, "reason": reason} | _traits(known or [], cut, terms)
+    answers = [_answer(turns, first, accepted, recommended)]
+    if terms.turns and answers[0].truth:
+        answers += _others(turns, first, accepted, recommended, answers[0].cut)
+    for number, (place, truth, kind) in enumerate(answers):
+        asks = _messages(talk.turns[:place])
+        answered = truth or (terms.truthless and talk.tested)
+        reason = _reason(known, terms) or (NO_ITEM if not answered else None if asks else NO_REQUEST)
+        if number and reason:
+            continue
+        cut, truth = (None, []) if reason else (place, truth)
+        yield {
+            "place": talk.place,
+            "further": number,
+            "recommended": recommended,
+            "accepted": accepted,
+            # what the seeker says of an answer comes after it: an answer is never "seen already"
+            "seen": [item for item in seen if item not in truth],
+            "named": [item for item, turn in first.items() if cut is not None and turn < cut],
+            "cut": cut,
+            "asks": asks,
+            "truth": truth,
+            "truth_kind": None if reason else kind,
+            "reason": reason,
+            **_traits(known or [], cut, terms),
+        }
+
+
+def named(text: str, refs: Sequence[str], links: Mapping[str, str], mentions: Mentions) -> list[str]:
+    """The items that a turn names, each once: by its refs, then in its text."""
+    return _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))])
 
 
 def _reason(known: list[_Label] | None, terms: Terms) -> str | None:
@@ -213,22 +246,47 @@ def _first_named(turns: list[tuple[str, list[str]]]) -> dict[str, int]:
     return first
 
 
-def _answer(
-    turns: list[tuple[str, list[str]]], first: Mapping[str, int], accepted: list[str], recommended: list[str]
-) -> tuple[int, list[str]]:
-    """(cut, truth): the accepted items, else the recommended ones, that the turns before the cut do not name.
+class _Answer(NamedTuple):
+    cut: int
+    truth: list[str]
+    kind: str
+
+
+_Named = list[tuple[str, list[str]]]  # per turn its role, and the items that it names
+ACCEPTED, RECOMMENDED, NONE = "accepted", "recommended", "none"  # truth_kind
+
+
+def _messages(turns: list[tuple[str, str, list[str]]]) -> int:
+    """How many messages of the seeker a prompt of these turns has: neighbours of one role are one."""
+    roles = [role for role, text, _ in turns if text.strip()]
+    return sum(role == "seeker" != before for role, before in zip(roles, ["", *roles], strict=False))
+
+
+def _answer(turns: _Named, first: Mapping[str, int], accepted: list[str], recommended: list[str]) -> _Answer:
+    """The accepted items, else the recommended ones, that the turns before the cut do not name.
 
     The cut is the last recommender turn that still leaves such an item: an answer that stands in its own request
     would teach copying. A conversation in which no recommender names an item is a request as a whole.
     """
     end = 1 + max((n for n, (role, _) in enumerate(turns) if role == "seeker"), default=-1)
     cuts = [n for n, (role, items) in enumerate(turns) if role == "recommender" and items][::-1] or [end]
-    for pool in (accepted, recommended):
+    for kind, pool in ((ACCEPTED, accepted), (RECOMMENDED, recommended)):
         for cut in cuts:
             truth = [item for item in pool if first.get(item, cut) >= cut]
             if truth:
-                return cut, truth
-    return 0, []
+                return _Answer(cut, truth, kind)
+    return _Answer(end, [], NONE)
+
+
+def _others(
+    turns: _Named, first: Mapping[str, int], accepted: list[str], recommended: list[str], taken: int
+) -> Iterator[_Answer]:
+    """Each other recommender turn that names items first, with those of them that were accepted, else all."""
+    for cut, (role, items) in enumerate(turns):
+        new = [item for item in items if first[item] == cut and item in recommended]
+        if role == "recommender" and cut != taken and new:
+            liked = [item for item in new if item in accepted]
+            yield _Answer(cut, liked or new, ACCEPTED if liked else RECOMMENDED)
 
 
 def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
@@ -269,6 +327,16 @@ def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, li
         "late_traits": [x["trait"] for x in present if x not in early],
         "at_risk": [x["trait"] for x in labels],
     }
+
+
+def unlearned(rows: pl.DataFrame, here: pl.Series, reason: str) -> pl.DataFrame:
+    """The rows with these as what teaches nothing, and why."""
+    none = {name: pl.lit([], rows.schema[name]) for name in ("truth", "traits", "form", "late_traits", "named")}
+    return rows.with_columns(
+        cut=pl.when(~here).then("cut"),
+        reason=pl.when(here).then(pl.lit(reason)).otherwise("reason"),
+        **{name: pl.when(here).then(empty).otherwise(name) for name, empty in none.items()},
+    )
 
 
 def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:

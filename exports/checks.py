@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from exports.build_rows import unlearned
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.oracle import VIOLATED, Oracle, verdicts
 from saferec_builder.storage import evidence_check as evidence
@@ -114,36 +115,31 @@ def check_leaks(rows: pl.DataFrame) -> None:
 
 
 Said = Callable[[pl.Series], pl.Series]  # places, rising -> turns
+REPEATED = "answer in a train request"
 _WORDS = 12  # an answer shorter than this may be said twice by chance
 _ITEMS = 4
 
 
-def check_answers(rows: pl.DataFrame, turns: Said) -> None:
-    """Stops a release in which a train request holds the answer of a test row.
+def without_repeated_answers(rows: pl.DataFrame, turns: Said) -> pl.DataFrame:
+    """Rows of build_rows.build; a test row teaches and tests nothing where a train request holds its answer.
 
     An answer is the turn at the cut, word for word (12 words or more), or four or more items named in the order of
     the test row's answer before anything else.
     """
+    rows = rows.with_row_index("row")
     learned = rows.filter(pl.col("cut").is_not_null())
     test, train = learned.filter(pl.col("split") == "test"), learned.filter(pl.col("split") == "train")
     answers = _texts(test, turns, pl.col("turns").list.slice("cut", 1), pl.col("words") >= _WORDS)
     asked = _texts(train, turns, pl.col("turns").list.head("cut"), pl.col("text").is_in(answers["text"].implode()))
-    found = answers.join(asked, on="text", how="inner", suffix="_train").sort("conversation", "conversation_train")
-    lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("conversation", key=_joined(pl.col("truth")))
+    found = [answers.join(asked, on="text", how="semi")["row"]]
+    lists = test.filter(pl.col("truth").list.len() >= _ITEMS).select("row", key=_joined(pl.col("truth")))
     width = lists.select(pl.col("key").str.count_matches(" ").unique() + 1).to_series().to_list()
     for many in width:
         named = train.select(
-            "conversation",
             key=pl.when(pl.col("named").list.len() >= many).then(_joined(pl.col("named").list.head(many))),
         )
-        both = lists.join(named, on="key", how="inner", suffix="_train").select("conversation", "conversation_train")
-        found = pl.concat([found.select("conversation", "conversation_train"), both])
-    if found.height:
-        one, other = found.row(0)[0], found["conversation_train"][0]
-        raise ReleaseError(
-            f"release: the answers of {found['conversation'].n_unique()} test rows stand in train requests, first that"
-            f" of {one} in {other}: put one of the two into removals.csv"
-        )
+        found.append(lists.join(named, on="key", how="semi")["row"])
+    return unlearned(rows, rows["row"].is_in(pl.concat(found).implode()), REPEATED).drop("row")
 
 
 def _joined(ids: pl.Expr) -> pl.Expr:
@@ -151,19 +147,19 @@ def _joined(ids: pl.Expr) -> pl.Expr:
 
 
 def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, chosen: pl.Expr) -> pl.DataFrame:
-    """(conversation, text, words) of some turns of each row, in one spelling: those that are chosen."""
+    """(row, text, words) of some turns of each row, in one spelling: those that are chosen."""
     parts = [
-        pl.DataFrame({"conversation": part["conversation"], "cut": part["cut"], "turns": turns(part["place"])})
-        .select("conversation", turns=which)
+        pl.DataFrame({"row": part["row"], "cut": part["cut"], "turns": turns(part["place"])})
+        .select("row", turns=which)
         .filter(pl.col("turns").list.len() > 0)
         .explode("turns")
-        .select("conversation", text=pl.col("turns").struct.field("text").str.to_lowercase())
+        .select("row", text=pl.col("turns").struct.field("text").str.to_lowercase())
         .with_columns(pl.col("text").str.replace_all(r"[^\p{L}\p{N}]+", " ").str.strip_chars())
         .with_columns(words=pl.col("text").str.count_matches(" ") + 1, text=pl.col("text").hash())
         .filter(chosen)
-        for part in rows.select("conversation", "cut", "place").iter_slices(50_000)
+        for part in rows.select("row", "cut", "place").iter_slices(50_000)
     ]
-    schema = {"conversation": pl.String, "text": pl.UInt64, "words": pl.UInt32}
+    schema = {"row": pl.UInt32, "text": pl.UInt64, "words": pl.UInt32}
     return pl.concat(parts or [pl.DataFrame(schema=schema)])
 
 

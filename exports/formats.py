@@ -31,7 +31,11 @@ CONFIGS = {
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
 # columns that an older program did not write
-SINCE = {"grpo": frozenset({"claims", "weight"}), "labels": frozenset(VOTES), "item_labels": frozenset(VOTES)}
+SINCE = {
+    "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind"}),
+    "labels": frozenset(VOTES),
+    "item_labels": frozenset(VOTES),
+}
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
 
@@ -50,7 +54,8 @@ class Content:
     oracle: Oracle
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
-    injected: pl.DataFrame | None = None  # rows like `rows`, with `added`: the sentence of ours
+    more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
+    # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
     silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again
 
 
@@ -70,6 +75,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         "sft_raw": sft,
         "grpo": facts
         | {"prompt": message, "k": number}
+        | dict.fromkeys(("truth_kind", "request", "disclosed"), text)
         | dict.fromkeys(("truth", "seen", "claims", "safe_truth", "traits", "late_traits", "form"), texts)
         | {"condition": text, "weight": pa.float64()},
         "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
@@ -102,7 +108,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
 def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
     """config -> pyarrow table, CHUNK conversations at a time; sft and sft_raw have the same rows in the same order.
 
-    Rows with the condition `injected` come after all others of their split.
+    Further requests of a conversation come after all these, and rows with the condition `injected` last.
     """
     schema_of = schemas(content.official)
     names = Names(content.items)
@@ -122,8 +128,9 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         for name, frame in spoken.items():
             made[name] = arrow(_without_evidence(frame, quiet) if quiet else frame, schema_of[name])
         yield made
-    if content.injected is not None:
-        for part in content.injected.filter(pl.col("split") == split).iter_slices(CHUNK):
+    for ours in (False, True) if content.more.height else ():
+        these = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == ours)
+        for part in these.iter_slices(CHUNK):
             said = content.turns(part["place"])
             shown = ~part["source"].is_in(list(content.silent))
             yield _learned(part, said, shown, content, names)
@@ -155,16 +162,14 @@ def _learned(
 ) -> dict[str, pa.Table]:
     """config -> arrow table of these requests; what two configs share is made once."""
     schema_of = schemas(content.official)
-    added = part["added"] if "added" in part.columns else None
     head = part.select(
-        "conversation",
+        *("conversation", "made_from", "request", "disclosed", "truth_kind"),
         domain=pl.coalesce("domain", "answer_domain"),
-        condition=pl.lit("injected") if added is not None else _condition(),
-        made_from="made_from" if added is not None else "conversation",
+        condition=pl.when(pl.col("added").is_null()).then(_condition()).otherwise(pl.lit("injected")),
     )
     message = schema_of["sft"].field("prompt").type.value_type
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
-    shared["prompt"] = prompts(said, part["cut"], shown, message, added)
+    shared["prompt"] = prompts(said, part["cut"], shown, message, part["added"], part["disclosed"])
     shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
     safe, raw = (
         shared
@@ -181,7 +186,7 @@ def _learned(
     }
     full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
     traits: dict[str, pa.Array] = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
-    traits["weight"] = plain(part["weight"], pa.float64()) if added is None else pa.nulls(part.height, pa.float64())
+    traits["weight"] = plain(part["weight"], pa.float64())
     # computed from a text by public rules, they would help to find a text that is not shown
     told = part.select(pl.when(shown).then("claims").otherwise(pl.lit([], pl.List(pl.String))))
     traits["claims"] = plain(told.to_series(), texts)

@@ -88,6 +88,7 @@ class Facts(TypedDict, total=False):
     withdrawn: dict[str, str]
     labels: dict[str, dict[str, int]]  # trait -> verdict -> labels
     conditions: dict[str, int]
+    sentences: str | None  # digest of the banks that `injected_traits` were injected from
     makers: dict[str, int]
     unknown: dict[str, float]  # trait -> share of the catalog
     dropped: dict[str, int]

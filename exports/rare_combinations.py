@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from exports.build_rows import WITHHELD
+from exports.build_rows import WITHHELD, unlearned as unlearned_rows
 from exports.manifest_types import Combinations
 
 RARE = "a rare combination of traits"  # of people of whom not even nothing could be told
@@ -73,13 +73,7 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
 
 def unlearned(built: pl.DataFrame, of: Hidden) -> pl.DataFrame:
     """Rows of build_rows.build: of whom something is withheld nobody can tell what is safe, so they teach nothing."""
-    here = pl.col("conversation").is_in(list(of.told))
-    none = {name: pl.lit([], built.schema[name]) for name in ("truth", "traits", "form", "late_traits", "named")}
-    return built.with_columns(
-        cut=pl.when(~here).then("cut"),
-        reason=pl.when(here).then(pl.lit(WITHHELD)).otherwise("reason"),
-        **{name: pl.when(here).then(empty).otherwise(name) for name, empty in none.items()},
-    )
+    return unlearned_rows(built, built["conversation"].is_in(list(of.told)), WITHHELD)
 
 
 def labels(released: pl.DataFrame, of: Hidden, slugs: Sequence[str]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ text are left out and counted, for nobody may learn from an empty prompt; what i
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -43,7 +43,7 @@ PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
 
-Sentence = Callable[[str, str], str]  # conversation, split -> what release --inject added
+Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> what release --inject added
 
 
 class Span(TypedDict):
@@ -77,10 +77,15 @@ def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> 
     key: the release's key file; a release that was made before there were any needs none.
     """
     mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
-    banks, traits = injection.banks(), write.facts_of(release).get("injected_traits", [])
+    banks, facts = injection.banks(), write.facts_of(release)
+    if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
+        raise ReleaseError(
+            f"{release}: its injected requests have sentences that this version does not know: rebuild it with the"
+            f" version that made it, {facts['code_version']}"
+        )
 
-    def sentence(name: str, split: str) -> str:
-        return injection.drawn(name, split, traits, banks)[0]
+    def sentence(name: str, split: str, traits: Sequence[str]) -> str:
+        return " ".join(one.text for one in injection.sentences(name, split, traits, banks))
 
     return put_back(release, to, mined, withheld.erased(ws), sentence, released_ids.read(key) if key else None)
 
@@ -170,14 +175,14 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
     mined = have.mined
     for split in rows.SPLITS:
         about = _about(home, split, have, tally)
-        added = _added(home, split, have.sentence)
-        told = _told(about, added, have)
+        added, requests = _added(home, split, have.sentence), _requests(about)
+        told = _told(requests, added, have)
         for config, counts in manifest.counts.items():
             if split not in counts:
                 continue
             for table in _tables(home, config, split):
                 if config in PROMPTED:
-                    table = _prompted(table, about, added, mined["turns"])
+                    table = _prompted(table, requests, added, mined["turns"])
                     table = _claimed(table, told) if config == "grpo" else table
                 elif config == "conversations":
                     table = _spoken(table, about, mined["turns"])
@@ -202,10 +207,10 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     columns = ["conversation", "digest", "source", "cut"]
     path = home / write.data_file("conversations", split)
     if not path.exists():
-        kinds = {"conversation": pl.String, "digest": pl.String, "cut": pl.Int32, "quiet": pl.Boolean}
-        return pl.DataFrame(schema=kinds | {"place": pl.UInt32})
+        kinds = dict.fromkeys(("conversation", "digest"), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
+        return pl.DataFrame(schema=kinds | {"cuts": pl.List(pl.Int32()), "place": pl.UInt32()})
     here = have.mined.select("digest", "gone", subject="conversation").with_row_index("place")
-    of_key = have.key.select("conversation", "subject", key_digest="digest", key_cut="cut")
+    of_key = have.key.select("conversation", "subject", key_digest="digest", key_cut="cut", cuts="cuts")
     about = (
         pl.read_parquet(path, columns=columns, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(have.silent)))
@@ -220,19 +225,31 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     lost = quiet.filter(pl.col("place").is_null()).select(why)
     tally.lost.update(lost.to_series())
     tally.back += quiet.height - lost.height
-    return about.select("conversation", "digest", "cut", "quiet", "place")
+    return about.select("conversation", "digest", "cut", "cuts", "quiet", "place")
+
+
+def _requests(about: pl.DataFrame) -> pl.DataFrame:
+    """`about` by request: of a conversation as `_about` has it, then of its further ones, each with its own cut."""
+    each = about.filter(pl.col("cuts").list.len() > 0).with_columns(n=pl.int_ranges(1, pl.col("cuts").list.len() + 1))
+    further = each.explode("cuts", "n").with_columns(cut="cuts", conversation=pl.format("{}-{}", "conversation", "n"))
+    every = about.drop("cuts")
+    return pl.concat([every, further.select(every.columns)]).rename({"conversation": "request"})
 
 
 def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
-    """(conversation, made_from, added) of the split's requests; `added` is null unless a sentence was injected."""
-    schema = {"conversation": pl.String, "made_from": pl.String, "added": pl.String}
+    """(conversation, request, added, disclosed) of the split's requests; `added` is null unless it was injected."""
+    schema = dict.fromkeys(("conversation", "request", "added", "disclosed"), pl.String)
     path = home / write.data_file("grpo", split)
     if not path.exists():
         return pl.DataFrame(schema=schema)
-    columns = ["conversation", "made_from", "condition"]
+    there = pl.read_parquet(path, glob=False)
+    if "request" not in there.columns:  # a release of an earlier version
+        there = there.with_columns(request="made_from", disclosed=pl.lit(None, pl.String))
     requests = [
-        (name, source, sentence(source, split) if condition == "injected" else None)
-        for name, source, condition in pl.read_parquet(path, columns=columns, glob=False).select(columns).iter_rows()
+        (name, request, sentence(request, split, traits) if condition == "injected" else None, where)
+        for name, request, traits, condition, where in there.select(
+            "conversation", "request", "traits", "condition", "disclosed"
+        ).iter_rows()
     ]
     return pl.DataFrame(requests, schema=schema, orient="row")
 
@@ -240,7 +257,7 @@ def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
 def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> pa.Table:
     names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
     full = names.join(added, on="conversation", how="left", maintain_order="left").join(
-        about, left_on="made_from", right_on="conversation", how="left", maintain_order="left"
+        about, on="request", how="left", maintain_order="left"
     )
     kept = ~full["quiet"] | full["place"].is_not_null()
     full, table = full.filter(kept), table.filter(kept.to_arrow())
@@ -249,7 +266,7 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
     column = table.schema.get_field_index("prompt")
     kind = table.schema.field("prompt").type
     back = texts.gather(full["place"])
-    put = prompts(back, full["cut"], full["quiet"], kind.value_type, full["added"])
+    put = prompts(back, full["cut"], full["quiet"], kind.value_type, full["added"], full["disclosed"])
     quiet = full["quiet"].to_arrow()
     mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
     return table.set_column(column, pa.field("prompt", kind), mixed)
@@ -257,10 +274,10 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
 
 def _told(about: pl.DataFrame, added: pl.DataFrame, have: _Sources) -> pl.DataFrame:
     """(conversation, claims) of the requests whose text is put back, as a release with texts has them."""
-    back = about.filter(pl.col("quiet"), pl.col("place").is_not_null()).rename({"conversation": "subject"})
-    texts = have.mined[back["place"].to_list()].with_columns(conversation=back["subject"])
+    back = about.filter(pl.col("quiet"), pl.col("place").is_not_null())
+    texts = have.mined[back["place"].to_list()].with_columns(conversation=back["request"])
     known = claims.found(rules.propose(texts, have.taxonomy))
-    asked = added.join(back, left_on="made_from", right_on="subject").with_columns(subject="made_from")
+    asked = added.join(back, on="request").with_columns(subject="request")
     return claims.add(asked, known, have.traits).select("conversation", "claims")
 
 

@@ -36,6 +36,7 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "digest": pl.String,  # of the text that was judged
     "time": pl.String,  # to the second
     "cut": pl.Int32,
+    "cuts": pl.List(pl.Int32),  # of its further requests
     **_EVIDENCE,  # quotes are empty
 }
 
@@ -46,8 +47,15 @@ def released(ws: Workspace, dataset: str, conversation: str) -> str:
 
 
 def renamed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with `conversation` as released, and `subject` for its id in the workspace."""
-    return rows.rename({"conversation": "subject", "released": "conversation"})
+    """Rows with `conversation` as released, and `subject` for its id in the workspace.
+
+    A further request n of a conversation is `ID-n`; `made_from` is the conversation, `request` the row itself, with no
+    sentence of ours `added`.
+    """
+    name = pl.when(pl.col("further") > 0).then(pl.format("{}-{}", "released", "further")).otherwise("released")
+    none = dict.fromkeys(("added", "disclosed"), pl.lit(None, pl.String))
+    named = rows.with_columns(made_from="released", request=name, released=name, **none)
+    return named.rename({"conversation": "subject", "released": "conversation"})
 
 
 def path_of(home: Path) -> Path:
@@ -65,6 +73,9 @@ def write(home: Path, content: Content, starts: Starts) -> Path:
         *("place", "conversation", "subject", "source", "source_id", "digest", "cut"),
         time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+    further = content.more.filter(pl.col("further") > 0, pl.col("added").is_null()).sort("place", "further")
+    cuts = further.group_by("place", maintain_order=True).agg(cuts="cut")
+    rows = rows.join(cuts, on="place", how="left", maintain_order="left")
     for name, frame in (("labels", content.labels), ("reviews", content.reviews)):
         rows = rows.join(_evidence(frame, name, quiet), on="place", how="left", maintain_order="left")
     table = rows.select(list(KEY)).to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -87,6 +98,7 @@ def read(path: Path) -> pl.DataFrame:
     """KEY of a key file; ReleaseError where it is none."""
     try:
         found = pl.read_parquet(path, glob=False)
+        found = found if "cuts" in found.columns else found.with_columns(cuts=None)  # of an earlier version
         return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError) as fault:
         raise ReleaseError(

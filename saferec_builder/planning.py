@@ -80,7 +80,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     said = tables.last(_newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS), "conversation")
     said = said.join(clusters, on="conversation", how="left", maintain_order="left")
-    split = splits.assign(said, splits.Shares(**ws.config.splits.model_dump()))
+    split = splits.assign(said, splits.shares(ws.config.splits))
     said = said.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
     out = withheld.reasons(ws, said)
     kept, _ = build_rows.ordered(said, out)

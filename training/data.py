@@ -36,7 +36,10 @@ class Row(TypedDict, total=False):
     conversation: str
     domain: str | None
     condition: str
-    made_from: str | None  # of an injected row: the conversation without the sentence
+    made_from: str | None  # the conversation that the request is of
+    request: str | None  # of an injected row: the one without the sentence; an older release has none
+    disclosed: str | None  # where an injected sentence stands: in the first or the last message
+    truth_kind: str | None  # accepted, recommended or none
     prompt: list[Message]
     traits: list[str]
     late_traits: list[str]
@@ -175,6 +178,19 @@ def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
         silent = ", ".join(release.manifest.get("silent") or ["its sources"])
         raise TrainingError(f"{release.folder}: no row has a prompt, the text stays with {silent}: rebuild it first")
     return found
+
+
+def across_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
+    """At most so many rows, in their order: as many of each condition, the first ones, as far as there are.
+
+    Injected rows stand behind all others: the first rows alone would hold nobody with a sensitivity.
+    """
+    met: dict[str, int] = {}
+    turn = []
+    for n, row in enumerate(table):
+        turn.append((met.setdefault(row["condition"], 0), n))
+        met[row["condition"]] += 1
+    return [table[n] for n in sorted(n for _, n in sorted(turn)[:most])]
 
 
 def without_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:

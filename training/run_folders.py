@@ -21,7 +21,7 @@ from typing import TypedDict
 
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
-from training.data import Gold, Release, Row, rows, with_prompt
+from training.data import Gold, Release, Row, across_conditions, rows, with_prompt
 from training.settings import Settings, key
 
 CARD = "run.json"
@@ -123,11 +123,11 @@ class Run:
         }
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[Row]:
-        """Rows of a split, one at least; those without a prompt are left out (see data.with_prompt)."""
+        """Rows of a split, one at least, across conditions; those without a prompt are left out (data.with_prompt)."""
         found = rows(self.release.folder, config, split)
         if not found:
             raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
-        return (with_prompt(found, self.release) if "prompt" in found[0] else found)[:most]
+        return across_conditions(with_prompt(found, self.release) if "prompt" in found[0] else found, most)
 
 
 def begin(folder: Path, mark: str) -> None:

@@ -41,6 +41,7 @@ def mine(
     redial    JSON lines as published            mine redial train_data.jsonl
     inspired  tab-separated, as published        mine inspired train.tsv dev.tsv test.tsv
     ccpe      comma-separated utterances         mine ccpe ccpe_dialogues.csv
+    opendialkg  as rows of messages              mine opendialkg conversations.jsonl
     messages  JSON lines of chat messages        mine messages chats.jsonl
     saferec   the official columns               mine saferec train.jsonl
     hf        a dataset of the Hub or a folder   mine hf NS/NAME --column messages=dialog

@@ -36,6 +36,7 @@ from saferec_builder.sources import (
     hf,
     inspired,
     messages,
+    opendialkg,
     redial,
     saferec,
     threads,
@@ -49,6 +50,7 @@ READERS: dict[Source, Callable[[Path], Read]] = {
     Source.inspired: inspired.read,
     Source.ccpe: ccpe.read,
     Source.messages: messages.read,
+    Source.opendialkg: opendialkg.read,
     Source.saferec: saferec.read,
 }
 SUFFIXES = {  # of the files that a folder stands for

@@ -1,6 +1,7 @@
 """Assigns conversations to splits, so that nobody is trained on a person and tested on the same person.
 
-reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found
+reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found, `seed` (the
+       first work that is named) where rows without a time and a person are to be kept together by it
 gives  splits (conversation, split, straddles)
 """
 
@@ -10,6 +11,7 @@ from datetime import UTC, date, datetime, time
 import polars as pl
 
 from saferec_builder.core.errors import UsageError
+from saferec_builder.storage import config
 from saferec_builder.storage.tables import digest
 
 SPLITS = ("train", "validation", "test")
@@ -45,17 +47,22 @@ class Shares:
         )
 
 
+def shares(given: config.Splits, earlier: tuple[datetime | None, datetime | None] | None = None) -> Shares:
+    """Of [splits] in saferec.toml, and the starts of the release before."""
+    return Shares(given.validation, given.test, given.validation_from, given.test_from, earlier)
+
+
 def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
     """One row per conversation, in the same order: its split, and whether its seeker also stands in a later split.
 
     Rows with a time: the latest share is test, the share before it is validation (rows of one instant stay together,
-    in the later split). Rows without a time: a stable hash of the seeker, or of the conversation where there is no
-    seeker, so that a new row never moves an old one. A row that straddles must not be released: the rows of its
+    in the later split). Rows without a time: a stable hash of the seeker, or where there is none of the seed, or of the
+    conversation, so that a new row never moves an old one. A row that straddles must not be released: the rows of its
     seeker, and of its cluster of near-duplicates, in the latest split stay.
     """
     level = (
         pl.when(pl.col("time").is_null())
-        .then(_by_hash(shares.validation, shares.test))
+        .then(_by_hash(shares.validation, shares.test, "seed" in conversations.columns))
         .otherwise(_by_time(*shares.starts(conversations["time"])))
     )
     groups = [name for name in ("seeker", "cluster") if name in conversations.columns]
@@ -74,12 +81,12 @@ def _by_time(validation_from: datetime | None, test_from: datetime | None) -> pl
     return pl.when(since(test_from)).then(2).when(since(validation_from)).then(1).otherwise(0)
 
 
-def _by_hash(validation: float, test: float) -> pl.Expr:
+def _by_hash(validation: float, test: float, seeded: bool) -> pl.Expr:
     def level(who: str) -> int:
         place = int(digest("split", who), 16) / 2**64
         return 2 if place < test else 1 if place < test + validation else 0
 
-    return pl.coalesce("seeker", "conversation").map_elements(level, return_dtype=pl.Int32)
+    return pl.coalesce("seeker", *["seed"] * seeded, "conversation").map_elements(level, return_dtype=pl.Int32)
 
 
 def rule(conversations: pl.DataFrame) -> str:
@@ -87,7 +94,8 @@ def rule(conversations: pl.DataFrame) -> str:
     timeless = conversations.filter(pl.col("time").is_null())
     if timeless.is_empty():
         return "time"
+    how = "seeker hash" + (", else that of the first work named" if "seed" in conversations.columns else "")
     if timeless.height == conversations.height:
-        return "seeker hash"
+        return how
     names = ", ".join(sorted(timeless["source"].unique()))
-    return f"time; seeker hash for rows without a time ({names})"
+    return f"time; {how} for rows without a time ({names})"

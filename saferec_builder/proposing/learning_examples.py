@@ -149,9 +149,11 @@ def _measured(corpus: Corpus) -> set[str]:
 def _tested(corpus: Corpus) -> pl.Series:
     """Conversations of the test split, and of seekers and near-duplicates who stand in a later split."""
     rows = _grouped(corpus)
-    split = splits.assign(rows, splits.Shares(**corpus.ws.config.splits.model_dump()))
-    split = split.select("split", "straddles", *rows.select("conversation", "time"))
+    split = splits.assign(rows, splits.shares(corpus.ws.config.splits))
+    split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker"))
     tested = (pl.col("split") == "test") | pl.col("straddles").fill_null(False)
+    if corpus.ws.config.splits.by_item:  # a release splits these by their works, which are not looked for here
+        tested |= pl.col("time").is_null() & pl.col("seeker").is_null()
     if starts := released(corpus.ws):
         tested |= (pl.col("time").dt.date() >= min(starts)).fill_null(False)
     return split.filter(tested)["conversation"]

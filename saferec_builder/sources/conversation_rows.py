@@ -29,6 +29,7 @@ class Source(StrEnum):
     redial = "redial"
     inspired = "inspired"
     ccpe = "ccpe"
+    opendialkg = "opendialkg"
     messages = "messages"
     saferec = "saferec"
     hf = "hf"

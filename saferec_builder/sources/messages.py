@@ -52,16 +52,16 @@ class _Row(BaseModel):
     seen: list[str] = Field(default_factory=list)
 
 
-def read(path: Path) -> Read:
+def read(path: Path, source: str = SOURCE) -> Read:
     """Conversations as `sources.conversations.frame` gives them, seekers still under the ids of the file."""
     left: Counter[str] = Counter()
 
     def one(place: str, raw: Row) -> Rows:
-        found, skipped = conversation(SOURCE, place, raw)
+        found, skipped = conversation(source, place, raw)
         left.update(skipped)
         return [found]
 
-    rows, drops = sources.jsonl(path, "mine", SOURCE, one)
+    rows, drops = sources.jsonl(path, "mine", source, one)
     figures = {f"{role}_messages_left_out": n for role, n in sorted(left.items())}
     return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
 

@@ -129,6 +129,7 @@ class Splits(_Section):
     test: float = Field(0.1, gt=0, lt=0.5)
     validation_from: date | None = None  # both dates together replace the shares
     test_from: date | None = None
+    by_item: bool = False  # rows without a time and a person: all that name one work first are in one split
 
 
 class Release(_Section):
@@ -136,6 +137,9 @@ class Release(_Section):
     consent: list[str] = []  # reviewers who agreed that their reviews are released under a pseudonym
     contact: str | None = None  # whom to ask for removal: an address or a page
     titles: Literal["dated", "any"] = "dated"  # which titles in texts are items: "Title (Year)", or the finder's, too
+    requests: Literal["conversation", "turn"] = "conversation"  # one a conversation, or one per turn with new items
+    truth: Literal["needed", "any"] = "needed"  # any: test requests without an item, too, for figures of safety alone
+    disclosed: Literal["last", "both"] = "last"  # in which message --inject discloses: the last, or the first, too
 
 
 class Mine(_Section):
@@ -297,6 +301,7 @@ name = "{name}"
 # test = 0.1
 # validation_from = 2022-11-01  # fixed days instead of shares: give both
 # test_from = 2022-12-01
+# by_item = false            # true: rows without a time and a person that name one work first are in one split
 
 [review]
 # accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
@@ -316,6 +321,9 @@ name = "{name}"
 # consent = ["ann"]          # reviewers who agreed that their reviews are released under a pseudonym
 # contact = "me@example.org" # whom to ask for removal
 # titles = "dated"           # items in texts: "Title (Year)"; "any": titles without a year that one work has, too
+# requests = "conversation"  # one request each; "turn": one for each turn of the recommender that names new items
+# truth = "needed"           # "any": test requests that no item answers, too, for figures of safety alone
+# disclosed = "last"         # the message that --inject discloses in; "both": the first, too, in rows of their own
 
 [store]
 # url = "sqlite:///..."      # default: workspace.db beside this file

@@ -10,12 +10,13 @@ def turn(role, text):
     return {"role": role, "text": text, "items": []}
 
 
-def prompts(*talks, cut=99, added=None):
+def prompts(*talks, cut=99, added=None, disclosed=None):
     said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
     many = len(talks)
     extra = None if added is None else pl.Series(added, dtype=pl.String)
     kind = rows.schemas()["sft"].field("prompt").type.value_type
-    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra).to_pylist()
+    where = None if disclosed is None else pl.Series(disclosed, dtype=pl.String)
+    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra, where).to_pylist()
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
@@ -35,6 +36,15 @@ def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
     said = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
     got = prompts(said, said, added=["I faint.", None])
     assert [p[-1]["content"] for p in got] == ["A film I faint.", "A film"] and got[0][0]["content"] == "Hi"
+
+
+def test_an_injected_sentence_may_stand_in_the_first_word_of_the_seeker():
+    said = [turn("recommender", "Yes?"), turn("seeker", "Hi"), turn("recommender", "And?"), turn("seeker", "A film")]
+    got = prompts(said, said, added=["I faint."] * 2, disclosed=["first", "last"])
+    assert [[m["content"] for m in p] for p in got] == [
+        ["Yes?", "Hi I faint.", "And?", "A film"],
+        ["Yes?", "Hi", "And?", "A film I faint."],
+    ]
 
 
 def test_a_list_is_numbered_lines_in_the_order_of_its_ids():

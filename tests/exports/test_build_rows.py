@@ -1,5 +1,6 @@
 """Splits, requests, answers, lists and the checks that stop a release."""
 
+import polars as pl
 import pytest
 
 from exports import build_rows as release
@@ -55,6 +56,34 @@ def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
     }
     # they stay in `conversations` and `labels`: 3 rows, 1 of which trains
     assert built.height == 3 and built["cut"].is_not_null().sum() == 1
+
+
+TWICE = ("Hi", f"Try {film('D')}", "More?", f"{film('E')}, {film('D')}", "More?", f"{film('F')} or {film('G')}", "ok")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "expected"),
+    [
+        # the request of the last answer first; then one per turn with a new item: D is not new in the second
+        ("", [(0, 5, "FG", "recommended", 3), (1, 1, "D", "recommended", 1), (2, 3, "E", "recommended", 2)]),
+        # of a turn with an accepted item only that one is the truth
+        ("EF", [(0, 5, "F", "accepted", 3), (1, 1, "D", "recommended", 1), (2, 3, "E", "accepted", 2)]),
+        ("D", [(0, 1, "D", "accepted", 1), (1, 3, "E", "recommended", 2), (2, 5, "FG", "recommended", 3)]),
+    ],
+)
+def test_each_turn_with_new_items_is_a_request(accepted, expected):
+    built, _ = learn([conversation("c", *TWICE, accepted=accepted)], terms=release.Terms(unreviewed=True, turns=True))
+    found = built.select("further", "cut", "truth", "truth_kind", "asks").rows()
+    assert [(n, cut, letters(truth), kind, asks) for n, cut, truth, kind, asks in found] == expected
+
+
+def test_a_test_request_without_an_answer_is_kept_where_that_is_allowed():
+    rows = [conversation(f"c{n}", "Hi", "Hello", "A comedy?", day=n) for n in range(10)]  # day 9 is the test
+    built, drops = learn(rows, terms=release.Terms(unreviewed=True, truthless=True))
+    assert built.filter(pl.col("cut").is_not_null()).select("conversation", "cut", "truth_kind").rows() == [
+        ("c9", 3, "none")
+    ]
+    assert drops.height == 9 and learn(rows)[1].height == 10
 
 
 # ---- labels

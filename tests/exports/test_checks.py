@@ -69,9 +69,11 @@ def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(works
 
 
 def table(*texts, split="train", cut=1):
-    ids = pl.lit([], pl.List(pl.String))
+    none = dict.fromkeys(("truth", "named", "traits", "form", "late_traits"), pl.lit([], pl.List(pl.String)))
     rows = [{"conversation": f"c{n}", "source": "messages", "place": n} for n, _ in enumerate(texts)]
-    frame = pl.DataFrame(rows).with_columns(cut=pl.lit(cut), split=pl.lit(split), truth=ids, named=ids)
+    frame = pl.DataFrame(rows).with_columns(
+        cut=pl.lit(cut), split=pl.lit(split), reason=pl.lit(None, pl.String), **none
+    )
     said = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
     return frame, pl.Series(said, dtype=pl.List(tables.TURN)).gather
 
@@ -100,21 +102,22 @@ def test_what_mine_leaves_as_a_title_stops_no_release(workspace, cli):
     assert cli("release", "1.0.0", "-C", ws.root, "--json").code == 0
 
 
-def test_the_answer_of_a_test_row_in_a_train_request_stops():
+def test_a_test_row_whose_answer_stands_in_a_train_request_tests_nothing():
     answer = "You should really see the one with the whale and the old captain tonight"
     rows, turns = table(answer, answer + "!", "again")
     rows = rows.with_columns(split=pl.Series(["test", "train", "train"]), cut=pl.Series([0, 1, 1], dtype=pl.Int32))
-    with pytest.raises(ReleaseError, match="that of c0 in c1: put one of the two into removals.csv"):
-        checks.check_answers(rows, turns)
-    checks.check_answers(rows.with_columns(split=pl.lit("train")), turns)
+
+    def left_out(rows):
+        return checks.without_repeated_answers(rows, turns).filter(reason=checks.REPEATED)["conversation"].to_list()
+
+    assert left_out(rows) == ["c0"] and left_out(rows.with_columns(split=pl.lit("train"))) == []
     ids = pl.List(pl.String)
     listed = rows.with_columns(
         cut=pl.lit(9, pl.Int32),
         truth=pl.Series([["a", "b", "c", "d"], [], []], dtype=ids),
         named=pl.Series([[], ["d", "c", "b", "a"], ["a", "b", "c", "d", "e"]], dtype=ids),
     )
-    with pytest.raises(ReleaseError, match="c0 in c2"):
-        checks.check_answers(listed, turns)
+    assert left_out(listed) == ["c0"]  # in the order of c2, not of c1
 
 
 def test_a_label_without_people_needs_a_certificate_that_holds():

@@ -6,6 +6,7 @@ import pytest
 from exports import injection as inject
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
+from saferec_builder.mining import splits
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversations
 
@@ -14,9 +15,18 @@ BANKS = inject.banks()
 
 
 def test_the_banks_are_apart_and_name_no_trait():
-    assert set(BANKS) == set(SLUGS)
-    said = [s for bank in BANKS.values() for split in ("train", "validation", "test") for s in bank[split]]
-    assert len(set(said)) == len(said) == 20 * 6
+    assert set(BANKS.sentences) == set(SLUGS)
+    every = [(s, split) for bank in BANKS.sentences.values() for split in splits.SPLITS for s in bank[split]]
+    said = [s.text for s, _ in every]
+    assert len(set(said)) == len(said) >= 20 * 6
+    writers = {(s.writer, split) for s, split in every}
+    assert len({writer for writer, _ in writers}) == len(writers)  # nobody writes for two splits
+    assert {s.form for s, _ in every} <= {"explicit", "implicit", "story"} and {s.strength for s, _ in every} <= {
+        1,
+        2,
+        3,
+    }
+    said = [s.text for s, _ in every if s.form != "explicit"]
     names = [n.lower() for t in traits.load().traits for n in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)]
     assert not [(s, n) for s in said for n in names if n in s.lower()]
 
@@ -34,10 +44,9 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     assert set(ours["made_from"]) <= set(grpo.filter(condition="none")["conversation"])
     for row in ours.iter_rows(named=True):
         last = row["prompt"][-1]["content"]
-        assert all(any(s in last for s in BANKS[t]["train"]) for t in row["traits"]) and set(row["traits"]) <= {
-            "gore",
-            "needles",
-        }
+        bank = BANKS.sentences
+        assert all(any(s.text in last for s in bank[t]["train"]) for t in row["traits"])
+        assert set(row["traits"]) <= {"gore", "needles"}
     bad = {world.item(x) for x in "ABCL"}  # violated or unknown for gore
     gory = ours.filter(pl.col("traits").list.contains("gore"))
     assert gory.height and not any(set(row) & bad for row in gory["safe_truth"])

@@ -17,12 +17,12 @@ def test_every_source_that_this_program_makes_has_terms(workspace, cli):
 
 def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "inspired"} for row in rows], [s | {"simulated": True} for s in said])
+    ws = world.fill(workspace, [row | {"source": "imdb"} for row in rows], [s | {"simulated": True} for s in said])
     ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "--allow inspired" in ran.err
-    ran = cli("release", "1.0.0", "--allow", "inspired", "-C", ws.root)
+    assert ran.code == 1 and "--allow imdb" in ran.err
+    ran = cli("release", "1.0.0", "--allow", "imdb", "-C", ws.root)
     assert ran.code == 1 and "--allow simulated" in ran.err
-    assert cli("release", "1.0.0", "--allow", "inspired", "--allow", "simulated", "-C", ws.root).code == 0
+    assert cli("release", "1.0.0", "--allow", "imdb", "--allow", "simulated", "-C", ws.root).code == 0
 
 
 def test_sources_that_keep_their_text_give_labels_without_what_finds_it(workspace, cli):

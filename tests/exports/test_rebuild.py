@@ -61,6 +61,39 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert "Do not pass this folder on" in (mine / "README.md").read_text()
 
 
+def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp_path):
+    """And the sentences of ours, in the first and in the last message."""
+    rows, said = chats()
+    talk = ("A film?", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "ok")
+    rows[0] = world.conversation("c000", *talk, day=0, seeker="p0", source="hf:chats")
+    said[0] = world.label(rows[0], verdict="absent")
+    ws = world.fill(workspace, rows, said)
+    assert cli("propose", "-C", ws.root).code == 0
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace("[release]", '[release]\nrequests = "turn"\ndisclosed = "both"'))
+    words = ("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
+    assert cli(*words, "--with-text").code == 0
+    full = (ws.releases / "1.0.0").rename(tmp_path / "full")
+    assert cli(*words).code == 0
+    grpo = pl.read_parquet(full / "data/grpo/train.parquet")
+    name = grpo["conversation"][0]
+    ours = grpo.filter(made_from=name)
+    # two requests; the first has one message, so that at once and late are the same in it
+    found = ours.select("request", "condition", "disclosed").rows()
+    assert found == [
+        (name, "none", None),
+        (f"{name}-1", "none", None),
+        (name, "injected", "first"),
+        (name, "injected", "last"),
+        (f"{name}-1", "injected", "first"),
+    ]
+    assert [len(prompt) for prompt in ours["prompt"]] == [3, 1, 3, 3, 1]
+    ran = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert ran.code == 0, ran.err
+    back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
+    assert back == wanted
+
+
 def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli, tmp_path):
     ws, bare, full = silent
     rows, _ = chats()

@@ -44,8 +44,8 @@ def test_a_release_is_new_once(ws: store.Workspace) -> None:
 
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
     made = release(ws, "1.0.0", inject="gore")
-    assert made.manifest["conditions"]["injected"] == 20
-    assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 60, 40)
+    assert made.manifest["conditions"]["injected"] == 17  # of 20 without a sensitivity, 3 name a bloody film
+    assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 57, 40)
 
 
 def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import date
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.errors import UsageError
@@ -35,6 +36,15 @@ def test_without_times_a_seeker_stays_together_and_nobody_moves_when_rows_come()
     assert more["split"].to_list()[:400] == pairs
     # 200 seekers at 10 % each: 20 expected, standard deviation 4.2
     assert all(7 <= pairs[0::2].count(s) <= 33 for s in ("validation", "test"))
+
+
+def test_without_times_and_people_those_who_name_one_work_first_stay_together():
+    rows = [conversation(f"c{n}", "hi", day=None, seeker="ann" if n > 398 else None) for n in range(400)]
+    frame = conversations(*rows).with_columns(seed=pl.Series([f"film {n // 2}" for n in range(400)]))
+    pairs = splits.assign(frame, splits.Shares(0.1, 0.1))["split"].to_list()
+    assert pairs[0:398:2] == pairs[1:398:2]
+    assert all(7 <= pairs[0::2].count(s) <= 33 for s in ("validation", "test"))  # as of 200 seekers
+    assert splits.rule(frame) == "seeker hash, else that of the first work named"
 
 
 def test_the_rule_is_said_in_words():

@@ -191,3 +191,10 @@ def test_what_lists_were_refilled_with_is_taken_out_again(folder):
     assert [row["items"] for row in found] == [list("df"), list("ab"), list("eg"), list("f")]
     assert found[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
     assert data.without_refills([rows[0] | {"refilled": 4}], release.items) == []
+
+
+def test_the_first_rows_are_of_each_condition():
+    table = [{"condition": name, "k": n} for n, name in enumerate(["none"] * 5 + ["own_words"] + ["injected"] * 4)]
+    # one of own words, and two of each other condition; alone the first five would all be of nobody with a sensitivity
+    assert [row["k"] for row in data.across_conditions(table, 5)] == [0, 1, 5, 6, 7]
+    assert data.across_conditions(table, None) == table

@@ -65,7 +65,8 @@ def blind(table: Sequence[Row], labels: Sequence[Label]) -> list[Row]:
     # an injected row has no label: the request that it was made from is the one without the sentence
     found: list[Row] = []
     for row in table:
-        prompt, gone = prompts.get(row.get("made_from") or "", row["prompt"]), quotes.get(row["conversation"], ())
+        whole = row.get("request") or row.get("made_from") or ""
+        prompt, gone = prompts.get(whole, row["prompt"]), quotes.get(row.get("made_from") or row["conversation"], ())
         found.append({**row, "prompt": [cut(message, gone) for message in prompt]})
     return found
 
