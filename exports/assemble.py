@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from annotation import controls, review_history
 from annotation.certificate import Certificate
@@ -31,9 +29,12 @@ from exports.manifest_facts import Provenance
 from exports.manifest_types import Agreement, Facts
 from exports.snapshot import Snapshot, take
 from saferec_builder import catalog
+from saferec_builder.catalog import known_works
+from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.core.undated import Work
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
 from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
@@ -77,8 +78,7 @@ class Base:
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
-    oracle: Oracle
-    risks: NDArray[np.float64]
+    judged: Judged
     out: dict[str, str]  # conversations that nobody may be given -> why
     facts: Facts  # on all of it
     provenance: Provenance
@@ -100,9 +100,9 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
     built = every.filter(further=0)
     drops = build_rows.drops(base.left_out, built)
-    candidates = target_lists.candidates(built, base.items, base.oracle)
+    candidates = target_lists.candidates(built, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
-    further, chosen = _more(every, options.inject, ws, said.turns, base.oracle)
+    further, chosen = _more(every, options.inject, ws, said.turns, base.judged.oracle)
     more = claims.add(fill(further), snapshot.claims, shown)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
@@ -124,14 +124,15 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         reviews=review_facts.reviews(base.reviews, open_, small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
-        oracle=base.oracle,
-        risks=base.risks,
+        oracle=base.judged.oracle,
+        risks=base.judged.risks,
+        pulls={item: work.pull for item, work in base.judged.works.items()},
         official={t.slug: t.safecrs for t in taxonomy.traits},
         more=more.with_columns(weight=pl.lit(None, pl.Float64)),
         silent=silent,
     )
     facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
-    facts |= build_rows.figures(filled, released, base.oracle) | _counted(base, filled, drops)
+    facts |= build_rows.figures(filled, released, base.judged.oracle) | _counted(base, filled, drops)
     injected = more["added"].count()
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     facts |= {
@@ -144,7 +145,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "certificate": None if stated is None else review_facts.statement(stated),
         "withheld": small,
         "combinations": rare.facts if silent else None,
-        "no_safety": not _safety(filled, more, base.oracle, options),
+        "no_safety": not _safety(filled, more, base.judged.oracle, options),
     }
     return Assembled(content, drops, facts, parent, base.provenance, _taxonomy(ws), base.starts, stated)
 
@@ -167,7 +168,7 @@ def _built(
     """The texts in the order of the release, and build_rows.build of them."""
     said, refs = snapshot.arranged(ws, base.kept)
     how = ws.config.release
-    found = finders(refs, base.items, base.links, undated=how.titles == "any")
+    found = finders(refs, base.items, base.links, base.judged.works, undated=how.titles == "any")
     terms = build_rows.Terms(small, options.unreviewed, base.out, how.requests == "turn", how.truth == "any")
     reading = build_rows.Reading(said.rows, *found)
     return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
@@ -206,7 +207,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
     licences.check_licences(sources, options.allow)
     checks.check_simulated(labels, reviews, demo, options.allow)
-    oracle, risks = catalog.risks(items, links, snapshot.warnings, taxonomy, ws.config.rule)
+    judged = known_works.judged(items, links, snapshot.warnings, taxonomy, ws.config.rule)
     before = folder.facts_of(parent) if parent else Facts()
     shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, before))
     if ws.config.splits.by_item:
@@ -231,7 +232,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
     kept, left_out = build_rows.ordered(conversations, out)
     return Base(
-        kept, left_out, reviews, past, known, item_labels, items, links, oracle, risks, out, facts, provenance, starts
+        *(kept, left_out, reviews, past, known, item_labels, items, links, judged, out, facts),
+        *(provenance, starts),
     )
 
 
@@ -268,13 +270,13 @@ def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
 
 
 def finders(
-    refs: list[str], items: pl.DataFrame, links: pl.DataFrame, *, undated: bool
+    refs: list[str], items: pl.DataFrame, links: pl.DataFrame, works: Mapping[str, Work], *, undated: bool
 ) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
     """(ref -> item, text -> mentions), both by the catalog; `undated`: of titles without a year, too."""
     if not undated:
-        index = catalog.index(items)
+        index = catalog.index(items, works)
         return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
-    finder = catalog.finder(items)
+    finder = catalog.finder(items, works=works)
 
     def mentions(text: str) -> list[tuple[int, int, str]]:
         return [(found.start, found.end, found.item) for found in catalog.in_text(finder, text) if found.item]
@@ -289,7 +291,7 @@ def _seeded(
     loose = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
     said = snapshot.turns(loose)
     refs = spool.refs_in(said.with_columns(recommended=[], accepted=[], seen=[]))
-    linked, mentions = finders(refs, items, links, undated=undated)
+    linked, mentions = finders(refs, items, links, {}, undated=undated)  # a split changes with no warning
     seeds = [
         next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], linked, mentions)), None)
         for turns in said["turns"].to_list()

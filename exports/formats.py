@@ -35,6 +35,7 @@ SINCE = {
     "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind"}),
     "labels": frozenset(VOTES),
     "item_labels": frozenset(VOTES),
+    "items": frozenset({"pull"}),
 }
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 
@@ -53,6 +54,7 @@ class Content:
     items: pl.DataFrame
     oracle: Oracle
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
+    pulls: Mapping[str, float]  # item -> how well known it is: what a title without a year is found by
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
     more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
@@ -96,7 +98,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         | {"simulated": flag},
         "items": {"item": text, "domain": text, "title": text, "year": number}
         | dict.fromkeys(("refs", "violated", "clear", "risk_traits"), texts)
-        | {"risk_values": pa.list_(pa.float64())},
+        | {"risk_values": pa.list_(pa.float64()), "pull": pa.float64()},
         "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag} | votes,
     }
     return {
@@ -288,6 +290,7 @@ def items(content: Content) -> pl.DataFrame:
         clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
         risk_traits=_picked(known, traits, pl.String),
         risk_values=_picked(known, risks, pl.Float64),
+        pull=pl.col("item").replace_strict(content.pulls, default=None, return_dtype=pl.Float64).round(3),
     )
 
 

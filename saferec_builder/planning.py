@@ -9,7 +9,7 @@ import polars as pl
 
 from exports import assemble, build_rows, checks
 from saferec_builder import catalog
-from saferec_builder.catalog import lookup
+from saferec_builder.catalog import known_works, lookup
 from saferec_builder.catalog.gaps import refs
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.mining import splits, withheld
@@ -76,7 +76,7 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
 def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, list[str]]:
     """(items of the catalog, the oracle, rows of build_rows.build, traits that are withheld)."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    oracle, _ = catalog.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     said = tables.last(_newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS), "conversation")
     said = said.join(clusters, on="conversation", how="left", maintain_order="left")
@@ -87,12 +87,12 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     known = build_rows.current(_believed(ws), said)
     small = [] if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
     undated = ws.config.release.titles == "any"
-    found = assemble.finders(refs(kept)["ref"].unique().to_list(), items, links, undated=undated)
+    found = assemble.finders(refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=undated)
     talks = kept.select("turns", "recommended", "accepted", "seen")
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), unreviewed=True, out=out)
     kept = kept.drop("turns", "recommended", "accepted", "seen")
-    return items.height, oracle, build_rows.build(kept, known, reading, items["item"].sort(), terms), small
+    return items.height, judged.oracle, build_rows.build(kept, known, reading, items["item"].sort(), terms), small
 
 
 def _newest(ws: Workspace, most: int) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict, TypeGuard
+from typing import NotRequired, TypedDict, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
+from saferec_builder.core.undated import Work
 from saferec_builder.scoring.answer_parser import Find, finder
 
 SCHEMA = 1
@@ -75,6 +76,7 @@ class ItemRow(TypedDict):
     clear: list[str]
     risk_traits: list[str]
     risk_values: list[float]
+    pull: NotRequired[float | None]  # how well known it is; releases of before have none
 
 
 class Manifest(TypedDict, total=False):
@@ -134,6 +136,11 @@ def open_release(folder: Path | str) -> Release:
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
     index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in items.values())
+    index.works = {
+        row["item"]: Work(row["year"], frozenset(), frozenset([row["title"].lower()]), pull)
+        for row in table
+        if (pull := row.get("pull")) is not None
+    }
     oracle = _oracle(folder, table, manifest["traits"])
     risks = {r["item"]: dict(zip(r["risk_traits"], r["risk_values"], strict=True)) for r in table}
     return Release(folder, manifest, digest, items, oracle, finder(index), risks)

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from saferec_builder.catalog import verdicts as judging
+from saferec_builder.catalog import known_works, verdicts as judging
 from saferec_builder.catalog.linking import index, link
 from saferec_builder.catalog.merging import ItemRow
 from saferec_builder.core import oracle as violations, titles
@@ -73,22 +73,32 @@ def judged(
     *,
     rule: Rule = Rule(),
 ) -> Verdict:
-    """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown."""
-    match = titles.find(index(items), *titles.split_year(title), domain)
+    """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown.
+
+    Without a year it is what the likeliest work is (core/undated.py); any other that is likely meant may violate.
+    """
+    every = judging.statements(items, links, warnings)
+    name_, year = titles.split_year(title)
+    known = known_works.known(items, links, every) if year is None else {}
+    match = titles.find(index(items, known_works.works(items, known)), name_, year, domain)
     near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
-    if match.item is None:
+    meant = match.candidates or ((match.item,) if match.item else ())
+    if not meant:
         return found
-    every = judging.statements(items, links, warnings)
-    said, known = every.filter(pl.col("item") == match.item), judging.voters(every, trait.topics)
-    risk, codes = judging.judge(said.with_columns(row=pl.lit(0)), [trait], rule, 1, known)
-    verdict = violations.as_named(codes[0], np.array([not match.exact]))[0]
+    said = every.filter(pl.col("item").is_in(meant))
+    rows = pl.Series(meant, dtype=pl.Enum(meant))
+    said = said.with_columns(row=said["item"].cast(rows.dtype).to_physical())
+    risk, codes = judging.judge(said, [trait], rule, len(meant), judging.voters(every, trait.topics))
+    verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
+    if match.item is None:  # nothing is said of one work
+        return replace(found, word=violations.VERDICTS[verdict])
     return replace(
         found,
         item=match.item,
         title=name(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
-        risk=_number(risk[0, 0]),
+        risk=_number(risk[meant.index(match.item), 0]),
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
     )
 

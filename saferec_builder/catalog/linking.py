@@ -4,19 +4,23 @@ reads  items, links (see merging)
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
 from saferec_builder.core import titles
+from saferec_builder.core.undated import Work
 
 _MOST_WORDS = 12  # of a title before its year in running text
 _BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it
 _YEAR_IN_TEXT = re.compile(r"[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]")
 
 
-def index(items: pl.DataFrame) -> titles.Index:
-    return titles.index(items.select("item", "title", "year", "domain", "aliases").iter_rows())
+def index(items: pl.DataFrame, works: Mapping[str, Work] | None = None) -> titles.Index:
+    """`works` (known_works.works) tell works of one title apart where a title has no year."""
+    built = titles.index(items.select("item", "title", "year", "domain", "aliases").iter_rows())
+    built.works = works or {}
+    return built
 
 
 def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from saferec_builder.catalog.linking import index
 from saferec_builder.catalog.title_evidence import ARTICLES, Place, evidence, rarity
 from saferec_builder.catalog.title_words import Text, as_words
 from saferec_builder.core import titles
+from saferec_builder.core.undated import Work
 
 _HERE = Path(__file__).parent
 _NUMBERED = frozenset("([0123456789")
@@ -51,9 +52,11 @@ class Finder:
     weights: Mapping[str, float]
 
 
-def finder(items: pl.DataFrame, weighed: Mapping[str, float] | None = None) -> Finder:
-    """From the items of `merge`: one automaton over every title and alias."""
-    found = index(items)
+def finder(
+    items: pl.DataFrame, weighed: Mapping[str, float] | None = None, works: Mapping[str, Work] | None = None
+) -> Finder:
+    """From the items of `merge`: one automaton over every title and alias; `works` as in linking.index."""
+    found = index(items, works)
     forms = [form for form in found.by_title if len(form) > 1 or form.isdigit()]
     articled: dict[str, bool] = {}
     for title, aliases in items.select("title", "aliases").iter_rows():
@@ -96,6 +99,7 @@ def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
     if score < 0:
         return None
     named = titles.by_form(finder.index, place.form)
+    named = titles.likeliest(finder.index, read.raw[read.spans[place.first][0] : place.end], named)
     if year and named.item:  # "Suspiria 1977" where the catalog has the remake alone: its title, and nobody is guessed
         named = titles.Match("ambiguous", None, (named.item,))
     return _mention(read, place, place.end, named)

@@ -6,7 +6,7 @@ gives  shares of the titles shown, with 95 % percentile bootstrap intervals over
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -16,16 +16,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import sources
-from saferec_builder.catalog import linking, merging, verdicts
-from saferec_builder.core import titles
+from saferec_builder.catalog import known_works, linking, merging
+from saferec_builder.core import titles, undated
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
-from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
 from saferec_builder.sources import Left, Row
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 NO_ITEM, SEVERAL, NEAR = "not in the catalog", "several works of this title", "may be another work"
+NO_TITLE = "no title"  # prose or code
 TOO_LITTLE = "too little is said of it"
 WORDS = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
 _DIFFERENCE = ("trait", "model", "other", "lists", "difference", "low", "high", "detectable")
@@ -63,12 +64,13 @@ class _List:
 
 @dataclass(frozen=True)
 class _Read:
-    """Every distinct title, and every list as numbers of titles."""
+    """Every distinct title with what it means in its list, and every list as numbers of these."""
 
     lists: list[_List]
-    found: list[titles.Match]
+    named: list[tuple[str, titles.Match]]
     shown: list[list[int]]
     codes: NDArray[np.int8]  # titles x traits
+    causes: list[list[str | None]]  # titles x traits: the work that may be meant and breaks the trait
 
 
 def screen(
@@ -76,8 +78,9 @@ def screen(
 ) -> Screening:
     """Screens the file of lists `path` for `traits` (slugs; none: all) by the catalog of the workspace.
 
-    A title may carry its year; without one it is known only where one work has the title. A list of fewer than k titles
-    counts with what it has. UsageError: no such trait, k below 1. SourceError: the file has no list.
+    A title may carry its year; without one the likeliest work counts, by how well known it is and by the others of its
+    list (core/undated.py): violated where any work is that is likely meant, clear where all are. A list of fewer than k
+    titles counts with what it has. UsageError: no such trait, k below 1. SourceError: the file has no list.
     """
     if k < 1:
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
@@ -88,8 +91,10 @@ def screen(
     if not lists:
         raise SourceError(f"{path}: no list of titles: expected JSON lines such as {{'model': ..., 'titles': [...]}}")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
-    read = _resolved(lists, titles_index=linking.index(items), oracle=oracle, asked=asked, k=k, domain=domain)
+    told, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
+    judged = known_works.judged(items, links, told, ws.taxonomy, ws.config.rule, conversations)
+    index = linking.index(items, judged.works)
+    read = _resolved([replace(each, titles=each.titles[:k]) for each in lists], index, judged.oracle, asked, domain)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
     names = {item: f"{title} ({year})" if year else title for item, title, year in _named(items)}
     return Screening(
@@ -121,22 +126,33 @@ def _named(items: pl.DataFrame) -> list[tuple[str, str, int | None]]:
     return items.select("item", "title", "year").rows()
 
 
-def _resolved(
-    lists: list[_List], *, titles_index: titles.Index, oracle: Oracle, asked: list[str], k: int, domain: str | None
-) -> _Read:
-    numbers: dict[str, int] = {}
-    shown = [[numbers.setdefault(title, len(numbers)) for title in each.titles[:k]] for each in lists]
-    found = [titles.find(titles_index, *titles.split_year(title), domain) for title in numbers]
-    near = np.array([not match.exact for match in found])[:, None]
-    codes = oracle.codes[oracle.rows(match.item for match in found)][:, [oracle.column(trait) for trait in asked]]
-    return _Read(lists, found, shown, as_named(codes, near))
+def _resolved(lists: list[_List], index: titles.Index, oracle: Oracle, asked: list[str], domain: str | None) -> _Read:
+    numbers: dict[tuple[str, titles.Match], int] = {}
+    shown = []
+    for each in lists:
+        found = known_works.together(index, each.titles, domain)
+        shown.append([numbers.setdefault((title, found[title]), len(numbers)) for title in each.titles])
+    columns = [oracle.column(trait) for trait in asked]
+    works = [match.candidates or (match.item,) for _, match in numbers]
+    each_code = [oracle.codes[oracle.rows(items)][:, columns] for items in works]
+    near = np.array([not match.exact for _, match in numbers])[:, None]
+    codes = np.array([worst(of_works.T) for of_works in each_code])
+    causes = [
+        [next((i for i, code in zip(items, row, strict=True) if code == VIOLATED), None) for row in of_works.T]
+        for items, of_works in zip(works, each_code, strict=True)
+    ]
+    return _Read(lists, list(numbers), shown, as_named(codes, near), causes)
 
 
 def _figures(read: _Read) -> dict[str, int]:
-    every = Counter(read.found[n].match for each in read.shown for n in each)
-    return {"titles": every.total(), "linked": every["found"], "ambiguous": every["ambiguous"]} | {
-        "not_found": every["not_found"]
+    every = Counter(_kind(*read.named[n]) for each in read.shown for n in each)
+    return {"titles": every.total(), "linked": every["found"]} | {
+        kind: every[kind] for kind in ("ambiguous", "not_found", "no_title")
     }
+
+
+def _kind(title: str, match: titles.Match) -> str:
+    return "no_title" if match.match == "not_found" and not undated.is_title(title) else match.match
 
 
 # ---- shares and their intervals
@@ -242,22 +258,22 @@ def _shown(read: _Read, code: int) -> Counter[tuple[str, int, int]]:
 def _unknown(read: _Read, asked: list[str]) -> pl.DataFrame:
     why: Counter[tuple[str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, UNKNOWN).items():
-        why[model, asked[t], _why(read.found[n])] += times
+        why[model, asked[t], _why(*read.named[n])] += times
     schema = dict.fromkeys(("model", "trait", "why"), pl.String()) | {"shown": pl.Int64()}
     rows = pl.DataFrame([(*key, times) for key, times in why.items()], schema=schema, orient="row")
     return rows.sort("model", "trait", "shown", "why", descending=[False, False, True, False])
 
 
-def _why(match: titles.Match) -> str:
+def _why(title: str, match: titles.Match) -> str:
     if match.item:
         return TOO_LITTLE if match.exact else NEAR
-    return SEVERAL if match.match == "ambiguous" else NO_ITEM
+    return {"ambiguous": SEVERAL, "no_title": NO_TITLE}.get(_kind(title, match), NO_ITEM)
 
 
 def _causes(read: _Read, asked: list[str], names: dict[str, str]) -> pl.DataFrame:
     many: Counter[tuple[str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, VIOLATED).items():
-        many[model, asked[t], str(read.found[n].item)] += times
+        many[model, asked[t], str(read.causes[n][t])] += times
     schema = dict.fromkeys(("model", "trait", "item", "title"), pl.String()) | {"shown": pl.Int64()}
     rows = [(model, trait, item, names[item], times) for (model, trait, item), times in many.items()]
     made = pl.DataFrame(rows, schema=schema, orient="row")

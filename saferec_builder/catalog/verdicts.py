@@ -33,7 +33,13 @@ def risks(
     of two severities. What a source says without a page counts by the name that it gives the item: the last, and the
     worse of two names. So do reviews, where two items that were reviewed have become one.
     """
-    said = statements(items, links, warnings)
+    return risks_of(items, statements(items, links, warnings), taxonomy, rule)
+
+
+def risks_of(
+    items: pl.DataFrame, said: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
+) -> tuple[Oracle, NDArray[np.float64]]:
+    """`risks` of `statements`."""
     known = voters(said, taxonomy.topics)
     risk = np.full((items.height, len(taxonomy.traits)), np.nan)
     codes = np.full(risk.shape, violations.UNKNOWN, np.int8)

@@ -6,9 +6,12 @@ Only the standard library: training resolves its answers with the same functions
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from saferec_builder.core import undated
+from saferec_builder.core.undated import Company, Work
 
 YEARS_APART = 2  # a year within two still names the same item (release dates differ by country)
 
@@ -128,8 +131,10 @@ def _outside(title: str) -> str:
 class Match(NamedTuple):
     """found: `item` is it; ambiguous: `candidates` share the title; not_found: neither.
 
-    exact is False where the item may be another work: its year is one or two away, brackets were passed over that are
-    no title of it, or a year was asked of an entry that has none. What is known of it may violate, and never clears.
+    exact is False where another work may be meant than the item or the candidates: the year is one or two away or not
+    given, brackets were passed over that are no title of it, or a year was asked of an entry that has none. What is
+    known of it may violate, and never clears. A found item has candidates where a title without a year may mean any of
+    these: one may violate, and only all of them clear.
     """
 
     match: str
@@ -147,7 +152,8 @@ NOT_FOUND = Match("not_found")
 
 def named(match: Match) -> str | None:
     """The item's id, a Near where the title does not name it exactly."""
-    return match.item if match.exact or match.item is None else Near(match.item)
+    sure = match.exact and not match.candidates
+    return match.item if sure or match.item is None else Near(match.item)
 
 
 @dataclass
@@ -157,6 +163,7 @@ class Index:
     by_title: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)  # (year, domain, item id)
     # the same rows under a title as a source spells it, in lower case: what most questions are, and no work
     spelt: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)
+    works: Mapping[str, Work] = field(default_factory=dict)  # what tells works of one title apart, where it is known
 
 
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
@@ -177,15 +184,35 @@ def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> I
     return built
 
 
-def find(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
-    """The item that a title and year mean: nearest year within two; without a year only if nothing else shares it.
+def find(
+    index: Index, title: str, year: int | None = None, domain: str | None = None, among: Company = Company()
+) -> Match:
+    """The item that a title and year mean: nearest year within two; without a year the likeliest one (see undated), by
+    what the index knows of works and by what it stands `among`, else only if nothing else shares the title.
 
     The whole title is looked up first, then the title without its brackets, unless they say which part it is; what
     stands in brackets counts as a title only where the year agrees.
     """
     rows = index.spelt.get(title.lower())
     match = _of(rows, year, domain) if rows else NOT_FOUND
-    return by_forms(index, title, year, domain) if match is NOT_FOUND else match
+    match = by_forms(index, title, year, domain) if match is NOT_FOUND else match
+    return match if year is not None or match is NOT_FOUND else likeliest(index, title, match, among)
+
+
+def likeliest(index: Index, title: str, match: Match, among: Company = Company()) -> Match:
+    """What a title without a year means of the works that share it; nothing is weighed where the index knows no works.
+
+    exact: it is unlikely that the catalogue lacks the work.
+    """
+    items = (match.item,) if match.item else match.candidates
+    if match.exact or not all(item in index.works for item in items):
+        return match
+    p, none = undated.chances(title, len(normal(title).split()), [index.works[item] for item in items], among)
+    near = undated.likely(items, p)
+    exact = none < undated.LIKELY and "(" not in title and "[" not in title  # brackets may make it another work
+    if max(p) >= undated.LINKED or match.item:
+        return Match("found", near[0] if near else items[0], near if len(near) > 1 else (), exact)
+    return Match("ambiguous", None, near or items, exact)
 
 
 def by_forms(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
@@ -225,7 +252,9 @@ def _of(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: s
 
 def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
     if year is None:
-        return _named([item for _, _, item in rows])
+        return _named(
+            [item for _, _, item in rows], exact=domain == "game" or all(dated is None for dated, _, _ in rows)
+        )
     nearest, items = YEARS_APART, []
     for dated, _, item in rows:
         apart = abs(dated - year) if dated is not None else YEARS_APART + 1
@@ -243,7 +272,7 @@ def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain
     others = any(domain == "game" and dated is not None for dated, domain, _ in rows)
     if all(domain == "game" for _, domain, _ in dateless) and not others:
         return _named([item for _, _, item in dateless], exact=domain == "game")  # else a film may be meant
-    return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)))
+    return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)), False)
 
 
 def _named(items: Sequence[str], exact: bool = True) -> Match:
@@ -251,4 +280,4 @@ def _named(items: Sequence[str], exact: bool = True) -> Match:
         items = list(dict.fromkeys(items))
     if len(items) == 1:
         return Match("found", items[0], (), exact)
-    return Match("ambiguous", None, tuple(items)) if items else NOT_FOUND
+    return Match("ambiguous", None, tuple(items), exact) if items else NOT_FOUND

@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder import catalog
+from saferec_builder.catalog import known_works
 from saferec_builder.core import titles
 from saferec_builder.sources import movielens
-from tests.bench import linking_gold as gold
+from tests.bench import linking_gold as gold, undated_gold
 from tests.bench.figures import figure
 
 GOALS = {"7k": (">= 0.90", ">= 0.85"), "39k": (">= 0.87", ">= 0.85")}
@@ -23,6 +24,7 @@ def main() -> None:
         return
     dated(Path(folder))
     conflicts(Path(folder))
+    undated(Path(folder))
     turns = gold.redial_turns(Path(folder))
     for name, items in (("7k", gold.items_7k(Path(folder))), ("39k", gold.items_39k(Path(folder)))):
         found = catalog.finder(items)
@@ -75,6 +77,23 @@ def conflicts(folder: Path) -> None:
     """Ids that MovieLens and MovieTweetings share, all of one film: how many join nothing. (396 before.)"""
     rows = pl.concat([movielens.read(folder / "movielens_small").rows, gold.tweeted(folder)])
     figure("linking.conflicts", catalog.merges(rows).filter(by="id conflict").height, "ids", "<= 5")
+
+
+def undated(folder: Path) -> None:
+    """Titles as models write them, without a year, against what a language model read them as (undated_gold)."""
+    held = undated_gold.everything(folder)
+    read = [each for each in undated_gold.shown(folder, gold.REPORTED) if each.year != "none"]
+    found = [known_works.together(held.index, each.listed, "film")[each.title] for each in read]
+    right = [undated_gold.right(held, m.item, each) for m, each in zip(found, read, strict=True) if m.item]
+    figure("linking.undated_linked", len(right) / len(read), "share", ">= 0.85")
+    figure("linking.undated_wrong", 1 - sum(right) / len(right), "share", "<= 0.03")
+    sure = [m.exact and not m.candidates for m in found if m.item]
+    wrong = sum(s and not r for s, r in zip(sure, right, strict=True))
+    figure("linking.undated_wrong_that_may_clear", wrong / sum(sure), "share", f"of {sum(sure)}")
+    every = [undated_gold.kinds(held, row) for row in undated_gold.lists(folder)]
+    like = [match for kinds in every for match in kinds if match is not None]
+    figure("linking.undated_titles", len(like), "titles", f"of {sum(map(len, every))}, the rest is prose or code")
+    figure("linking.undated_linked_of_all", sum(m.item is not None for m in like) / len(like), "share", ">= 0.85")
 
 
 def linked(folder: Path) -> tuple[dict[str, tuple[str, bool]], dict[str, str]]:

@@ -36,7 +36,7 @@ def _list(model: str, request: str, *titles: str, **more: str) -> dict[str, obje
 
 
 def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
-    shown = ("Alien", "Babe (1995)", "Babe (1996)", "Emma", "Heat", "Nope", "Alien")
+    shown = ("Alien", "Babe (1995)", "Babe (1996)", "Emma", "Heat (1995)", "Nope", "Alien")
     rows = [_list("a", "1", *shown), _list("a", "1", "Babe"), {"model": "a", "titles": "Alien"}, _list("a", "2", " ")]
     found = screening.screen(ws, _file(tmp_path, rows), k=6, traits=["gore"])
     assert found.counts.dropped == {"no titles": 1, "empty list": 1, "request twice": 1}
@@ -47,7 +47,7 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
         (screening.NO_ITEM, screening.SEVERAL, screening.NEAR, screening.TOO_LITTLE), 1
     )
     assert found.causes.select("title", "shown").rows() == [("Alien (1979)", 1)]
-    assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 1, "not_found": 1}
+    assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 1, "not_found": 1, "no_title": 0}
 
 
 def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):

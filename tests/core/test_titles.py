@@ -85,7 +85,7 @@ SHELF = index(
         ("Suspiria", 1977, None, Match("found", "s77")),  # the paper's code answers with the film of 2018
         ("Suspiria", 2017, None, Match("found", "s18", (), False)),  # a year away: perhaps another work
         ("Suspiria", 1990, None, Match("not_found")),
-        ("Suspiria", None, None, Match("ambiguous", None, ("s77", "s18"))),
+        ("Suspiria", None, None, Match("ambiguous", None, ("s77", "s18"), False)),
         ("alien", 1981, "film", Match("found", "alien", (), False)),  # within two years
         ("alien", 1982, "film", Match("not_found")),
         ("Alien", 1982, None, Match("found", "g", (), False)),
@@ -99,13 +99,13 @@ SHELF = index(
         ("Tetris", 1989, None, Match("found", "game", (), False)),  # no source dates games, and a film may be meant
         ("Tetris", 1989, "game", Match("found", "game")),
         ("Doom", 2016, None, Match("found", "doom16")),
-        ("Doom", 2005, None, Match("ambiguous", None, ("doom",))),  # a game without a year, where others have one
+        ("Doom", 2005, None, Match("ambiguous", None, ("doom",), False)),  # a game without a year, others have one
         ("Kill Bill (Volume 1)", 2003, None, Match("not_found")),
         ("Kill Bill", 2003, None, Match("found", "kill")),
         ("Kill Bill (Vol. 2)", 2004, None, Match("not_found")),  # another part is another film
         ("Kill Bill (uncut)", 2003, None, Match("found", "kill", (), False)),
         ("Alien (1979)", 1979, None, Match("found", "alien")),
-        ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",))),  # may be another film of this name
+        ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",), False)),  # may be another film of this name
         ("Cosmos", None, None, Match("found", "noyear")),
         ("500 Days of Summer", 2009, None, Match("found", "days")),
         ("Ringu", 2002, None, Match("found", "otherwise")),  # an alias with a year of its own

@@ -71,7 +71,9 @@ def names_it(row, parts, year, domain):
     told = names_of(row)
     if not all(any(part == name for name, _ in told) for part in parts):
         return False
-    return year is None or (parts[0], year) in told or (row[2] is None and row[3] == domain == "game")
+    if year is None:  # few sources date games; of a film there may be another one of the name
+        return domain == "game" or all(dated is None for name, dated in told if name == parts[0])
+    return (parts[0], year) in told or (row[2] is None and row[3] == domain == "game")
 
 
 def words(title, domain, oracle, index):
@@ -112,6 +114,7 @@ def tabled(rows, codes):
         ("Fury Pit (1999)", "f"),
         ("Eel Quest", "e"),
         ("Glass Road (2011)", "g"),
+        ("Amber Hill", "a"),  # the only one here, and perhaps not the only one there is
     ],
 )
 def test_what_may_be_another_work_is_never_clear(title, item):
@@ -123,8 +126,6 @@ def test_what_may_be_another_work_is_never_clear(title, item):
     ("title", "domain"),
     [
         ("Amber Hill (1990)", "film"),
-        ("Amber Hill", "film"),  # names one work only
-        ("Amber Hill", None),
         ("Lago Frio (2001)", "film"),
         ("Cold Lake (Lago Frio) (2001)", "film"),
         ("The Long Lake (Cold Lake) (2001)", "film"),  # each part is a title of it
@@ -154,7 +155,9 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
 
     match = titles.find(index, title, year, domain)
     word = violations.verdict(oracle, titles.named(match), ["needles"])
-    assert catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word == word
+    # of several works that may be meant one violates
+    checked = catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word
+    assert checked == word or (match.item is None and checked == "violated")
     if match.item:
         # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
         orders = (parts, parts[::-1])
@@ -272,7 +275,11 @@ def test_another_instalment_of_a_work_is_never_clear(text):
     assert told == {"unknown"}
     ranked = answers.parse(f"Do see {text}", answers.finder(titles.index(rows)), "film").ranked  # in running text
     assert CLEAR not in violations.verdicts(known, ranked, ["needles"])
-    for plain in ("**Amber Hill** (1990)", "Amber Hill (1990) - a calm one (really)", "**Amber Hill** - calm (really)"):
+    for plain in (
+        "**Amber Hill** (1990)",
+        "Amber Hill (1990) - a calm one (really)",
+        "**Amber Hill (1990)** - calm (really)",
+    ):
         assert words(plain, "film", known, titles.index(rows))[0] == {"clear"}
 
 

@@ -1,0 +1,112 @@
+"""How well known each work of the catalog is, so that a title without a year finds the one that is meant.
+
+reads  items, statements (verdicts.statements), conversations
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from saferec_builder.catalog import gaps, verdicts
+from saferec_builder.core import titles, undated
+from saferec_builder.core.oracle import Oracle, Rule
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.core.undated import Known, Work
+from saferec_builder.scoring.list_entry_parser import Look, entry_of
+from saferec_builder.sources import class_rules
+
+Floats = NDArray[np.float64]
+_NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
+
+
+def known(
+    items: pl.DataFrame, links: pl.DataFrame, said: pl.DataFrame, conversations: pl.DataFrame | None = None
+) -> dict[str, Known]:
+    """item -> Known, of every item: its ids, its rating reasons and keywords among the statements `said`, and how many
+    conversations name it by an id."""
+    kind = pl.col("kind")
+    counts = said.group_by("item").agg(
+        reasons=(kind == "reason").sum(), keywords=kind.is_in([*class_rules.CLASSES[1:]]).sum()
+    )
+    named = _NAMED if conversations is None else gaps.refs(conversations)
+    ids = named.filter(~pl.col("ref").str.starts_with("title:")).join(links, "ref").unique(["conversation", "item"])
+    mentions = ids.group_by("item").agg(mentions=pl.len())
+    of_refs = pl.col("refs").list.eval(pl.element().str.split(":").list.first()).list.n_unique()
+    rows = items.select("item", collections=of_refs)
+    for found in (counts, mentions):
+        rows = rows.join(found, "item", how="left", maintain_order="left")
+    return {str(item): Known(*numbers) for item, *numbers in rows.fill_null(0).iter_rows()}
+
+
+def works(items: pl.DataFrame, known: Mapping[str, Known]) -> dict[str, Work]:
+    """item -> Work, of every item that `known` has."""
+    rows = (
+        items.filter(pl.col("item").is_in(list(known))).select("item", "title", "year", "aliases", "genres").iter_rows()
+    )
+    return {
+        item: Work(
+            year,
+            frozenset(genre.casefold() for genre in genres or ()),
+            frozenset(titles.split_year(name)[0].lower() for name in (title, *(aliases or ()))),
+            known[item].pull(),
+        )
+        for item, title, year, aliases, genres in rows
+    }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The oracle and the risks of verdicts.risks, and every item as a Work."""
+
+    oracle: Oracle
+    risks: Floats
+    works: Mapping[str, Work]
+
+
+def judged(
+    items: pl.DataFrame,
+    links: pl.DataFrame,
+    warnings: pl.DataFrame,
+    taxonomy: Taxonomy,
+    rule: Rule,
+    conversations: pl.DataFrame | None = None,
+) -> Judged:
+    """What the catalog says of its items, and how well each is known."""
+    said = verdicts.statements(items, links, warnings)
+    made = works(items, known(items, links, said, conversations))
+    return Judged(*verdicts.risks_of(items, said, taxonomy, rule), made)
+
+
+def together(index: titles.Index, texts: Iterable[str], domain: str | None = None) -> dict[str, titles.Match]:
+    """What the texts of one list mean, read without quotes and reasons; a title without a year is weighed by the works
+    that the others mean."""
+    look = Look(partial(_held, index), domain)
+    read = {text: _read(text, look) for text in texts}
+    alone = {text: titles.find(index, *titles.split_year(title), domain) for text, title in read.items()}
+    items = {text: match.item for text, match in alone.items() if match.item in index.works}
+    found = {}
+    for text, title in read.items():
+        name, year = titles.split_year(title)
+        if year is None:
+            others = [index.works[item] for other, item in items.items() if other != text and item is not None]
+            alone[text] = titles.find(index, name, None, domain, undated.company(others))
+        sure = not isinstance(title, titles.Near)
+        found[text] = alone[text] if sure else alone[text]._replace(exact=False)
+    return found
+
+
+def _held(index: titles.Index, title: str, year: int | None, domain: str | None) -> str | None:
+    return None if titles.find(index, title, year, domain) is titles.NOT_FOUND else title
+
+
+def _read(text: str, look: Look) -> str:
+    """The title and year that a text gives, a Near where brackets were passed over; all of it if no work has it."""
+    entry = entry_of(text, look)
+    if entry.item is None:
+        return text
+    name = f"{entry.title} ({entry.year})" if entry.year else entry.title
+    return titles.Near(name) if isinstance(entry.item, titles.Near) else name

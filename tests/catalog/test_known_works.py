@@ -1,0 +1,46 @@
+"""How well known works are, and what the titles of one list mean together."""
+
+import polars as pl
+
+from saferec_builder import catalog
+from saferec_builder.catalog import known_works
+from saferec_builder.core.undated import Known
+from saferec_builder.sources import item_rows as made
+from saferec_builder.storage import tables
+
+
+def _items(*films):
+    rows = [
+        made.item("csv", str(n), "f", domain="film", title=title, year=year, refs=[f"imdb:tt{n}"])
+        for n, (title, year) in enumerate(films)
+    ]
+    return catalog.merge(made.items_read(rows, []).rows)
+
+
+def test_what_is_known_is_counted_once_for_each_item_and_conversation():
+    items, links = _items(("Heat", 1995), ("Emma", 1996))
+    heat, emma = items["item"]
+    said = pl.DataFrame(
+        [(heat, "reason"), (heat, "keyword"), (heat, "tag"), (heat, "topic")], schema=["item", "kind"], orient="row"
+    )
+    talks = [("a", ["imdb:tt0", "csv:0", "title:Emma"]), ("b", ["imdb:tt0"])]  # one film by two ids; a title is a guess
+    row = {"turns": [], "accepted": [], "seen": []}
+    names = ("conversation", "turns", "recommended", "accepted", "seen")
+    told = pl.DataFrame(
+        [{"conversation": name, "recommended": refs, **row} for name, refs in talks],
+        schema={name: tables.CONVERSATIONS.schema[name] for name in names},
+    )
+    assert known_works.known(items, links, said, told) == {heat: Known(2, 1, 2, 2), emma: Known(2, 0, 0, 0)}
+
+
+def test_a_list_tells_two_works_of_a_title_apart():
+    old, new = [(f"Old {n}", 1940 + n) for n in range(4)], [(f"New {n}", 2010 + n) for n in range(4)]
+    items, _ = _items(("War", 1941), ("War", 2012), *old, *new)
+    works = known_works.works(items, dict.fromkeys(items["item"], Known(2, 1, 3, 0)))
+    index, year = catalog.index(items, works), dict(items.select("item", "year").iter_rows())
+    for others, meant in ((old, 1941), (new, 2012)):
+        found = known_works.together(index, ["War", *(title for title, _ in others), "Nope"], "film")
+        assert (year[found["War"].item], found["Nope"].match) == (meant, "not_found")
+    # alone nothing tells them apart, and a year in the list's own words is the year
+    found = known_works.together(index, ["War", "War (2012)"], "film")
+    assert (found["War"].match, year[found["War (2012)"].item]) == ("ambiguous", 2012)
