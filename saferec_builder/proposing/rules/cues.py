@@ -21,7 +21,12 @@ _SPOKEN = re.compile(  # in single marks too, past the apostrophes inside
 _QUOTED = re.compile(r'"([^"\n]{1,80})"')
 _SMALL = "of|the|and|in|on|a|an|to|for|with|at|from|by|de|la|le|du|der|das|die|vs|or|no|not|is|as|&"
 _CAPITALS = re.compile(
-    rf"\b(?!I\b|I')[A-Z][\w']*(?:(?:\s+(?:{_SMALL}))*\s+(?!I\b|I')[A-Z0-9][\w']*)+|@\d+",
+    rf"\b(?!I\b|I')[A-Z][\w']*(?:(?:(?:\s+(?:{_SMALL}))*\s+|-)(?!I\b|I')[A-Z0-9][\w']*)+|@\d+",
+)
+_LINK = re.compile(r"(?:https?://|\bwww\.)[^\s)\]>]+")
+_WORK = re.compile(  # "the movie Psycho", "watched Carrie", "the Exorcist films": one word with its capital is a title
+    r"\b(?:movie|film|show|series|novel|book|anime|manga|game|watched|saw|seen|finished|called|named) "
+    r"(?!I\b|I')([A-Z][\w'-]+)|(?<=[a-z] )(?!I\b|I')([A-Z][\w'-]+)(?= (?:movies|films|books|games|series|franchise)\b)"
 )
 _STARTS = re.compile(r"(?:^|[.!?\n])[\s\"'(]*$")
 _WORD_BACK = re.compile(r"(\S+)\s*$")
@@ -115,8 +120,14 @@ class Book:
         if len(low) != len(text):  # a few letters grow in lower case
             low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         spans = [*_dated(text), *_quoted(text), *_capitals(text), *_named(text, low, names)]
-        low = _blanked(low, spans)
+        spans += [m.span() for m in _LINK.finditer(text)]
+        low = _blanked(low, [*spans, *(span for span in _works(text) if not self._is_kind(low, span))])
         return _blanked(low, [(start, end) for _, start, end in self.blank.find(low)])
+
+    def _is_kind(self, low: str, span: tuple[int, int]) -> bool:
+        """True where a capital stands on a kind of film, "the Horror movies"."""
+        start, end = span
+        return any(part == "genre" for (_, part), at, _ in self.signs.find(low[start : end + 10]) if not at)
 
 
 def _blanked(low: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -185,13 +196,17 @@ def _capitals(text: str) -> list[tuple[int, int]]:
     spans = []
     for found in _CAPITALS.finditer(text):
         start = found.start()
-        if _STARTS.search(text, max(0, start - 6), start) and not found[0].startswith("@"):
+        if _STARTS.search(text, max(0, start - 6), start) and re.search(r"\s", found[0]):
             rest = found[0].split(None, 1)[1]
             if len(rest.split()) < 2:
                 continue
             start = found.end() - len(rest)
         spans.append((start, found.end()))
     return spans
+
+
+def _works(text: str) -> list[tuple[int, int]]:
+    return [found.span(1 if found[1] else 2) for found in _WORK.finditer(text)]
 
 
 def _named(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:

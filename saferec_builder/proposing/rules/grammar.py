@@ -44,6 +44,36 @@ POINTS_BACK = re.compile(r"\b(?:it|that|those|them|these|this|such)\b")
 STARTS_ANEW = re.compile(r"\s*(?:it'?s|that'?s|what|i|i'm|i've|we|they)\b")
 LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
+_GOOD = "(?:points?|marks?)|(?:a |an )?(?:big |huge |major |giant |nice )?(?:plus|bonus)"
+_WANTS = re.compile(  # what follows in the sentence is asked for
+    rf"\b(?:(?:extra|bonus|brownie|added) {_GOOD}\b|the more\b.*\bthe (?:better|merrier)|even better (?:if|with)|"
+    r"(?:n't|not|never|without) (?:shy(?:ing)? away|hold(?:ing)? back|shrink(?:ing)?|flinch(?:ing)?|skimp(?:ing)?|"
+    r"afraid (?:of|to) (?:show|go|us|hav|be|get)\w*)(?: (?:from|on|of|with))?|"
+    r"(?:would|'d) (?:love|like|prefer) (?:it )?(?:if|to see|some|lots|plenty|something|a|an|one)|"
+    r"(?:want|wants|need|crave) (?:to (?:be|get|feel)|something|a|an|one|some|lots|more)|"
+    r"(?:looking|searching|hunting) for|in the mood for|(?:the )?(?:scarier|gorier|darker|bloodier|creepier))\b"
+)
+_STOPS = re.compile(
+    r"\b(?:no|not|n't|nothing|none|never|without|avoid\w*|free|less|but|though|although|however|yet|while|just|only|except|unless|don'?t|isn'?t|doesn'?t)\b|n't\b"
+)
+_TO_BE_MOVED = re.compile(  # "one that leaves me sleepless", "something to scare me": the effect is what is asked for
+    r"\b(?:one|ones|something|anything|films?|movies?|books?|games?|shows?|stor(?:y|ies)|anime|manga|stuff|novels?) "
+    r"(?:that|which|to|who)(?:'ll)?(?: (?:will|can|would|could|might|may|should|really|actually|truly|also|just|still|"
+    r"is|are|and|genuinely|properly|totally|completely))*\s*$"
+)
+
+
+def is_wanted(lead: str) -> bool:
+    """True where what stands before a content or an effect in its sentence asks for it, and leaves nothing out."""
+    ends = [found.end() for found in _WANTS.finditer(lead)]
+    return bool(ends) and not _STOPS.search(lead, ends[-1])
+
+
+def is_to_be_moved(lead: str) -> bool:
+    found = _TO_BE_MOVED.search(lead)
+    return bool(found and not _STOPS.search(lead))
+
+
 # ---- whose clause it is, and in what mood: each is asked of the words around one phrase
 
 
@@ -143,6 +173,9 @@ _GLADLY = re.compile(  # "I can't watch it without dancing"
     r"[^.!?;,]{0,60}?\bwithout (?!(?:cry|sob|weep|feel|panick|shak|get|hav|flinch|winc|look|clos|cover|gag|turn|want|"
     r"fear|relaps|spiral)\w*)\w+ing\b"
 )
+_OPTIONAL = re.compile(
+    r"\s*(?:required|needed|necessary|mandatory|essential|a must|limited to|only|just|opposed|against)\b"
+)
 _TOWARDS = re.compile(r"\s*(?:straight |right |ahead )?to\b")
 _TELLS = re.compile(r"^(?!.*\b(?:where|when|which|that|who|if|there)\b).*\b(?:is|are|was|were)\b", re.S)
 
@@ -188,8 +221,9 @@ def _is_told(lead: str, phrase: str, tail: str) -> bool:
 
 
 def strays(phrase: str, between: str) -> bool:
-    """True where a request is not about what follows: "skip to the ghosts", "no screens is cruelty"."""
-    return bool(_TOWARDS.match(between) or (re.match(r"no\b", phrase) and _TELLS.search(between)))
+    """True where a request is not about what follows: "skip to the ghosts", "no screens is cruelty", "not required"."""
+    optional = phrase.endswith("not") and _OPTIONAL.match(between)
+    return bool(_TOWARDS.match(between) or optional or (re.match(r"no\b", phrase) and _TELLS.search(between)))
 
 
 def is_supposed(clause: str) -> bool:

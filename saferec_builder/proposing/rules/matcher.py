@@ -18,7 +18,7 @@ from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
 from saferec_builder.proposing.text_units import Proposal, Span
 from saferec_builder.storage import tables
 
-VERSION = "rules-7"
+VERSION = "rules-8"
 MOST = 40  # hits of one trait in one turn
 
 _SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
@@ -132,6 +132,8 @@ def _named(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator
     for stance in sorted(averse, key=lambda s: list(REACH).index(s.level)):
         first, last = min(start, stance.start), max(end, stance.end)
         verdict = _verdict(stance.level, genre, slug in turn.book.mild)
+        if verdict and turn.wanted(start, stance):
+            return
         if verdict and not turn.asked(stance.start) and turn.holds(stance.start, stance.end, stance, end):
             liked = before is not None and before.level in GLAD
             if liked and not (before and before.level == "theirs" and turn.points_back(stance)):

@@ -219,6 +219,8 @@ class Turn:
             self.low[start:end]
         ):
             return True
+        if grammar.is_to_be_moved(self.low[self.sentence(start)[0] : start]):
+            return True
         before, after = self.before(start), self.after(end)
         before = before if before and before.end <= start else None  # "I need to know that the dog lives" is no liking
         if (before and before.level in ("like", "fine")) or (after and after.level == "like"):
@@ -226,6 +228,11 @@ class Turn:
         if grammar.SAYS_NOT.match(self.low[start:end]):
             return True
         return any(not start <= place < end for place in self._liked(slug))
+
+    def wanted(self, start: int, stance: Stance) -> bool:
+        """True where the sentence asks for the content and says why behind it: "extra points for ghosts, they ..."."""
+        is_free = self.low.startswith("free", stance.start)  # "a needle-free series"
+        return stance.after and not is_free and grammar.is_wanted(self.low[self.sentence(start)[0] : start])
 
     def _liked(self, slug: str) -> list[int]:
         """Where contents of a trait stand that are liked, of the first few."""

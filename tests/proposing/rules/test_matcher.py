@@ -177,6 +177,27 @@ def test_what_a_body_did_or_what_followed_alone_is_unsure(said: str, verdict: st
     assert claims["verdict"].to_list() == [verdict] and (claims["confidence"][0] < 0.5) == (verdict == "unsure")
 
 
+@pytest.mark.parametrize(
+    ("said", "present"),
+    [
+        ("Extra points for a haunted hospital, hospitals always creep me out so well.", set()),
+        ("Hospitals always creep me out.", {"medical_trauma"}),
+        ("Zombies are welcome but not required, gore neither.", set()),
+        ("Zombies are welcome but not gore.", {"gore"}),
+        ("I watched Carrie and could not stand it.", set()),
+        ("I wasn't big on the Exorcist films. See https://example.org/exorcist too.", set()),
+        ("Psycho-Pass was so disturbing for me.", set()),
+        ("Preferably no gender benders, and I skip all the fillers.", set()),
+        ("I wasted $30 on it and I hate that.", set()),
+        ("A bit creepy.", set()),
+        ("A bit creepy for me.", {"horror_scares"}),
+    ],
+)
+def test_what_is_wanted_named_as_a_title_or_meant_otherwise_is_no_aversion(said: str, present: set[str]) -> None:
+    claims = rules.propose(talk(said), traits.load()).filter(verdict="present")
+    assert set(claims["trait"]) == present
+
+
 def test_sentences_of_our_own() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
     heard = [trait in found(text) for trait, row in data.items() for text in row["says"]]
