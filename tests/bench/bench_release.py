@@ -64,7 +64,7 @@ def measured(root: Path) -> dict[str, Any]:
 
         setattr(module, name, run)
 
-    for name in ("check_labels", "check_leaks", "check_answers", "check_personal", "small_groups"):
+    for name in ("check_labels", "check_leaks", "without_repeated_answers", "check_personal", "small_groups"):
         timed(checks, name)
     for module, name in ((build_rows, "build"), (targets, "candidates"), (targets, "fill"), (splits, "assign")):
         timed(module, name)
