@@ -5,7 +5,7 @@ EXTRAS := label-studio,argilla,page,hub,train
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
 	exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync servers/test_review_campaign
-.PHONY: venv demo test quick lint test-servers bench bench-training ablations soak audit coverage docs clean
+.PHONY: venv demo test quick lint test-servers bench bench-training ablations real-benchmark soak audit coverage docs clean
 
 venv: .venv/ready
 
@@ -41,6 +41,10 @@ bench-training: venv
 
 ablations: venv
 	$(BIN)/python -m tests.bench ablations
+
+# needs SAFEREC_REAL_DATA; the release and its key file stand in build/real-benchmark/ws/releases
+real-benchmark: venv
+	$(BIN)/python -m tests.bench real
 
 # faults and their sum, inputs of each search, mutants; 200 faults before a real Label Studio take half an hour
 soak: venv

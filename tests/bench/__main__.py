@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-LONG = ("training", "ablations", "screen")  # by name only; the last one writes docs/findings.md
+LONG = ("training", "ablations", "screen", "real")  # by name only; the last one writes docs/findings.md
 HERE = Path(__file__).parent
 ALL = sorted(p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py"))
 

@@ -1,0 +1,42 @@
+"""The real benchmark (real_benchmark.py), made in build/real-benchmark, and what it holds: make real-benchmark."""
+
+import shutil
+import time
+
+import polars as pl
+
+from tests import ROOT
+from tests.bench import real_benchmark
+from tests.bench.figures import figure
+
+SENSITIVE, ANSWERED = 150, 50  # test requests of a trait, and those of them with a truth that is clear for it
+
+
+def main() -> None:
+    folder = ROOT / "build" / "real-benchmark"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    start = time.monotonic()
+    made = real_benchmark.make(folder)
+    seconds = time.monotonic() - start
+    rows = pl.read_parquet(made.folder / "data" / "grpo" / "*.parquet", glob=True)
+    asked = rows.filter(pl.col("condition") != "injected")
+    figure("real.requests", asked.height, "requests", ">= 8000")
+    figure("real.accepted_requests", asked.filter(truth_kind="accepted").height, "requests", ">= 1000")
+    figure(
+        "real.traits", len(carried(pl.read_parquet(made.folder / "data" / "grpo" / "test.parquet"))), "traits", ">= 6"
+    )
+    figure("real.seconds", seconds, "s", "<= 600")
+
+
+def carried(test: pl.DataFrame) -> list[str]:
+    """The traits with enough test requests, and enough of these with a safe truth; each trait is printed."""
+    once = test.filter(condition="injected").unique("request", keep="first", maintain_order=True)
+    each = once.explode("traits").group_by("traits").agg(pl.len(), (pl.col("safe_truth").list.len() > 0).sum())
+    for trait, asked, answered in each.sort("traits").iter_rows():
+        print(f"  {trait:<20} {asked:>5} test requests, {answered:>4} of them with a safe truth", flush=True)
+    return each.filter(pl.col("len") >= SENSITIVE, pl.col("safe_truth") >= ANSWERED)["traits"].to_list()
+
+
+if __name__ == "__main__":
+    main()

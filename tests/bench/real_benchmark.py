@@ -1,0 +1,119 @@
+"""The real benchmark: real films, real requests, and sentences of ours that disclose a sensitivity, as one release.
+
+python -m tests.bench.real_benchmark FOLDER makes FOLDER/ws from the folder SAFEREC_REAL_DATA, and in it the release
+1.0.0 with its key file. Nothing of the real data is in this repository but what was read of films:
+tests/data/real_benchmark/readings.csv has verdicts of a language model, from memory of the films. Two runs give the
+same bytes.
+"""
+
+import csv
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from exports.release import Release, release
+from saferec_builder import catalog
+from saferec_builder.catalog import adding
+from saferec_builder.core import titles
+from saferec_builder.mining import ingest
+from saferec_builder.sources import item_rows
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+from tests import ROOT
+
+READINGS = ROOT / "tests" / "data" / "real_benchmark" / "readings.csv"
+READER, READ_ON = "a language model, from memory of the film", "2026-11-24"
+TRAITS = (
+    *("gore", "horror_scares", "substance_use", "sexual_violence"),
+    *("child_harm", "animal_harm", "suicide_self_harm", "sad_endings"),
+)  # in the order of the verdicts in READINGS
+WARNINGS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
+REDIAL = ("ievalm_valid_data.jsonl", "raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl")
+SETTINGS = {
+    "[dataset]": ['name = "saferec-real"'],
+    "[release]": ['titles = "any"', 'requests = "turn"', 'truth = "any"', 'disclosed = "both"'],
+    # with two tests in ten, one of the eight traits had 50 test requests with a safe truth; with four in ten, seven
+    "[splits]": ["validation = 0.1", "test = 0.4", "by_item = true"],
+}
+
+
+def data() -> Path:
+    """The folder of the real data."""
+    if not (found := os.environ.get("SAFEREC_REAL_DATA")):
+        raise SystemExit("SAFEREC_REAL_DATA is not set: expected the folder of the real data")
+    return Path(found)
+
+
+def make(folder: Path) -> Release:
+    """The workspace folder/ws and its release 1.0.0."""
+    ws = opened(folder / "ws")
+    add_films(ws, folder)
+    mine(ws, folder)
+    return release(ws, "1.0.0", inject=",".join(TRAITS), unreviewed=True)
+
+
+def opened(path: Path) -> Workspace:
+    """A new workspace with the settings and the secret of the benchmark: its key file goes out with it."""
+    Workspace.create(path)
+    config = path / "saferec.toml"
+    text = config.read_text(encoding="utf-8")
+    for section, lines in SETTINGS.items():
+        kept = text.replace('name = "ws"\n', "") if section == "[dataset]" else text
+        text = kept.replace(section, "\n".join([section, *lines]), 1)
+    config.write_text(text, encoding="utf-8")
+    (path / ".secret").write_bytes(b"the secret of a benchmark whose key file is public".ljust(64, b"."))
+    return Workspace.open(path)
+
+
+def add_films(ws: Workspace, folder: Path) -> None:
+    """Films of MovieLens and ReDial, what keywords and rating reasons say of them, and what was read."""
+    adding.add_catalog(ws, "movielens", [data() / "movielens_small"])
+    adding.add_catalog(ws, "redial", [data() / "redial" / "ievalm_id2info.json"])
+    for source, name in WARNINGS.items():
+        adding.add_catalog(ws, source, [unpacked(name, folder)])
+    workspace.append(ws, tables.WARNINGS, readings(ws))
+
+
+def mine(ws: Workspace, folder: Path) -> None:
+    """ReDial, INSPIRED's development set, and OpenDialKG's film dialogues."""
+    ingest.mine(ws, "redial", [data() / "redial" / name for name in REDIAL])
+    ingest.mine(ws, "inspired", [data() / "inspired"])
+    ingest.mine(ws, "opendialkg", [unpacked("opendialkg/conversations.jsonl.gz", folder)])
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    made = folder / Path(name).stem
+    made.write_bytes(gzip.decompress((data() / name).read_bytes()))
+    return made
+
+
+def readings(ws: Workspace) -> pl.DataFrame:
+    """WARNINGS of kind `review`: yes or no of each film that was read, nothing where the reader was not sure."""
+    items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    index = catalog.index(items)
+    rows = []
+    with open(READINGS, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found = titles.find(index, row["title"], int(row["year"]), "film")
+            if found.item is None:
+                raise SystemExit(f"{READINGS}: {row['title']} ({row['year']}) is {found.match} in the catalog")
+            said = zip(TRAITS, row["verdicts"], strict=True)
+            ref = f"title:{row['title']} ({row['year']})"
+            rows += [
+                item_rows.warning(
+                    *("readings", READINGS.name, ref),
+                    **{"kind": "review", "topic": trait, "domain": "film", "retrieved": READ_ON},
+                    answer={"y": "yes", "n": "no"}[word],
+                )
+                for trait, word in said
+                if word != "?"
+            ]
+    return item_rows.warnings_read(rows, []).rows
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    print(make(Path(sys.argv[1])).manifest["conditions"])
