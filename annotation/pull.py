@@ -1,6 +1,6 @@
 """review pull: what came back, as rows of reviews."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +31,11 @@ class PullResult:
 
 
 @workspace.shared
-def pull(ws: Workspace, from_: Place) -> PullResult:
+def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | None = None) -> PullResult:
     """Appends what people answered there to the table reviews; the same answers again are no new rows.
 
     What cannot be taken is rejected, and can be corrected there and pulled again. ReviewError where a server or a file
-    cannot be read: then nothing is taken.
+    cannot be read: then nothing is taken. `only`: of a server's projects (ids), and their tasks where there are any.
     """
     if isinstance(from_, ReviewPage):
         raise UsageError("--tool page: answers are stored as they are given: there is nothing to pull")
@@ -46,7 +46,7 @@ def pull(ws: Workspace, from_: Place) -> PullResult:
             desk = outbox.adopted(desk, files=files)
             pulled = of_files(desk, files)
         else:
-            pulled = servers.fetch(desk, servers.connect(ws, from_))
+            pulled = servers.fetch(desk, servers.connect(ws, from_), only)
         _leave_out(desk, pulled)
         added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
     rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")

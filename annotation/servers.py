@@ -1,7 +1,7 @@
 """Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,8 +42,12 @@ class Client(sync.Remote, Protocol):
     def projects(self, mark: str) -> list[sync.Project]: ...
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
+    def page_of(self, task: sync.Payload) -> str: ...
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
-    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]: ...
+    def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched: ...
+    def responses(
+        self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
+    ) -> Iterator[Response]: ...
 
 
 def home(ws: Workspace) -> Path:
@@ -110,8 +114,9 @@ def send(
             sync.settled(server, project.id, ledger, done)
             # what the version before has put there stays as it is, and is not asked twice
             here = [replace(each, key=each.former) if each.former in ledger.there else each for each in here]
-            _keep(desk, [sheet for sheet in here if sheet.key not in ledger.there])
             tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in here}
+            new = [sheet for sheet in here if sheet.key not in ledger.there]
+            _keep(desk, new, {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new})
             sync.push(server, project.id, tasks, ledger, done=done)
             # in other words before, if the taxonomy was another one; or answered in other words since
             asked = {base_id(key) for key in tasks}
@@ -150,8 +155,10 @@ def _projects(
     return [(project, [each for each in here if not {each.key, each.former} & answered]) for project, here in found]
 
 
-def _keep(desk: Desk, new: list[Sheet]) -> None:
-    """Writes down what these tasks ask, before anybody is asked."""
+def _keep(desk: Desk, new: list[Sheet], pages: dict[str, str]) -> None:
+    """Writes down what these tasks ask and show, before anybody is asked."""
+    shown = pl.DataFrame([*pages.items()], schema=tables.TASK_PAGES.schema, orient="row")
+    workspace.append(desk.ws, tables.TASK_PAGES, shown)
     rows = [sheets.record(sheet, guideline(), desk.taxonomy) for sheet in new]
     workspace.append(desk.ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
 
@@ -223,7 +230,12 @@ def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
         workspace.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
-    return sync.Ledger.of(rows.iter_rows(), note)
+    return sync.Ledger.of(rows.iter_rows(), note, partial(_made, ws))
+
+
+def _made(ws: Workspace) -> set[str]:
+    """The keys of all tasks that this workspace ever sent: each is written down before."""
+    return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
 
 
 def sources(desk: Desk) -> dict[str, list[str]]:
@@ -242,8 +254,16 @@ def sources(desk: Desk) -> dict[str, list[str]]:
     return found
 
 
-def fetch(desk: Desk, server: Client) -> Pulled:
-    """Everything that people answered on the server, as answers of the workspace's reviewers."""
+def touched(ws: Workspace, server: Client, seen: Mapping[str, sync.Touched]) -> dict[str, sync.Touched]:
+    """project -> what was touched there lately; `seen` is what earlier looks have found."""
+    return {p.id: server.touched(p, seen.get(p.id, frozenset())) for p in server.projects(_mark(ws))}
+
+
+def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None = None) -> Pulled:
+    """Everything that people answered on the server, as answers of the workspace's reviewers.
+
+    With `only` what they answered in these projects, of these tasks where there are any.
+    """
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
@@ -254,7 +274,13 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     pulled = Pulled(tool=server.tool)
     ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
     try:
-        there = [each for project in projects for each in server.responses(project, people, ours)]
+        some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
+        there = [
+            each
+            for project in projects
+            if project.id in some
+            for each in server.responses(project, people, ours, some[project.id], _keys(desk.ws, server.tool, project))
+        ]
     finally:
         managed.clear_exports(home(desk.ws))
     every = list(_as_asked(desk.ws, server.tool, there, pulled))
@@ -274,6 +300,12 @@ def fetch(desk: Desk, server: Client) -> Pulled:
     return pulled
 
 
+def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
+    """task on the server -> its key as we sent it, whatever stands there now."""
+    rows = workspace.read(ws, tables.SENT).filter(pl.col("remote") != "", tool=tool, place=project.place)
+    return dict(rows.select("remote", "task").iter_rows())
+
+
 def _in_order(every: list[Response], taxonomy: str) -> list[Response]:
     first = datetime.min.replace(tzinfo=UTC)
     return sorted(every, key=lambda each: (each.taxonomy == taxonomy, each.time or first))
@@ -286,7 +318,10 @@ def _as_asked(ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulle
     """
     keyed = tables.last(workspace.read(ws, tables.KEYED), "task").rows_by_key(["task"], named=True, unique=True)
     sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
+    pages = set(workspace.read(ws, tables.TASK_PAGES).select("task", "page").iter_rows())
+    known = {task for task, _ in pages}
     for each in found:
+        each.changed = each.key in known and (each.key, each.page) not in pages
         if row := keyed.get(each.key):
             facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}
             yield replace(each, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])

@@ -14,8 +14,8 @@ API = frozenset(  # saferec_builder.api.__all__; a test compares them
     Adjudication Argilla Counts Difference Examination Explained FetchResult Files Forgotten Gaps LabelStudio Merges
     MineResult Page Plan ProposeResult Published PullResult PushResult Rebuilt Release ReviewPage ReviewStatus
     SafeRecError Score Screening Served Status Verdict Verified Withdrawn Workspace add_catalog adjudicate check
-    examine fetch forget gaps hand_back join_rows keep_apart merges mine opt_out plan propose pull push rebuild
-    release report review_status score screen serve set_aside show status withdraw
+    examine fetch follow forget gaps hand_back join_rows keep_apart merges mine opt_out plan propose pull push
+    rebuild release report review_status score screen serve set_aside show status withdraw
     """.split()
 )
 

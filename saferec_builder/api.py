@@ -14,6 +14,7 @@ dataclass with counts and tables; nothing is printed. docs/python.md shows the w
 """
 
 from annotation.adjudication import Adjudication, adjudicate
+from annotation.follow import follow
 from annotation.page.serving import Served, serve
 from annotation.progress import ReviewStatus, review_status
 from annotation.pull import PullResult, pull
@@ -80,6 +81,7 @@ __all__ = [
     "check",
     "examine",
     "fetch",
+    "follow",
     "forget",
     "gaps",
     "hand_back",

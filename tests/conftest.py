@@ -21,7 +21,8 @@ from saferec_builder.storage.workspace import make
 # "ci": the same examples in every run; `make soak` searches for new ones
 settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")
 
-pytest_plugins = ["tests.servers.fixtures", "tests.faults", "tests.worlds.reviewing", "tests.worlds.oracle_world"]
+pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
+pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memory", "oracle_world")]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # the tests run in the background: the commands that they start
     signal.signal(signal.SIGINT, signal.default_int_handler)  # would be as deaf to Ctrl-C as these

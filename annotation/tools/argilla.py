@@ -93,8 +93,11 @@ def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) ->
 # ---- in
 
 
-def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, ours: Ours) -> Iterator[Response]:
-    """One per response that was submitted or discarded; a draft is nobody's word yet.
+def responses_of(
+    record: dict[str, Any], people: Mapping[str, str], where: str, ours: Ours, key: str | None = None
+) -> Iterator[Response]:
+    """One per response that was submitted or discarded; a draft is nobody's word yet. `key`: of the record as it was
+    sent.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there.
     """
@@ -104,7 +107,8 @@ def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, 
     except (ValueError, TypeError, RecursionError):
         facts = {}
     facts = facts if isinstance(facts, dict) else {}
-    turns = ours(str(record.get("external_id")))
+    key = key or str(record.get("external_id"))
+    turns, page = ours(key), sheets.page_digest(record["fields"])
     there = record["fields"].get("dialogue") or ""
     there = html.unescape(there) if facts.get("escaped") is True else there  # not so before Argilla's page was tried
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
@@ -112,7 +116,8 @@ def responses_of(record: dict[str, Any], people: Mapping[str, str], where: str, 
             continue
         values = {name: v["value"] for name, v in (row.get("values") or {}).items()}  # null where it was discarded
         response = Response(
-            key=str(record.get("external_id")),
+            key=key,
+            page=page,
             who=people.get(row["user_id"], f"user-{row['user_id'][:8]}"),
             place=f"argilla data set {where} record {record['id']}",
             outcome="skipped" if row["status"] == "discarded" else str(values.get("outcome") or ""),

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import questions, record_of, responses_of
 from annotation.tools.guidelines import of_tool
 from annotation.tools.reply_models import PAGE
-from annotation.tools.task_conversion import Ours, Response, Sheet
+from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -74,7 +74,10 @@ class Server:
             sets = [found for found in api.datasets.list() if found.status == "ready"]
         ours = [found for found in sets if rooms.get(found.workspace_id, "").startswith(_slug(mark))]
         ours.sort(key=lambda found: str(found.inserted_at))
-        return [sync.Project(str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id),)) for s in ours]
+        return [
+            sync.Project(str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id),), s.last_activity_at)
+            for s in ours
+        ]
 
     def place(self, mark: str, role: str) -> str:
         return _slug(mark)
@@ -135,6 +138,9 @@ class Server:
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return record_of(sheet, guideline, taxonomy)
 
+    def page_of(self, task: sync.Payload) -> str:
+        return page_digest(task["fields"])
+
     def count(self, project: str) -> int:
         with self._asked(f"count the records of data set {project}") as api:
             return int(api.datasets.get_progress(UUID(project)).total)
@@ -184,10 +190,16 @@ class Server:
         with self._asked("list the users") as api:
             return names_of({str(user.id): user.username for user in api.users.list()}, accounts, names)
 
-    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
+    def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched:
+        """Any of the data set: the server says when somebody last was at work there, and not in which record."""
+        return frozenset([("", project.active)] if project.active else [])
+
+    def responses(
+        self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
+    ) -> Iterator[Response]:
         try:
             for record in self.records(project.id):
-                for response in responses_of(record, people, project.name, ours):
+                for response in responses_of(record, people, project.name, ours, keys.get(record["id"])):
                     response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
                     yield response
         except failures.Missing:

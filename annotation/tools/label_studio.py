@@ -22,6 +22,7 @@ from annotation.tools.task_conversion import (
     list_of,
     marks_of,
     opinions,
+    page_digest,
     points,
     text_of,
     theirs,
@@ -99,6 +100,11 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     return {"data": data, "predictions": [prediction] if prediction["result"] else []}
 
 
+def page_of(data: dict[str, Any]) -> str:
+    """Names what the page shows of a task's data."""
+    return page_digest({name: data.get(name) for name in ("ask", "turns", "cards", "labels", "items")})
+
+
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     """What is asked of one trait; its answers name it, so that they can be held against our own record."""
     unit, keys = sheet.units[n], KEYS[n] if n < len(KEYS) else ""
@@ -160,20 +166,28 @@ def _schema(config: str) -> "LabelInterface":
 
 
 def responses_of(
-    task: dict[str, Any], people: Mapping[int, str], project: str, ours: Ours, cards: bool = True
+    task: dict[str, Any],
+    people: Mapping[int, str],
+    project: str,
+    ours: Ours,
+    *,
+    cards: bool = True,
+    key: str | None = None,
 ) -> Iterator[Response]:
     """One per annotation, oldest first; what is no annotation of ours at all comes back empty. `cards`: the page has
-    them; one of the version before has not, and its tasks bring what was asked with them.
+    them; one of the version before has not, and its tasks bring what was asked with them. `key`: as it was sent.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
     whatever its users send, as an answer and as a task's data: what has another shape is not there.
     """
     task = whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
+    page = page_of(data)
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
         who, editor = _user(row.get("completed_by")), _user(row.get("updated_by"))
         response = Response(
-            key=str(data.get("key")),
+            key=key or str(data.get("key")),
+            page=page,
             who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
             place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
             asked=[t for t in list_of(data.get("asked")) if isinstance(t, str)],
@@ -222,7 +236,8 @@ def _read(result: list[Any], turns: Turns, shown: list[str], response: Response)
         if response.verdicts is None and name == "outcome" and names:
             response.outcome = names[0]
         elif response.verdicts is not None and (card := re.fullmatch(r"verdict_(\d{1,4})", str(name))):
-            response.verdicts[int(card[1])] = " ".join(names)
+            n = int(card[1])  # answered twice it is not answered
+            response.verdicts[n] = " ".join([*filter(None, [response.verdicts.get(n)]), *names])
         elif name in ("present", "unsure", "also_0"):
             (response.unsure if name == "unsure" else response.present).extend(names)
         elif name == "note":

@@ -1,16 +1,19 @@
 """Client of a Label Studio server: the few calls that are needed, each made once, through label-studio-sdk."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.guidelines import of_tool
-from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, place, responses_of, task_of
+from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from saferec_builder.core.errors import ReviewError, strict_json
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from label_studio_sdk import LabelStudio
 
 Given = TypeVar("Given")
+LOOK = 100  # tasks that one look asks for
+LATE = timedelta(minutes=1)  # as long as a transaction of the server may wait for its database
 
 
 def instructions() -> str:
@@ -101,14 +106,41 @@ class Server:
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return task_of(sheet, taxonomy)
 
+    def page_of(self, task: sync.Payload) -> str:
+        return page_of(task["data"])
+
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]:
         return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}
 
-    def responses(self, project: sync.Project, people: dict[str, str], ours: Ours) -> Iterator[Response]:
+    def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched:
+        """The tasks with an answer that were touched since shortly before the last that was seen; any of the project
+        where nothing was seen, or they are more than a page.
+
+        The server writes a time before it commits, so a task may turn up with an earlier one than another had.
+        """
+        last = max((when for _, when in seen), default=None)
+        query: dict[str, JsonValue] = {"ordering": ["-tasks:updated_at"]}
+        if last:
+            since = (last - LATE).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            after = {"filter": "filter:tasks:updated_at", "operator": "greater_or_equal", "type": "Datetime"}
+            query |= {"filters": {"conjunction": "and", "items": [after | {"value": since}]}}
+        with self._asked(f"look for new answers in project {project.id}") as client:
+            page: Any = client.tasks.list(
+                project=int(project.id), page_size=LOOK if last else 1, fields="task_only", query=json.dumps(query)
+            )
+        rows = [(str(row.id), self._given(row.updated_at), row) for row in self._given(page.items)]
+        if not last or len(rows) == LOOK:
+            return frozenset(("", when) for _, when, _ in rows[:1])
+        return frozenset((task, when) for task, when, r in rows if r.total_annotations or r.cancelled_annotations)
+
+    def responses(
+        self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
+    ) -> Iterator[Response]:
         known = {int(user): name for user, name in people.items()}
-        for task in self.answered(project.id):
+        for task in self.answered(project.id, tasks):
             cards = f" {LAYOUT} " in project.place
-            for response in responses_of(task, known, project.id, ours, cards=cards):
+            key = keys.get(str(task["id"]))
+            for response in responses_of(task, known, project.id, ours, cards=cards, key=key):
                 response.link = f"{self.url}/projects/{project.id}/data?task={task['id']}"
                 yield response
 
@@ -168,11 +200,13 @@ class Server:
         with self._asked(f"delete task {task}") as client:
             client.tasks.delete(task)
 
-    def answered(self, project: str) -> list[dict[str, Any]]:
-        """Every task with an annotation. The server keeps a copy of what it sends in its folder data/export: of our own
-        server `local_label_studio.clear_exports` removes it."""
+    def answered(self, project: str, tasks: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Every task with an annotation, or these of them. The server keeps a copy of what it sends in its folder
+        data/export: of our own server `local_label_studio.clear_exports` removes it."""
+        some = {"additional_query_parameters": {"ids[]": sorted(tasks)}}  # the library asks for `ids`, and gets all
         with self._asked(f"export project {project}") as client:
-            found = strict_json(b"".join(client.projects.exports.download_sync(int(project), export_type="JSON")))
+            how: Any = {"export_type": "JSON", "request_options": some if tasks else None}
+            found = strict_json(b"".join(client.projects.exports.download_sync(int(project), **how)))
             TASKS.validate_python(found)
             return list(found)
 

@@ -5,7 +5,7 @@ ValidationError, which server_errors.explained turns into a line with the endpoi
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -63,7 +63,7 @@ class Values(_Strict):
 
 
 class Given(_Strict):
-    status: str
+    status: Literal["submitted", "discarded", "draft"]
     user_id: str
     updated_at: Moment
     values: Values | None = None

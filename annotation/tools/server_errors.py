@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import JSONDecodeError
 from typing import Any
 
 from pydantic import ValidationError
@@ -76,12 +75,12 @@ def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") 
         raise _of_status(getattr(fault, "status_code", None), body, where) from None
     except KeyTwice as fault:
         raise ReviewError(f"{where}: {fault}: is this address really the review server?") from None
-    except JSONDecodeError:
-        raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         what = f"{fault.title}, {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
         raise ReviewError(f"{where}: not understood ({what}): is this address really the review server?") from None
+    except (ValueError, RecursionError):  # of a JSON reader: a number of too many digits, too many brackets
+        raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
 
 
 def _without(hide: str, text: str) -> str:

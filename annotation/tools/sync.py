@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from annotation.tools.server_errors import Broken, Unsure
@@ -19,6 +20,7 @@ Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) row
 
 
 Payload = dict[str, Any]  # a task as its tool takes it; nobody here looks into it
+Touched = frozenset[tuple[str, datetime]]  # (task, when it was touched, by the server's clock); `` is any of a project
 
 
 class Remote(Protocol):
@@ -39,10 +41,13 @@ class Ledger:
     there: dict[str, str] = field(default_factory=dict)  # task -> its id on the server
     sending: set[str] = field(default_factory=set)  # begun, and nobody knows how it ended
     note: Note = lambda rows: None
+    made: Callable[[], Container[str]] | None = None  # gives every key that we ever made; None: all there are ours
 
     @staticmethod
-    def of(rows: Iterable[tuple[str, str, str]], note: Note) -> "Ledger":
-        ledger = Ledger(note=note)
+    def of(
+        rows: Iterable[tuple[str, str, str]], note: Note, made: Callable[[], Container[str]] | None = None
+    ) -> "Ledger":
+        ledger = Ledger(note=note, made=made)
         for task, remote, state in rows:
             ledger._apply(task, remote, state)
         return ledger
@@ -140,10 +145,13 @@ def settle(server: Remote, project: str, expected: int, quiet: float) -> None:
 
 
 def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
-    """Makes the ledger say what the server holds, and deletes second copies that nobody has answered."""
+    """Makes the ledger say what the server holds, and deletes second copies that nobody has answered; tasks that
+    somebody else put there stay out of it."""
     copies: dict[str, list[tuple[bool, str]]] = {}
+    made = ledger.made() if ledger.made else None
     for key, remote, answered in server.keys(project):
-        copies.setdefault(key, []).append((answered, remote))
+        if made is None or key in made:
+            copies.setdefault(key, []).append((answered, remote))
     rows = []
     for key, found in copies.items():
         keep = next((remote for answered, remote in found if answered), found[0][1])
@@ -182,6 +190,7 @@ class Project:
     name: str
     place: str
     setup: tuple[str, ...] = ()  # what its tool needs to know of it besides
+    active: datetime | None = None  # when somebody last was at work there, where its tool says so
 
 
 def project(find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str) -> Project:

@@ -15,11 +15,12 @@ import polars as pl
 from annotation.tools.tasks_and_answers import Pulled, Span, Task, Turn, Turns, asked_id, mark, task_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
-from saferec_builder.storage.tables import HANDED_BACK
+from saferec_builder.storage.tables import HANDED_BACK, digest
 
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
+CHANGED = "changed there"
 SKIPPED = "skipped"
 VERDICTS = ("present", "absent", "unsure")
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
@@ -75,6 +76,8 @@ class Response:
     lost: dict[str, str] = field(default_factory=dict)  # trait -> words that stand in no turn
     shown: frozenset[str] = frozenset()  # `mark` of the spans that were there before the person came
     forged: str = ""  # why it is not the word of `who`
+    page: str = ""  # `page_digest` of what the task shows there now
+    changed: bool = False  # that is not what was sent
     note: str | None = None
     seconds: float | None = None
     time: datetime | None = None
@@ -103,6 +106,11 @@ def marks_of(shown: Any) -> frozenset[str]:
     """`mark` of what a server says was marked beforehand (trait -> spans)."""
     found = shown if isinstance(shown, dict) else {}
     return frozenset(mark(t, s) for t, spans in found.items() for s in list_of(spans) if isinstance(s, dict))
+
+
+def page_digest(shown: Any) -> str:
+    """Names what a task shows on a review server, as JSON."""
+    return digest(json.dumps(shown, sort_keys=True))
 
 
 def theirs(found: list[Span], turns: Turns) -> list[Span]:
@@ -224,6 +232,9 @@ def take(
     fixed |= {"time": response.time}
     if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
         pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
+        return
+    if response.changed:
+        pulled.drop(response.place, CHANGED, "somebody changed the text or the question: it is asked anew", *author)
         return
     response, ruling = ticked(response), task.role == "adjudicator"
     asked = {t for t in response.asked if t in taxonomy.slugs}

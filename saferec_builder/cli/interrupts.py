@@ -62,6 +62,23 @@ def listening() -> Iterator[Callable[[], bool]]:
         threading.excepthook = thread_hook
 
 
+@contextmanager
+def ending() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: the first raises nothing, so that what is under way ends well; the next as ever."""
+    before, presses = signal.getsignal(signal.SIGINT), list[int]()
+
+    def first(number: int, frame: FrameType | None) -> None:
+        presses.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, first)
+    try:
+        yield lambda: bool(presses)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _panics(frame: FrameType | None) -> bool:
     """Whether polars is telling its types: its Rust makes them in Python, and of an exception there a panic."""
     while frame is not None:

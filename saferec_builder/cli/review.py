@@ -8,6 +8,7 @@ import typer
 from annotation import (
     certificate,
     controls,
+    follow as following,
     precision_bounds,
     pull as pulling,
     push as pushing,
@@ -18,10 +19,11 @@ from annotation import (
 from annotation.page import links, serving
 from annotation.progress import ReviewStatus, review_status
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
+from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -81,6 +83,7 @@ def push(
 @app.command()
 def pull(
     paths: Annotated[list[Path] | None, typer.Argument(help="With --tool files: CSVs, or folders of them.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Look every two seconds; Ctrl-C ends it.")] = False,
     tool: Tool = TOOLS[0],
     url: Url = None,
     token: Token = None,
@@ -92,7 +95,21 @@ def pull(
     place = _place(tool, url, token, str(given[0]) if given else "", Files(paths=given))
     if tool == "files" and not given:
         raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
-    done = pulling.pull(Workspace.open(folder), place)
+    ws = Workspace.open(folder)
+    if not follow:
+        _pulled(pulling.pull(ws, place), as_json)
+        return
+    with interrupts.ending() as pressed:
+        for found in following.follow(ws, place):
+            if isinstance(found, ReviewError):
+                typer.echo(line(f"{str(found).removesuffix(': run the command again')}: asking again"), err=True)
+            elif found:
+                _pulled(found, as_json)
+            if pressed():
+                break
+
+
+def _pulled(done: pulling.PullResult, as_json: bool) -> None:
     for _, _, where, reason, detail in done.rejected.head(SHOWN).iter_rows():
         typer.echo(line(f"{where}: {reason}: {detail}"), err=True)
     if done.rejected.height > SHOWN:

@@ -44,7 +44,7 @@ def in_database(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, pl.DataFr
     named = [(table, whole.select(kind, "subject")) for table in _BY_SUBJECT]
     named += [(table, texts.select(kind, "subject", "digest")) for table in _BY_TEXT]
     tasks = set(gone.tasks)
-    for table in (tables.SENT, tables.KEYED, tables.REJECTED):
+    for table in (tables.SENT, tables.KEYED, tables.TASK_PAGES, tables.REJECTED):
         keys = workspace.read(ws, table)["task"].unique()
         theirs = pl.Series([base_id(key) in tasks for key in keys], dtype=pl.Boolean)
         named.append((table, keys.filter(theirs).to_frame("task")))

@@ -134,6 +134,17 @@ KEYED = Table(
     "What each task asked as it was handed out: an answer is read by this, whatever comes back beside it.",
 )
 
+TASK_PAGES = Table(
+    "task_pages",
+    "db",
+    ("task", "page"),
+    {
+        "task": (pl.String, "key of the task"),
+        "page": (pl.String, "digest of what a review server was sent to show for it"),
+    },
+    "What each task on a review server showed: an answer to one that was changed there goes back to its author.",
+)
+
 REJECTED = Table(
     "rejected",
     "db",

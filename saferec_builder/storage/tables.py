@@ -23,6 +23,7 @@ from saferec_builder.storage.database_tables import (
     REVIEWS,
     SENT,
     SPEND,
+    TASK_PAGES,
     TOMBSTONES,
     WAYS,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "SPEND",
     "STATED",
     "TABLES",
+    "TASK_PAGES",
     "TOMBSTONES",
     "TURN",
     "WARNINGS",
@@ -261,7 +263,7 @@ TABLES: dict[str, Table] = {
     for t in (
         *(CONVERSATIONS, ORIGINS, HONOURED, FORGOTTEN, MARKS, CLUSTERS, STATED),
         *(CATALOG_ROWS, WARNINGS, PROPOSALS, READINGS, ASKED, DROPS),
-        *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, REJECTED, REVIEWS, LABELS),
+        *(ASSIGNMENTS, DESIGN, TOMBSTONES, GOLD, DECOYS, SENT, KEYED, TASK_PAGES, REJECTED, REVIEWS, LABELS),
         *(REPLIES, REQUESTS, SPEND, BATCHES, WAYS),
     )
 }

@@ -3,21 +3,18 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import pytest
 
-from annotation import servers
-from annotation.tools import sync, task_conversion as sheets
-from annotation.tools.server_errors import Broken, Unsure
-from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import database, tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
-from tests.worlds.review_world import CLAIMS, TEXTS, Verdict
+from tests.worlds.review_memory import Killed
+from tests.worlds.review_world import TEXTS, Verdict
 from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
 
@@ -29,10 +26,6 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     review_world.fill(workspace)
     review_settings(workspace.root, decoys=0.5)
     return workspace
-
-
-class Killed(BaseException):
-    """The process dies here."""
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
@@ -109,108 +102,6 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     assert given(ws) == {(who, c) for who in ("ann", "bo") for c in ("c1", "c2")}  # bo's file lies there too
     assert cli("review", "push", *FILES, *TWO, "-C", ws.root, "--json").json["added"] == 0
     assert rows_of(ws.root / "review" / "ann.csv") == []
-
-
-class Memory:
-    """A review server that fails as planned, one entry for each import; what it holds is the truth."""
-
-    tool, chunk, url = "label_studio", 1, "memory"
-
-    def __init__(self) -> None:
-        self.plan, self.down = list[str](), False
-        self.made, self.held, self.number = dict[str, str](), dict[str, tuple[str, dict[str, Any]]](), 0
-        self.answers = dict[str, Verdict]()  # task -> what its person said
-        self.late = list[tuple[str, dict[str, Any]]]()
-
-    def _up(self) -> None:
-        if self.down:
-            raise ReviewError("memory does not answer")
-
-    def projects(self, mark: str) -> list[sync.Project]:
-        self._up()
-        return [sync.Project(place, name, place) for place, name in self.made.items() if place.startswith(mark)]
-
-    def place(self, mark: str, role: str) -> str:
-        return mark
-
-    def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
-        return sync.project(self.projects, lambda word: self._make(word, name), mark)
-
-    def _make(self, place: str, name: str) -> sync.Project:
-        self.made[place] = name
-        return sync.Project(place, name, place)
-
-    def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
-        return {"key": sheet.key, "subject": sheet.task.subject, "asked": sheet.asked, "taxonomy": taxonomy.digest}
-
-    def count(self, project: str) -> int:
-        self._up()
-        return sum(place == project for place, _ in self.held.values())
-
-    def keys(self, project: str) -> list[tuple[str, str, bool]]:
-        self._up()
-        mine = [(remote, task) for remote, (place, task) in self.held.items() if place == project]
-        return [(task["key"], remote, remote in self.answers) for remote, task in mine]
-
-    def delete(self, task: str) -> None:
-        del self.held[task]
-
-    def send(self, project: str, tasks: list[dict[str, Any]]) -> list[str]:
-        self._up()
-        fault = self.plan.pop(0) if self.plan else ""
-        if fault == "refused":
-            raise ReviewError("memory: 400: not today")
-        if fault == "failed":
-            raise Broken("memory: 500")
-        if fault == "killed before":
-            raise Killed
-        if fault == "late":
-            self.late += [(project, task) for task in tasks]
-            raise Killed
-        ids = [self._add(project, task) for task in tasks]
-        if fault == "killed":
-            raise Killed
-        self.down = fault == "died"
-        if fault in ("died", "lost"):
-            raise Unsure("memory: no answer")
-        return ids
-
-    def _add(self, project: str, task: dict[str, Any]) -> str:
-        self.number += 1
-        self.held[str(self.number)] = (project, task)
-        return str(self.number)
-
-    def arrive(self) -> None:
-        for project, task in self.late:
-            self._add(project, task)
-        self.late = []
-
-    def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
-        return {name: name for name in names}
-
-    def responses(self, project: sync.Project, people: dict[str, str], ours: sheets.Ours) -> Iterator[sheets.Response]:
-        for remote, (place, task) in self.held.items():
-            if place == project.id and (said := self.answers.get(remote)):
-                spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
-                who = people.get(self.made[place], "user-unknown")
-                told = {"asked": task["asked"], "taxonomy": task["taxonomy"], "present": list(said.present)}
-                yield sheets.Response(task["key"], who, f"memory {remote}", said.outcome, spans=spans, **told)
-
-    def tasks(self) -> Counter[tuple[str, str]]:
-        return Counter((self.made[place], task["subject"]) for place, task in self.held.values())
-
-    def suggested(self) -> set[tuple[str, str, str]]:
-        claimed = {(subject, trait) for subject, trait, *_ in CLAIMS}
-        rows = [(self.made[p], task["subject"], t) for p, task in self.held.values() for t in task["asked"]]
-        return {row for row in rows if row[1:] not in claimed}
-
-
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
-    server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *words: server)
-    monkeypatch.setattr(sync.push, "__defaults__", (0.01,))
-    return server
 
 
 @pytest.mark.parametrize("fault", [["refused"], ["failed"] * 4, ["died"]], ids=lambda fault: fault[0])

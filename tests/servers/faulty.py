@@ -19,6 +19,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any
 
 import httpx2
 
+Spoil = Callable[[str, int, bytes], tuple[int, bytes]]  # path, and what the server answers: what the client gets
 FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late", "slow", "lock")
 MORE = 0.4  # seconds beyond the client's patience
 
@@ -40,11 +42,18 @@ class Proxy:
         self.target, self.database, self.patience = target, database, patience
         self.faults, self.methods, self.met, self.victim = deque[str](), ("POST", "PUT"), Counter[str](), 0
         self.elsewhere = ""
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.spoil: Spoil = lambda path, status, body: (status, body)
+        self.port = 0
+        self.back()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def back(self) -> None:
+        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
+        self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def stop(self) -> None:
+    def away(self) -> None:
+        """Nobody answers at its address until it is `back`."""
         self.server.shutdown()
         self.server.server_close()
 
@@ -98,7 +107,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             elif fault == "done_but_500":
                 self._reply(500, b"done, and broken on purpose")
             else:
-                self._reply(told.status_code, told.content, told.headers.get("content-type", "application/json"))
+                status, content = proxy.spoil(self.path, told.status_code, told.content)
+                self._reply(status, content, told.headers.get("content-type", "application/json"))
 
         def _pass_on(self, body: bytes) -> Any:
             ours = ("host", "connection", "content-length")
@@ -109,7 +119,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             with suppress(ConnectionError):  # nobody waits for it any more
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
-                if status == 307:
+                if status in (302, 307):
                     self.send_header("Location", proxy.elsewhere + self.path)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

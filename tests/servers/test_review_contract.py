@@ -5,9 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from annotation.follow import follow
+from annotation.review_destinations import Argilla, LabelStudio
 from annotation.tools import local_label_studio as managed, task_conversion as sheets
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_page, review_world
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.review_world import Verdict, subject_of, taxonomy
 from tests.worlds.settings import review_settings
@@ -33,6 +35,8 @@ def tool(request, ws):
     if request.param == "argilla":
         server = request.getfixturevalue("argilla_server")
         return review_world.Argilla(ws, server.url, server.key)
+    if request.param == "page":
+        return review_page.Page(ws)
     home, facts = request.getfixturevalue("label_studio")
     (ws.root / "label-studio").symlink_to(home)
     return review_world.LabelStudio(ws, home, facts)
@@ -85,6 +89,22 @@ def test_answers_come_back_exact_and_once(ws, tool, review):
 
 
 TEXT_OF_EMOJI = "👨\u200d👩\u200d👧\n\n cafe\u0301"
+
+
+@pytest.mark.parametrize("tool", SERVERS, indirect=True)
+def test_who_follows_gets_what_is_answered_since(ws, tool, review):
+    review("push", *TWO)
+    words = dict(zip(tool.pull_words[::2], tool.pull_words[1::2], strict=True))
+    place = LabelStudio() if tool.name == "label-studio" else Argilla(words["--url"], words["--token"])
+    looks = follow(store.Workspace.open(ws.root), place, every=0)
+    assert next(looks).counts.came == 0
+    assert next(looks) is next(looks) is None
+    for n, (who, subject) in enumerate((("ann", "c1"), ("ann", "c2"), ("bo", "c1"))):
+        tool.answer(who, lambda found, asked, c=subject: Verdict(YES[c]) if found == c else None)
+        assert next(looks).counts.added == 2 and next(looks) is None, n  # the trait that was asked, and `*`
+    tool.answer("ann", lambda found, asked: Verdict() if found == "c1" else None)  # a changed mind
+    assert next(looks).counts.added == 1
+    assert rows(ws)["ann", "c1", "gore"] == ("absent", [])
 
 
 def test_a_second_push_adds_nothing(ws, tool, review):
@@ -303,33 +323,22 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 
 
-def _flagged(ws, plots):
-    """Items with these plots, all read, the first 200 of them flagged with gore."""
-    rows = [
-        dict.fromkeys(tables.CATALOG_ROWS.columns)
-        | {
-            "source": "csv",
-            "source_id": f"{n:03}",
-            "domain": "film",
-            "title": f"Film {n:03}",
-            "year": 2000,
-            "plot": plot,
-        }
-        | {"refs": [], "aliases": [], "genres": []}
-        for n, plot in enumerate(plots.values())
-    ]
-    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
-    fixed = {"kind": "item_flag", "proposer": "rules", "version": "1", "taxonomy": "t"}
-    read = [fixed | {"subject": i, "digest": tables.digest(plot), "orders": []} for i, plot in plots.items()]
-    store.append(ws, tables.READINGS, pl.DataFrame(read, schema=tables.READINGS.schema))
-    claims = [
-        dict.fromkeys(tables.PROPOSALS.columns)
-        | fixed
-        | {"proposal": f"p-{i}", "subject": i, "trait": "gore", "verdict": "present", "digest": tables.digest(plot)}
-        | {"spans": [review_world.span(i, "a village")]}
-        for i, plot in list(plots.items())[:200]
-    ]
-    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+@pytest.mark.parametrize("tool", ["files", "page", *SERVERS], indirect=True)
+def test_twenty_flags_come_back_into_the_catalog(ws, tool, review, cli, monkeypatch):
+    """Gore is proposed of 20 films; both readers find it in the first ten, and bo alone in the eleventh."""
+    plots = {review_world.item(n): f"Number {n:03}: a village, and perhaps blood." for n in range(20)}
+    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
+    review_world.flag(ws, plots, [*plots], "blood")
+    review("push", *TWO)
+    for who, holds in (("ann", 10), ("bo", 11)):
+        there = {*[*plots][:holds]}
+        tool.answer(who, lambda c, asked, there=there: Verdict({"gore": "blood"} if c in there else {}))
+    if tool.name != "page":
+        review("pull")
+    assert cli("adjudicate", "-C", ws.root, "--json").json["warnings_from_item_labels"] == 19
+    for n, word in ((0, "violated"), (9, "violated"), (10, "unknown"), (11, "clear"), (19, "clear")):
+        told = cli("catalog", "check", f"Film {n:03} (2000)", "--trait", "gore", "-C", ws.root)
+        assert f"verdict  {word}" in told.out, (n, told.out)
 
 
 @pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
@@ -342,7 +351,7 @@ def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, rev
         for n in range(300)
     }
     monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
-    _flagged(ws, plots)
+    review_world.flag(ws, plots, [*plots][:200], "a village")
     review_settings(ws.root, audit=0.5)
     (ws.root / ".secret").write_bytes(bytes(32))  # of the draw
     review("push", *TWO)

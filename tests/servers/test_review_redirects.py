@@ -104,4 +104,4 @@ def test_no_text_follows_an_import_that_is_sent_on(ws, cli, hosts, label_studio)
         assert f"it sends us on to {other.url}/" in ran.err and facts["token"] not in ran.err
         assert (proxy.met["elsewhere"], other.seen, tool.tasks("ann")) == (1, [], {})
     finally:
-        proxy.stop()
+        proxy.away()

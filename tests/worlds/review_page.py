@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from annotation.page import links, serving
-from annotation.page.tasks import Tasks
+from annotation.page.tasks import Given, Tasks
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from saferec_builder.storage import tables, workspace as store
@@ -53,6 +53,30 @@ def opened(ws: store.Workspace, *names: str, **words: Any) -> Iterator[Opened]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Page:
+    """Answers on the page, by its queue; as the drivers of review_world do."""
+
+    name, push_words = "page", ("--tool", "page")
+
+    def __init__(self, ws: store.Workspace) -> None:
+        self.ws = ws
+
+    def answer(self, who: str, person: review_world.Person) -> int:
+        page, done = Tasks(self.ws), 0
+        while tasks := page.first(who)["tasks"]:
+            for task in tasks:
+                asked = [card["trait"] for card in task["cards"]]
+                said = person(review_world.subject_of(task["turns"][0]["text"]), asked) or review_world.Verdict()
+                body, done = given(task, "absent", NONCE(done)), done + 1
+                body["verdicts"] |= {
+                    c["trait"]: body["verdicts"][c["trait"]] | {"verdict": "present", "spans": c["spans"]}
+                    for c in task["cards"]
+                    if c["trait"] in said.present
+                }
+                page.answer(who, Given.model_validate(body))
+        return done
 
 
 def named(tasks: list[dict[str, Any]], subject: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ TEXTS = {
 CLAIMS = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
 
 
-def fill(ws: store.Workspace) -> None:
+def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
+    """TEXTS as conversations, but for some, and CLAIMS as proposals."""
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
@@ -40,6 +41,7 @@ def fill(ws: store.Workspace) -> None:
             ]
         }
         for c, text in TEXTS.items()
+        if c not in without
     ]
     store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
     claims = [claim(*c) for c in CLAIMS]
@@ -64,6 +66,31 @@ def claim(subject: str, trait: str, verdict: str, quote: str) -> dict[str, Any]:
     row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait}
     row |= {"digest": f"d-{subject}", "verdict": verdict, "spans": [span(subject, quote)], "proposer": "rules"}
     return row | {"form": "explicit" if verdict == "present" else None}
+
+
+def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: str) -> None:
+    """Films with these plots (item -> plot), all read; of those in `flagged` gore is proposed, with this quote."""
+    fixed = {"kind": "item_flag", "proposer": "rules", "version": "1", "taxonomy": "t"}
+    film = {"source": "csv", "domain": "film", "year": 2000, "refs": [], "aliases": [], "genres": []}
+    rows, read, claims = [], [], []
+    for n, (item, plot) in enumerate(plots.items()):
+        text = {"subject": item, "digest": tables.digest(plot)}
+        rows.append(
+            dict.fromkeys(tables.CATALOG_ROWS.columns)
+            | film
+            | {"source_id": f"{n:03}", "title": f"Film {n:03}", "plot": plot}
+        )
+        read.append(fixed | text | {"orders": []})
+        if item in flagged:
+            row = {"proposal": f"p-{item}", "trait": "gore", "verdict": "present", "spans": [span(item, quote)]}
+            claims.append(dict.fromkeys(tables.PROPOSALS.columns) | fixed | text | row)
+    for table, made in ((tables.CATALOG_ROWS, rows), (tables.READINGS, read), (tables.PROPOSALS, claims)):
+        store.append(ws, table, pl.DataFrame(made, schema=table.schema))
+
+
+def item(n: int) -> str:
+    """The item of the n-th of these films."""
+    return tables.digest("item", "csv", f"{n:03}")
 
 
 def span(subject: str, quote: str) -> dict[str, Any]:
@@ -158,18 +185,21 @@ class LabelStudio:
     def rest(self, method: str, path: str, body: Any = None, **params: Any) -> Any:
         return rest(self.facts["url"], {"Authorization": f"Token {self.facts['token']}"}, method, path, body, params)
 
-    def project(self, who: str) -> sync.Project | None:
+    def projects(self, who: str) -> list[sync.Project]:
         from annotation.servers import _mark
 
-        found = self.server.projects(_mark(self.ws, who))
-        return found[0] if found else None
+        return self.server.projects(_mark(self.ws, who))
+
+    def project(self, who: str) -> sync.Project | None:
+        return next(iter(self.projects(who)), None)
 
     def _tasks(self, who: str) -> list[dict[str, Any]]:
-        project = self.project(who)
-        if project is None:
-            return []
-        reply = self.rest("GET", "/api/tasks", project=project.id, page_size=500, fields="all")
-        return list(reply["tasks"])
+        asked = {"page_size": 500, "fields": "all"}
+        return [
+            task
+            for project in self.projects(who)
+            for task in self.rest("GET", "/api/tasks", project=project.id, **asked)["tasks"]
+        ]
 
     def tasks(self, who: str) -> dict[str, list[str]]:
         return {subject_of(t["data"]["turns"][0]["text"]): self.asked(t) for t in self._tasks(who)}

@@ -41,7 +41,7 @@ def exported(result: list[dict[str, Any]], made: Sheet | None = None, cards: boo
         shown = {trait: spans for trait, (_, _, spans) in made.suggested.items()}
         task["data"] |= {"asked": made.asked, "shown": shown, "guideline": "g", "taxonomy": TAXONOMY.digest}
     row = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
-    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, "7", ours, cards)
+    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, "7", ours, cards=cards)
     return replace(said, asked=made.asked, taxonomy=TAXONOMY.digest) if cards else said
 
 

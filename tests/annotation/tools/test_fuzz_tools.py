@@ -51,7 +51,7 @@ def said(result: Any, data: Any, seconds: Any, cards: bool = True) -> list[sheet
         "lead_time": seconds,
     }
     task = json.loads(json.dumps({"id": 7, "data": data, "annotations": [answer]}))
-    return list(label_studio.responses_of(task, {1: "ann"}, "3", lambda key: TURNS, cards))
+    return list(label_studio.responses_of(task, {1: "ann"}, "3", lambda key: TURNS, cards=cards))
 
 
 @CALM

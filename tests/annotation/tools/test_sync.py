@@ -134,7 +134,7 @@ def behind(workspace, label_studio) -> Iterator[tuple[store.Workspace, Proxy, re
     for name in ("ann", "bo"):
         managed.account(home, managed.state(home) or {}, tool.server.invite, name)
     yield workspace, proxy, tool
-    proxy.stop()
+    proxy.away()
 
 
 @pytest.mark.servers

@@ -1,0 +1,78 @@
+"""Following a review server in memory: what was answered since is pulled, once, through stops of the server."""
+
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from annotation import servers
+from annotation.follow import follow
+from annotation.review_destinations import Files, LabelStudio
+from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.pushes import ALL
+from tests.worlds.review_world import Verdict
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return store.Workspace.open(workspace.root)
+
+
+def taken(ws: store.Workspace) -> Counter[str]:
+    """How often each conversation was read to its end, by our table."""
+    return Counter(store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*")["subject"])
+
+
+def test_what_was_answered_since_is_pulled_once(ws, cli, memory, monkeypatch):
+    assert cli("review", "push", *ALL, "-C", ws.root).code == 0
+    asked = []  # what each pull asks for
+    fetch = servers.fetch
+    monkeypatch.setattr(
+        servers, "fetch", lambda desk, server, only=None: asked.append(only) or fetch(desk, server, only)
+    )
+    of = {(memory.made[p], task["subject"]): remote for remote, (p, task) in memory.held.items()}
+    memory.answer(of["ann", "c3"], Verdict())
+    looks = follow(ws, LabelStudio("http://memory", "t"), every=0)
+    assert next(looks).counts.added == 1 and next(looks) is None  # what was there before, and nothing new
+    memory.answer(of["ann", "c4"], Verdict())
+    assert next(looks).counts.added == 1
+    assert next(looks) is None
+    (first, second) = asked
+    assert first is None and [*second.values()] == [{of["ann", "c4"]}]  # and nothing else was asked for
+
+    memory.down = True
+    assert "does not answer" in str(next(looks)) and next(looks) is None  # said once
+    memory.answers[of["bo", "c3"]] = Verdict()  # no look can see it: the server was put back from a copy, say
+    memory.down = False
+    assert next(looks).counts.added == 1  # so after a fault all is pulled
+    memory.answer(of["bo", "c4"], Verdict())
+    memory.unread = 1  # what the look has found cannot be read
+    assert isinstance(next(looks), ReviewError) and next(looks).counts.added == 1
+    assert taken(ws) == {"c3": 2, "c4": 2}
+
+
+def test_what_is_touched_while_a_pull_is_at_work_is_pulled_next(ws, cli, memory, monkeypatch):
+    assert cli("review", "push", *ALL, "-C", ws.root).code == 0
+    first, second = [remote for remote, (_, task) in memory.held.items() if task["subject"] in ("c3", "c4")][:2]
+    looks = follow(ws, LabelStudio("http://memory", "t"), every=0)
+    next(looks)
+    memory.answer(first, Verdict())
+    responses = memory.responses
+
+    def slowly(*words):
+        yield from responses(*words)
+        if second not in memory.answers:
+            memory.answer(second, Verdict())
+
+    monkeypatch.setattr(memory, "responses", slowly)
+    assert next(looks).counts.added == next(looks).counts.added == 1
+
+
+def test_only_servers_are_followed(ws):
+    with pytest.raises(UsageError, match="--follow is for review servers"):
+        next(follow(ws, Files()))
+    with pytest.raises(UsageError, match="no review server yet"):
+        next(follow(ws, LabelStudio()))
