@@ -214,7 +214,7 @@ class Server:
         """user id -> what may name that person: e-mail, its part before the @, user name."""
         with self._asked("list the users") as client:
             users = client.users.list()
-        return {int(u.id): (u.email, u.email.split("@")[0], u.username or "") for u in users}
+            return {int(u.id): (u.email, u.email.split("@")[0], u.username or "") for u in users}
 
 
 def _project(found: Any) -> sync.Project:

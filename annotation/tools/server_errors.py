@@ -81,6 +81,10 @@ def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") 
         raise ReviewError(f"{where}: not understood ({what}): is this address really the review server?") from None
     except (ValueError, RecursionError):  # of a JSON reader: a number of too many digits, too many brackets
         raise ReviewError(f"{where}: no JSON came back: is this address really the review server?") from None
+    except (TypeError, AttributeError, LookupError):  # of a library, where a reply has another shape than it thinks
+        raise ReviewError(
+            f"{where}: the answer was not understood: is this address really the review server?"
+        ) from None
 
 
 def _without(hide: str, text: str) -> str:

@@ -199,9 +199,9 @@ STUDIO = {
     # items
     "a flag": Case(lambda a: a.say(a.card(), a.mark("blood")), "blood", item=True),
     "a flag without words": Case(lambda a: a.say(a.card()), "", item=True),
-    "a flag that somebody writes over": foreign(lambda a: (a.say(a.card()), a.edited(last=True)), item=True),
+    "a flag that somebody writes over": foreign(lambda a: a.edited(), item=True),
     "a flag on another plot": changed(
-        lambda a: a.text_is(a.text.replace("they faint", "they cheer"), a.card()), item=True
+        lambda a: a.text_is(a.text.replace("in a village", "at sea"), a.card()), item=True
     ),
     "a flag imported": foreign(lambda a: a.imported(), item=True),
 }
@@ -298,7 +298,7 @@ ARGILLA = {
     "deleted": Case(lambda a: (a.say(), a.owner("DELETE", f"/api/v1/records/{a.record['id']}")), None),
     "a flag": Case(lambda a: a.say("blood"), "blood", item=True),
     "a flag without words": Case(lambda a: a.say("blood", evidence=None), "", item=True),
-    "a flag on another plot": changed(lambda a: a.text_is("they faint", "they cheer", quote="blood"), item=True),
+    "a flag on another plot": changed(lambda a: a.text_is("in a village", "at sea", quote="blood"), item=True),
     "a flag by somebody": Case(lambda a: a.somebody("blood"), None, "not assigned", item=True),
 }
 

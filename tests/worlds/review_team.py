@@ -53,7 +53,10 @@ class Memory:
     def names(self, accounts: dict[str, str], names: Any) -> dict[str, str]:
         return {}
 
-    def responses(self, project: sync.Project, people: dict[str, str], ours: Any) -> Any:
+    def page_of(self, task: dict[str, Any]) -> str:
+        return ""
+
+    def responses(self, project: sync.Project, people: dict[str, str], *_: Any) -> Any:
         for n, (room, task, name) in self.held.items():
             if room == project.id and n in self.answered:
                 fixed = {"key": task["key"], "who": name, "place": n, "outcome": READ, "asked": task["asked"]}
