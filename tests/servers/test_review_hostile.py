@@ -61,7 +61,7 @@ class OnStudio:
 
     def __init__(self, tool: review_world.LabelStudio, task: dict[str, Any]) -> None:
         self.tool, self.id, self.data, self.asks = tool, str(task["id"]), task["data"], task["data"]["ask"]
-        self.key, self.text = task["data"]["key"], task["data"]["turns"][0]["text"]
+        self.key, self.text = task["data"]["key"], next((turn["text"] for turn in task["data"]["turns"]), "")
 
     def card(self, word: str = "gore present") -> dict[str, Any]:
         return {
@@ -217,7 +217,6 @@ class OnArgilla:
         self.tool, self.record, self.room = tool, record, room
         self.id, self.key, self.asks = record["id"], record["external_id"], record["fields"]["ask"]
         self.text = self.shown = html.unescape(record["fields"]["dialogue"])
-        self.facts = json.loads(record["metadata"]["saferec"])
 
     def values(self, quote: str = QUOTE, shift: int = 0, **said: Any) -> dict[str, Any]:
         values = self.tool.values(self.shown, Verdict({"gore": quote}))
@@ -246,7 +245,7 @@ class OnArgilla:
         self.say(**said)
 
     def facts_are(self, **facts: Any) -> None:
-        self.record_is(metadata={"saferec": json.dumps(self.facts | facts)})
+        self.record_is(metadata={"saferec": json.dumps(json.loads(self.record["metadata"]["saferec"]) | facts)})
 
     def somebody(self, quote: str = QUOTE) -> None:
         """bo is let in, and answers."""
