@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from annotation.follow import follow
-from annotation.review_destinations import LabelStudio
 from annotation.tools import label_studio_client as adapter, local_label_studio as managed, sync
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
@@ -117,37 +115,6 @@ def test_every_answer_comes_back_once(broken, injected):
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull", proxy.met.total())
-
-
-def test_who_follows_gets_every_answer_once(broken, injected):
-    """Every look may break, and once the server is away and comes back at the same address."""
-    ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(3)
-    (ws.root / "label-studio").symlink_to(tool.home)
-    assert broken.run("push").code == 0
-    proxy.methods, wanted, turn = ("GET",), Counter[tuple[str, ...]](), 0
-    looks = follow(store.Workspace.open(ws.root), LabelStudio(proxy.url, tool.facts["token"]), every=0)
-    next(looks)
-    while proxy.met.total() < FEW or turn < 3:
-        turn += 1
-        verdict = "present" if turn % 2 else "unsure"
-        said = Verdict({"gore": "blood"}) if turn % 2 else Verdict(unsure=["gore"])
-        proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 4)))
-        for name in PEOPLE:
-            tool.answer(name, lambda subject, asked, said=said: said if subject == "c1" else None)
-            wanted[name, "c1", "gore", verdict] += 1
-            next(looks)
-        if turn == 2:
-            proxy.away()
-            assert "does not answer" in str(next(looks)) and next(looks) is None
-            proxy.back()
-        while proxy.faults:
-            next(looks)
-        next(looks)
-        got = store.read(ws, tables.REVIEWS).filter(trait="gore")
-        assert Counter(got.select("reviewer", "subject", "trait", "verdict").iter_rows()) == wanted, proxy.met
-        assert next(looks) is None
-    print(f"on follow: {dict(proxy.met)}")
-    injected("faults before Label Studio, on pull --follow", proxy.met.total())
 
 
 def standing(broken: Broken, name: str) -> Counter[str]:
