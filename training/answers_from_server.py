@@ -4,8 +4,10 @@ import ipaddress
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -16,18 +18,50 @@ from urllib.request import ProxyHandler, Request, build_opener
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from training.data import Message, Row, jsonl
+from training.settings import Settings, change
 
 ASKED = "Recommend {k} titles for this person: one a line, numbered, as `1. Title (Year)`, and nothing else."
-AT_ONCE, TRIES, WAIT, TOKENS = 8, 5, 120, 1024
+AT_ONCE, TRIES = 8, 5
+PATIENCE = 300  # seconds that a server may ask us to wait
 MOST = 16 * 2**20  # bytes of a reply that are read
-# what newer models of OpenAI's refuse, and what they take for it
-INSTEAD: dict[str, dict[str, int]] = {"temperature": {}, "max_tokens": {"max_completion_tokens": TOKENS}}
+DEFAULTS: Mapping[str, JsonValue] = {"temperature": 0, "max_tokens": 1024}
+INSTEAD = {"temperature": None, "max_tokens": "max_completion_tokens"}  # what newer models refuse, and its new name
 ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
+FIXED = ("model", "messages", "stream", "n")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a server is asked."""
+
+    prompt: str = ASKED  # before the turns; {k} is the length of a list
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 120  # seconds for one answer
+    body: Mapping[str, JsonValue] = field(default_factory=lambda: DEFAULTS)  # of each request, beside FIXED
 
 
 class Answer(TypedDict):
     text: str
+    finish: NotRequired[str]  # the server's finish_reason; `length`: it was cut at max_tokens
     refused: NotRequired[int]  # the status, where the server will not answer this request
+
+
+def asking(changes: Sequence[str]) -> Asking:
+    """What --set says: prompt, headers ($NAME is of the environment), timeout, and the rest as requests have it."""
+    said: Settings = {"saferec": {}}
+    for one in changes:
+        change(said, one)
+    prompt, headers, timeout = said.pop("prompt", ASKED), said.pop("headers", {}), said.pop("timeout", 120)
+    if not isinstance(prompt, str) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise TrainingError(f"--set: prompt = {prompt!r}, timeout = {timeout!r}: expected a text, and seconds")
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise TrainingError("--set headers: expected texts by name, as in headers={X-Team: a, api-key: $KEY}")
+    filled = {name: os.path.expandvars(value) for name, value in headers.items()}
+    if missing := [name for name, value in filled.items() if "$" in value]:
+        raise TrainingError(f"--set headers: {missing[0]} names a variable that the environment lacks")
+    if wrong := [name for name in said if name in FIXED] + [f"saferec.{name}" for name in said.pop("saferec")]:
+        raise TrainingError(f"--set {wrong[0]}: expected prompt, headers, timeout, or what the server knows")
+    return Asking(prompt, filled, timeout, {**DEFAULTS, **said})
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
@@ -61,15 +95,21 @@ def _host(url: str) -> str:
     )
 
 
-def messages(row: Row, k: int) -> list[Message]:
+def messages(row: Row, k: int, how: Asking = Asking()) -> list[Message]:
     """What the server is asked for a row."""
-    return [{"role": "system", "content": ASKED.format(k=k)}, *row["prompt"]]
+    return [{"role": "system", "content": how.prompt.replace("{k}", str(k))}, *row["prompt"]]
 
 
 def ask(
-    url: str, model: str, table: Sequence[Row], k: int, path: Path, sleep: Callable[[float], None] = time.sleep
+    url: str,
+    model: str,
+    table: Sequence[Row],
+    k: int,
+    path: Path,
+    sleep: Callable[[float], None] = time.sleep,
+    how: Asking = Asking(),
 ) -> None:
-    """Writes {"id", "text"} for every row to `path`; rows that it holds already are not asked again.
+    """Writes {"id", "text", "finish"} for every row to `path`; rows that it holds already are not asked again.
 
     url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
@@ -80,9 +120,11 @@ def ask(
     _drop_half_a_line(path)
     there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
     rows = [row for row in table if row["conversation"] not in there]
-    limits = {"temperature": 0, "max_tokens": TOKENS}
+    body = dict(how.body)
     with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = {pool.submit(_one, url, model, row, k, limits, sleep): row["conversation"] for row in rows}
+        fixed = ({"model": model, "messages": messages(row, k, how)} for row in rows)
+        begun = [pool.submit(_one, url, one, body, how, sleep) for one in fixed]
+        asked = dict(zip(begun, (row["conversation"] for row in rows), strict=True))
         kept: set[Future[Answer]] = set()
         waiting: list[tuple[str, Answer]] = []  # refusals wait until another request was answered
 
@@ -125,43 +167,72 @@ def _drop_half_a_line(path: Path) -> None:
         path.write_bytes(raw[: raw.rfind(b"\n") + 1])
 
 
-def _one(url: str, model: str, row: Row, k: int, limits: dict[str, int], sleep: Callable[[float], None]) -> Answer:
+def _one(
+    url: str, row: Mapping[str, object], body: dict[str, JsonValue], how: Asking, sleep: Callable[[float], None]
+) -> Answer:
     """The reply, or why there is none.
 
-    limits = what all requests say beside model and messages; what the server refuses by name goes from there.
+    row = the model and the messages; body = what all requests hold beside: what the server refuses by name goes.
     """
     opener = build_opener(*([ProxyHandler({})] if _is_loopback(url) else []))  # no proxy reaches this machine
+    pause = 0.0  # seconds that the server asked for
     for n in range(TRIES):
         if n:
-            sleep(2.0 ** (n - 1))
-        sent = limits.copy()
-        body = json.dumps({"model": model, "messages": messages(row, k), **sent}).encode()
+            sleep(max(2.0 ** (n - 1), pause))
+        sent = body.copy()
         try:
-            request = Request(f"{url.rstrip('/')}/chat/completions", body, {"Content-Type": "application/json"})
-            if token := os.environ.get("OPENAI_API_KEY"):
-                request.add_unredirected_header("Authorization", f"Bearer {token}")  # for this address alone
-            with opener.open(request, timeout=WAIT) as reply:
+            with opener.open(_request(url, {**row, **sent}, how), timeout=how.timeout) as reply:
                 raw = reply.read(MOST)
                 if reply.length:  # more than anybody reads, or broken off
                     raise IncompleteRead(raw, reply.length)
-                return {"text": _text(strict_json(raw), url)}
+                return _answer(strict_json(raw), url)
         except HTTPError as fault:
             reason = _reason(fault)
             refused = [name for name in INSTEAD if name in sent and f"'{name}'" in reason]
             if fault.code == 400 and refused:
                 for name in refused:
-                    limits.pop(name, None)
-                    limits.update(INSTEAD[name])
+                    if not INSTEAD[name] and sent[name] != DEFAULTS[name]:
+                        told = f"{url}: the server takes no {name} of {sent[name]}: leave it out"
+                        raise TrainingError(told) from None
+                    if (value := body.pop(name, None)) is not None and (new := INSTEAD[name]):
+                        body[new] = value
                 continue
             if fault.code in ITS_OWN:
                 return {"text": "", "refused": fault.code}
             if fault.code not in (408, 409, 429) and fault.code < 500:
                 raise _refusal(url, fault.code) from None
-            why = f"answered {fault.code}"
+            why, pause = f"answered {fault.code}", _retry_after(fault.headers.get("Retry-After"))
+            if pause > PATIENCE:
+                raise TrainingError(
+                    f"{url}: the server {why} and asks to wait for {pause:.0f} s: what came is kept, run it again then"
+                ) from None
         except (OSError, HTTPException, ValueError, RecursionError) as fault:
-            why = f"gave nothing usable ({type(fault).__name__})"
+            why, pause = f"gave nothing usable ({type(fault).__name__})", 0.0
     next_ = "see whether it runs there; what came is kept, run it again"
     raise TrainingError(f"{url}: the server {why} {TRIES} times: {next_}")
+
+
+def _request(url: str, body: Mapping[str, object], how: Asking) -> Request:
+    made = Request(f"{url.rstrip('/')}/chat/completions", json.dumps(body).encode())
+    made.add_header("Content-Type", "application/json")
+    # for this address alone: a redirect takes none of them along
+    if token := os.environ.get("OPENAI_API_KEY"):
+        made.add_unredirected_header("Authorization", f"Bearer {token}")
+    for name, value in how.headers.items():
+        made.add_unredirected_header(name, value)
+    return made
+
+
+def _retry_after(said: str | None) -> float:
+    """Seconds until the time that the header names, as a number or a date; 0 where it says nothing of use."""
+    try:
+        return max(0.0, float(said or 0))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(str(said)).timestamp() - time.time())
+    except ValueError:
+        return 0.0
 
 
 def _reason(fault: HTTPError) -> str:
@@ -172,8 +243,10 @@ def _reason(fault: HTTPError) -> str:
             return ""
 
 
-def _text(reply: JsonValue, url: str) -> str:
+def _answer(reply: JsonValue, url: str) -> Answer:
     match reply:
-        case {"choices": [{"message": {"content": content}}, *_]}:
-            return content if isinstance(content, str) else ""  # a refusal may come as null
+        case {"choices": [{"message": {"content": content}, **choice}, *_]}:
+            text = content if isinstance(content, str) else ""  # a refusal, or thoughts that were cut, come as null
+            finish = choice.get("finish_reason")
+            return {"text": text, "finish": finish} if isinstance(finish, str) else {"text": text}
     raise TrainingError(f"{url}: the reply is no chat completion: expected an OpenAI-compatible server")

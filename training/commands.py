@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from saferec_builder.core.errors import TrainingError
-from training import answers_from_server as server, data, settings
+from training import answers_from_server as server, data, memory, settings
 from training.evaluation import evaluate
 from training.release_from_hub import folder
 from training.run_folders import Run
@@ -18,9 +18,9 @@ def train(given: argparse.Namespace) -> None:
     shared = _run(given)
     from training import pipeline
 
-    found = settings.read(given.config, [*given.changes, *_flags(given)])
+    found = settings.read(given.config, [*given.changes, *_flags(given)], given.verb)
     stage = pipeline.train_sft if given.verb == "sft" else pipeline.train_gdpo
-    stage(shared, given.output.resolve().name, pipeline.start(shared, _model(given), found), found)
+    stage(shared, given.output.resolve().name, _model(given), found)
 
 
 def _flags(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:
@@ -30,20 +30,20 @@ def _flags(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", 
 
 def run(given: argparse.Namespace) -> None:
     """All three models, and the report."""
-    files = {"sft_raw": given.sft_raw, "sft": given.sft, "gdpo": given.gdpo}
+    files = {name: getattr(given, name) or given.config or name for name in ("sft_raw", "sft", "gdpo")}
     changes: dict[str, list[str]] = {name: [] for name in files}
     for change in given.changes:
         place, dot, rest = change.partition(".")
-        if not dot or place not in (*files, "both"):
+        if not dot or place not in (*files, "both", "all"):
             raise TrainingError(
-                f"--set {change}: expected it after {', '.join(files)} or both, as in sft.learning_rate=1e-3"
+                f"--set {change}: expected it after {', '.join(files)}, both or all, as in sft.learning_rate=1e-3"
             )
-        for name in ("sft_raw", "sft") if place == "both" else (place,):
+        for name in {"both": ("sft_raw", "sft"), "all": tuple(files)}.get(place, (place,)):
             changes[name].append(rest)
     for name in files:
         changes[name] += _flags(given, ("items",))
     changes["gdpo"] += _flags(given)
-    found = [settings.read(files[name], changes[name]) for name in files]
+    found = [settings.read(files[name], changes[name], name) for name in files]
     for name, settled in zip(("sft_raw", "sft"), found, strict=False):
         if (rows := settled["saferec"]["rows"]) != name:  # what our own configs say, and another may leave out
             raise TrainingError(
@@ -52,6 +52,12 @@ def run(given: argparse.Namespace) -> None:
     for name in ("num_train_epochs", "max_steps"):
         if found[0].get(name) != found[1].get(name):
             raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
+    for name, values in (
+        ("model_init_kwargs", [one.get("model_init_kwargs") for one in found]),
+        ("saferec.chat_template_kwargs", [one["saferec"]["chat_template_kwargs"] for one in found]),
+    ):
+        if any(value != values[0] for value in values):
+            raise TrainingError(f"the stages have different {name}: expected it after all, as in all.{name}=...")
     shared = _run(given)
     from training import pipeline
 
@@ -65,7 +71,7 @@ def judge(given: argparse.Namespace) -> None:
     if given.server and given.model is None:
         raise TrainingError("evaluate: --server answers as --model NAME: expected it instead of --predictions")
     if given.predictions or given.server:
-        if given.changes or given.items or given.config != "sft":
+        if given.items or given.config != "sft" or (given.changes and not given.server):
             raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
         home, compat = folder(given.release), given.compat is not None
         files = given.predictions or [_from_server(given, home)]
@@ -80,14 +86,16 @@ def judge(given: argparse.Namespace) -> None:
 
 def _from_server(given: argparse.Namespace, home: Path) -> Path:
     """The predictions file of a model behind a server."""
+    asked = server.asking(given.changes)
     release = data.open_release(home)
     table = data.with_prompt(data.rows(home, "grpo", "test"), release)
     server.consented(given.server, len(table), given.allow_remote)
     name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{given.model}@{urlsplit(given.server).netloc}")
     # what the letters above no longer tell apart, and what is asked: another release may ask otherwise under one id
-    requests = [[row["conversation"], server.messages(row, release.k)] for row in table]
-    path: Path = given.output / f"{name}-{settings.key(given.server, given.model, requests)[:6]}.jsonl"
-    server.ask(given.server, given.model, table, release.k, path)
+    requests = [[row["conversation"], server.messages(row, release.k, asked)] for row in table]
+    mark = settings.key(given.server, given.model, requests, asked.body)[:6]
+    path: Path = given.output / f"{name}-{mark}.jsonl"
+    server.ask(given.server, given.model, table, release.k, path, how=asked)
     return path
 
 
@@ -113,4 +121,19 @@ def _model(given: argparse.Namespace) -> str:
     return str(given.model)
 
 
-VERBS = {"sft": train, "gdpo": train, "run": run, "evaluate": judge}
+def plan(given: argparse.Namespace) -> None:
+    """What a recipe would need of a GPU, by formula."""
+    facts = memory.facts(given.model) if given.model else settings.file(given.config)[1].get("shape")
+    if not facts:
+        raise TrainingError(f"{given.config}: no shape: expected one in the recipe, or --model")
+    of, changes = memory.shape(facts), given.changes
+    found = {
+        stage: memory.plan(stage, settings.read(given.config, changes, stage), of, given.prompt)
+        for stage in ("sft", "gdpo")
+    }
+    print("GB".ljust(14) + "".join(stage.rjust(8) for stage in found))
+    for part in found["sft"]:
+        print(part.ljust(14) + "".join(f"{sizes[part]:8.2f}" for sizes in found.values()))
+
+
+VERBS = {"sft": train, "gdpo": train, "run": run, "evaluate": judge, "memory": plan}

@@ -58,12 +58,18 @@ def report(
 
 
 def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:
-    """The model as these settings want it to answer: under masks or held to a trie, with so many prompts at once."""
+    """The model as these settings want it to answer: under masks or held to a trie, with so many prompts at once.
+
+    dtype = of its weights, where model_init_kwargs does not say.
+    """
     options = ours(settings)
-    policy = generate.load(model, dtype, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)
+    how = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
+    shape = {"batch": options.batch, "new_tokens": options.new_tokens}
+    policy = generate.load(model, how, options.chat_template_kwargs, **shape, masked=options.mask)
     known = policy.catalogue
     if known and (known.k != run.release.k or set(known.tokens) != set(run.release.items)):
         raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")
     if policy.catalogue is None and options.items == "trie":
+        generate.close_thoughts(policy.tokenizer)
         return replace(policy, trie=trie.over(run.release, policy.tokenizer))
     return policy

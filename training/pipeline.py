@@ -9,7 +9,7 @@ from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report
 from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
-from training.decoding.generate import PolicyModel
+from training.decoding.generate import PolicyModel, close_thoughts
 from training.decoding.validation_scores import Score, scorer
 from training.evaluation.evaluate import Report
 from training.evaluation.selection import choose
@@ -17,6 +17,7 @@ from training.models import item_tokens, tiny
 from training.run_folders import Card, Figures, Run, on_first_process
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
+from training.trainers.conflicts import refuse
 
 
 def start(run: Run, model: str, settings: Settings) -> str:
@@ -25,15 +26,14 @@ def start(run: Run, model: str, settings: Settings) -> str:
     `tiny` is made first, from this release; another model is first given a token for each item where `saferec.items`
     says `tokens`, unless it has them.
     """
-    widened = ours(settings).items == "tokens" and not (Path(model) / FILE).is_file()
-    if model != "tiny" and not widened:
+    if model != "tiny" and (ours(settings).items != "tokens" or (Path(model) / FILE).is_file()):
         return model
 
     def make(folder: Path) -> Card:
         if model == "tiny":
             on_first_process(lambda: tiny.make(folder, run.release, run.rows("grpo", "train"), run.seed))
         else:
-            on_first_process(lambda: item_tokens.add(model, folder, run.release))
+            on_first_process(lambda: item_tokens.add(load_policy(run, model, settings), folder, run.release))
         return {}
 
     return str(run.stage("start", {"tiny": tiny.SHAPE} if model == "tiny" else {"items": "tokens"}, make, model))
@@ -41,11 +41,14 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
+    refuse("sft", settings, _has_item_tokens(model, settings))
     sft.arguments(settings, run.output / name, run.seed)  # before a folder is cleared
+    model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
         options = ours(settings)
         policy = _to_teach(load_policy(run, model, settings, _dtype(settings)), options.says)
+        close_thoughts(policy.tokenizer)
         traits = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
         table: list[Row] = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
         if not options.refill:
@@ -58,8 +61,10 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
+    refuse("gdpo", settings, _has_item_tokens(model, settings))
     _check_room(run, model, settings)
     _check_rows(run, gdpo.arguments(settings, run.output / name, run.seed))
+    model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
         policy, table = load_policy(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
@@ -77,6 +82,8 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     # what the end will not bear is said before two models are trained, and before any folder is cleared
     for name in ("sft", "safe_sft", "safe_gdpo"):
         run.refuse_overwriting(run.output / name, [model])
+    for verb, found in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo)):
+        refuse(verb, found, _has_item_tokens(model, safe_sft))
     for found in (unsafe_sft, safe_sft):
         sft.arguments(found, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
@@ -84,8 +91,8 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
     test = run.rows("grpo", "test")
     if run.gold is not None:
         with_gold(test, run.release.oracle, run.gold)
+    _check_room(run, model, safe_gdpo)
     begin = start(run, model, safe_sft)
-    _check_room(run, begin, safe_gdpo)
     folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
     folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
     chosen = choose(_validated(run, "sft"), {n: _validated(run, n) for n in ("safe_sft", "safe_gdpo")}, run.release.k)
@@ -95,7 +102,7 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
 def _check_room(run: Run, model: str, settings: Settings) -> None:
     """Whether a list fits into an answer that is written as text."""
     room, k = settings.get("max_completion_length", 256), run.release.k
-    as_text = ours(settings).items != "trie" and not (Path(model) / FILE).is_file()
+    as_text = ours(settings).items != "trie" and not _has_item_tokens(model, settings)
     if as_text and isinstance(room, int) and room < 8 * k:
         raise TrainingError(
             f"max_completion_length = {room}: {k} titles as text do not fit: expected --set max_completion_length=256"
@@ -112,6 +119,11 @@ def _check_rows(run: Run, args: GRPOConfig) -> None:
             f" to train on: expected --set per_device_train_batch_size={group * there} or less"
             " (in `run`: gdpo.per_device_train_batch_size)"
         )
+
+
+def _has_item_tokens(model: str, settings: Settings) -> bool:
+    """Whether it has them, or is given them before anything is trained."""
+    return model == "tiny" or ours(settings).items == "tokens" or (Path(model) / FILE).is_file()
 
 
 def _dtype(settings: Settings) -> str:

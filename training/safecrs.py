@@ -1,4 +1,4 @@
-"""python -m training.safecrs sft | gdpo | evaluate | run: Safe-SFT and Safe-GDPO on a release, and their worth."""
+"""python -m training.safecrs sft|gdpo|evaluate|run|memory: Safe-SFT and Safe-GDPO on a release, and their worth."""
 
 import argparse
 import errno
@@ -20,7 +20,7 @@ REFUSALS |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
 def parser() -> argparse.ArgumentParser:
     """The command line; nothing heavy is imported to show it."""
     whole = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
-    verbs = whole.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run")
+    verbs = whole.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run|memory")
     where = "folder that `saferec-build release` wrote, or a version of it on the Hub"
     beside = "; what an untrained model with item tokens needs is made beside it, in `start`"
     output = ("folder for models and report.json", f"new folder for the model, or one to go on with{beside}")
@@ -48,22 +48,33 @@ def parser() -> argparse.ArgumentParser:
             remote = "the requests may be sent to a --server that is not this machine"
             one.add_argument("--allow-remote", action="store_true", help=remote)
             one.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
+    _memory(verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula"))
     return whole
+
+
+def _memory(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours")
+    one.add_argument("--model", metavar="NAME|PATH", help="whose config.json has the sizes, instead of the recipe")
+    one.add_argument("--prompt", type=int, default=512, metavar="TOKENS", help="of the longest request (default 512)")
+    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="as in `sft`")
 
 
 def _settings(one: argparse.ArgumentParser, verb: str) -> None:
     change = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
+    if verb == "evaluate":
+        change += "; of a --server prompt, headers, timeout, or what requests to it hold, as max_tokens=4096"
     if verb == "run":
         for stage in ("sft-raw", "sft", "gdpo"):
-            one.add_argument(f"--{stage}", default=stage.replace("-", "_"), metavar="CONFIG", help=f"config of {stage}")
-        change = "as above, after sft_raw. / sft. / gdpo., or for both SFTs after both.: both.num_train_epochs=2"
+            one.add_argument(f"--{stage}", metavar="CONFIG", help=f"config of {stage}")
+        one.add_argument("--config", metavar="RECIPE", help="of all three, such as llama-3.1-8b")
+        change = "as above, after sft_raw. / sft. / gdpo., both. (SFTs) or all. (stages): both.num_train_epochs=2"
     else:
         default = "gdpo" if verb == "gdpo" else "sft"
         one.add_argument(
             "--config", default=default, metavar="CONFIG", help="a YAML file, or a name in training/configs"
         )
     if verb in ("gdpo", "run"):
-        modes = "normalise each reward, or their sum, or relevance only where the answer is safe (default gdpo)"
+        modes = "normalise each reward, or their sum (default gdpo)"
         one.add_argument("--mode", choices=ONE_OF["mode"], help=modes)
         credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
         one.add_argument("--credit", choices=ONE_OF["credit"], help=credit)
@@ -86,7 +97,7 @@ def seed(word: str) -> int:
 def main(words: Sequence[str] | None = None) -> int:
     """0 done; 1 the person's mistake, or a machine that refuses, in one line; 2 usage; 130 Ctrl-C."""
     given = parser().parse_args(words)
-    quiet(given.model, given.release)
+    quiet(given.model, getattr(given, "release", ""))
     try:
         from training import commands  # loaded when one is called: --help needs none of it
 

@@ -5,8 +5,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
 
 CONFIGS = Path(__file__).with_name("configs")
+PARTS = ("all", "both", "sft_raw", "sft", "gdpo")  # of a recipe
 Settings = dict[str, Any]  # arguments of TRL's by name, and what `Ours` has under `saferec`
 Arguments = TypeVar("Arguments", bound="TrainingArguments")
 
@@ -38,35 +39,62 @@ class Ours:
     lora: int = 0  # rank of an adapter (LoRA) to train instead of all weights; 0: none
     lam: float = 1.0  # rewards.Weights; mode gdpo divides it out again: there `reward_weights` weighs safety
     rho: float = 1.0
-    floor: float = 0.0  # in mode conditioned: the safety below which relevance does not count
     mode: str = "gdpo"  # how rewards become advantages: see trainers/advantages.py
+    clip: float = 0.0  # the largest advantage, to either side; 0: any
     credit: str = "sequence"  # one advantage for an answer, or one for each rank
     rewards: str = "ours"  # ours, or the paper's for comparison
     items: str = "text"  # of a model without item tokens: write text, be given `tokens`, or be held to them by a `trie`
     mask: bool = True  # whether a model with item tokens may draw only what decoding/constrained.py permits
     new_tokens: int = 256  # length of an answer where decoding is free
     batch: int = 256  # prompts that are answered at once
+    # values for variables of the chat template, such as {enable_thinking: false}: in training, validation and serving
+    chat_template_kwargs: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 DEFAULTS: dict[str, JsonValue] = asdict(Ours())
 ONE_OF = {
     "rows": ("sft", "sft_raw"),
     "prefer": ("safe", "raw"),
-    "mode": ("gdpo", "grpo", "conditioned"),
+    "mode": ("gdpo", "grpo"),
     "credit": ("sequence", "rank"),
     "rewards": ("ours", "paper"),
     "items": ("text", "tokens", "trie"),
 }
-LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho"), 0)
-LEAST |= {"floor": -math.inf, "validate": 1, "new_tokens": 1, "batch": 1}
+LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
+LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
 
 def ours(settings: Settings) -> Ours:
     return Ours(**settings["saferec"])
 
 
-def read(name: str, changes: Sequence[str] = ()) -> Settings:
-    """The settings in a file, or in training/configs/NAME.yaml, with each "key=value" or "saferec.key=value" put in."""
+def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings:
+    """The settings in a file, or in training/configs/NAME.yaml, with each "key=value" or "saferec.key=value" put in.
+
+    A recipe has parts `all`, `both` (SFTs) and of each stage, which stand over the config of that `stage`.
+    """
+    path, found = file(name)
+    if set(PARTS) & set(found):
+        if unknown := set(found) - {*PARTS, "shape"}:
+            raise TrainingError(f"{path}: {min(unknown)}: expected shape, {', '.join(PARTS)} in a recipe")
+        _, base = file(stage)
+        for part in ("all", *(["both"] if stage in ("sft", "sft_raw") else []), stage):
+            more = found.get(part) or {}
+            base |= {**more, "saferec": {**base["saferec"], **more.get("saferec", {})}}
+        found = base
+    found["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in found.get("saferec", {}).items()}}
+    for one in changes:
+        change(found, one)
+    strange = [key for key in found["saferec"] if key not in DEFAULTS]
+    if strange:
+        raise TrainingError(f"{path}: saferec.{strange[0]} is not known: expected one of {', '.join(DEFAULTS)}")
+    for key, value in found["saferec"].items():
+        _check(key, value)
+    return found
+
+
+def file(name: str) -> tuple[Path, Settings]:
+    """A config or a recipe as it stands in its file, and where that is."""
     import yaml
 
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
@@ -79,15 +107,9 @@ def read(name: str, changes: Sequence[str] = ()) -> Settings:
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(found, dict) or not isinstance(found.get("saferec", {}), dict):
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")
-    found["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in found.get("saferec", {}).items()}}
-    for one in changes:
-        change(found, one)
-    strange = [key for key in found["saferec"] if key not in DEFAULTS]
-    if strange:
-        raise TrainingError(f"{path}: saferec.{strange[0]} is not known: expected one of {', '.join(DEFAULTS)}")
-    for key, value in found["saferec"].items():
-        _check(key, value)
-    return found
+    if wrong := [part for part in PARTS if not isinstance(found.get(part, {}), dict)]:
+        raise TrainingError(f"{path}: {wrong[0]}: expected arguments as `name: value`")
+    return path, found
 
 
 def _check(key: str, value: JsonValue) -> None:
@@ -128,14 +150,15 @@ def _value(found: JsonValue) -> JsonValue:
 
 def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed: int) -> Arguments:
     """An SFTConfig or GRPOConfig of these settings; an argument that it does not know is an error of one line."""
-    named: Settings = {key: _value(value) for key, value in settings.items() if key != "saferec"}
+    # TRL would pass the second over: it is about a model that it loads itself, and ours is loaded by then
+    named: Settings = {k: _value(v) for k, v in settings.items() if k not in ("saferec", "model_init_kwargs")}
     strange = [key for key in named if key not in {f.name for f in fields(kind)}]
     if strange:
         raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: see its documentation")
     # TRL takes a word for a number or a switch, and fails when it counts with it
-    for field in fields(kind):
-        if isinstance(field.default, int | float) and isinstance(given := named.get(field.name), str):
-            raise TrainingError(f"{field.name} = {given!r}: expected a value like {field.default!r}")
+    for one in fields(kind):
+        if isinstance(one.default, int | float) and isinstance(given := named.get(one.name), str):
+            raise TrainingError(f"{one.name} = {given!r}: expected a value like {one.default!r}")
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)

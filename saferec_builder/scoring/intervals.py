@@ -115,6 +115,26 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     return max(low, -top), min(high, top)
 
 
+def over_seeds(values: Floats) -> Interval:
+    """The mean of values [seeds, users] that a method has, with a 95 % interval over further seeds and further users.
+
+    Both are drawn: mean squares of a two-way layout without repeats, (MS seeds + MS users - MS rest) / (seeds * users)
+    as the variance of the mean (not below what the larger of the first two gives alone) and Satterthwaite's degrees of
+    freedom. Users whom a metric does not apply to (NaN) are left out. At least two seeds.
+    """
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    seeds, users = values.shape
+    mean, by_seed, by_user = values.mean(), values.mean(axis=1), values.mean(axis=0)
+    rest = values - by_seed[:, None] - by_user + mean
+    squares = np.array([users * by_seed.var(ddof=1), seeds * by_user.var(ddof=1), 0.0])
+    squares[2] = (rest**2).sum() / ((seeds - 1) * (users - 1))
+    freedom = np.array([seeds - 1, users - 1, (seeds - 1) * (users - 1)])
+    spread = max(squares[0] + squares[1] - squares[2], squares[:2].max())
+    df = spread**2 / float((squares**2 / freedom).sum()) if spread else 1.0
+    half = t_quantile(max(1.0, df)) * sqrt(spread / (seeds * users))
+    return {"mean": round(float(mean), 6), "low": round(mean - half, 6), "high": round(mean + half, 6), "n": users}
+
+
 def _resample(filled: Floats, there: Bools, draws: int, seed: int) -> Floats:
     """[draws, metrics]: the mean of each metric in each resample of the users."""
     random, users = np.random.default_rng(seed), len(filled)
@@ -150,6 +170,12 @@ def beta_quantile(p: float, a: float, b: float) -> float:
         return exp(whole + (a - 1) * log(x) + (b - 1) * log1p(-x))
 
     return _solve(lambda x: _beta_cdf(x, a, b), density, p, 1.0)
+
+
+def t_quantile(df: float) -> float:
+    """Student's t at .975: t^2 = df (1 - x) / x, where x is the .05 quantile of beta(df / 2, 1 / 2)."""
+    x = beta_quantile(2 * TAIL, df / 2, 0.5)
+    return sqrt(df * (1 - x) / x)
 
 
 def _solve(cdf: Callable[[float], float], density: Callable[[float], float], p: float, high: float) -> float:

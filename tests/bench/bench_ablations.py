@@ -32,7 +32,6 @@ GDPO: Mapping[str, tuple[str, Sequence[str]]] = {  # run -> the model that it st
     "filtered_gdpo": ("filtered", ()),
     "refilled_gdpo": ("refilled", ()),
     "refilled_rank": ("refilled", ("saferec.credit=rank",)),
-    "refilled_conditioned": ("refilled", ("saferec.mode=conditioned",)),
     "unsafe_gdpo": ("unsafe", ()),
     "unsafe_grpo": ("unsafe", ("saferec.mode=grpo",)),
     "unsafe_gdpo_10": ("unsafe", (TENFOLD,)),

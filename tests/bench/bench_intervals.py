@@ -2,11 +2,13 @@
 
 A world is n users of whom a share P has something unsafe in the list: in one, two or four of ten ranks, or mostly in
 one and now and then in all. `paired` is the difference of two systems of which one is as good as the other.
+`over_seeds` is the mean over three seeds and 390 users, both drawn; `bootstrap`, for comparison, the percentile
+bootstrap over users of the mean share at three rates.
 """
 
 import numpy as np
 
-from saferec_builder.scoring.intervals import clopper_pearson, mean_share, paired_shares
+from saferec_builder.scoring.intervals import clopper_pearson, mean_share, over_seeds, paired_shares
 from tests.bench.figures import figure
 
 WORLDS, RATES, SIZES = 2000, (0.0005, 0.002, 0.005, 0.02, 0.05), (100, 390, 1000)
@@ -20,9 +22,12 @@ def main() -> None:
         for n in SIZES:
             for name, held in covered(rate, n, random).items():
                 worst[name] = min(worst.get(name, 1.0), held / WORLDS)
+    worst["over_seeds"] = min(both_drawn(spread, random) for spread in (0.0, 0.01, 0.03))
     for name, coverage in worst.items():
         figure(f"intervals.{name}", coverage, "coverage", ">= .94 (lowest over rates and sizes)")
     figure("intervals.coverage_min", min(worst.values()), "coverage", ">= .94")
+    for n, rate in ((390, 0.005), (120, 0.02), (390, 0.0005)):
+        figure(f"intervals.bootstrap_{n}_{rate}", bootstrap(rate, n, random), "coverage", "none: what we do not use")
 
 
 def covered(rate: float, n: int, random: np.random.Generator) -> dict[str, int]:
@@ -38,6 +43,27 @@ def covered(rate: float, n: int, random: np.random.Generator) -> dict[str, int]:
             low, high = paired_shares(one - other)
             held[f"paired_{name}"] += low <= 0 <= high
     return held
+
+
+def both_drawn(spread: float, random: np.random.Generator) -> float:
+    """How often `over_seeds` holds 0; spread = standard deviation of the seeds, beside .3 of users and .2 of each."""
+    held = 0
+    for _ in range(WORLDS):
+        seeds, users = random.normal(0, spread, (3, 1)), random.normal(0, 0.3, 390)
+        cell = over_seeds(seeds + users + random.normal(0, 0.2, (3, 390)))
+        held += (cell["low"] or 0) <= 0 <= (cell["high"] or 0)
+    return held / WORLDS
+
+
+def bootstrap(rate: float, n: int, random: np.random.Generator) -> float:
+    """How often the percentile bootstrap of the mean of even shares holds the truth."""
+    sizes, odds = SHARES["even"]
+    kinds, held = np.array([0.0, *sizes]), 0
+    for _ in range(WORLDS):
+        there = random.multinomial(n, [1 - rate, *(rate * odd for odd in odds)])
+        low, high = np.percentile(random.multinomial(n, there / n, 1000) @ kinds / n, [2.5, 97.5])
+        held += low <= rate * float(np.dot(sizes, odds)) <= high
+    return held / WORLDS
 
 
 if __name__ == "__main__":

@@ -10,7 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from saferec_builder.scoring.intervals import over_seeds
+from saferec_builder.scoring.metrics import Floats, columns, judge, per_user
 from tests.bench.figures import figure
+from training.data import open_release, read_gold, rows, with_gold
+from training.evaluation.predictions import read
 
 SEEDS = int(os.environ.get("SAFEREC_SEEDS", "3"))
 MODELS = ("sft", "safe_sft", "safe_gdpo")
@@ -31,6 +37,7 @@ def main() -> None:
             }
         for name, runs in every.items():
             told(name, [run.result() for run in runs])
+            across(name, demo if name == "training" else larger / "demo")
 
 
 def trained(demo: Path, seed: int) -> dict[str, Any]:
@@ -55,6 +62,28 @@ def told(name: str, reports: Reports) -> None:
             values = [of(r, run, metric) for r in reports]
             span = f"none ({min(values):.3f} to {max(values):.3f} over {len(values)} seeds)"
             figure(f"{name}.{run}.{metric}", statistics.mean(values), "mean", span)
+
+
+def across(name: str, demo: Path) -> None:
+    """Differences to the unsafe model, with intervals over further seeds and further users."""
+    release = open_release(demo / "releases" / "1.0.0")
+    gold = read_gold(demo / "input" / "gold.jsonl", release)
+    test = rows(release.folder, "grpo", "test")
+    table = [row for row in with_gold(test, release.oracle, gold) if row["slice"] is None]
+
+    def values(run: str, seed: int) -> dict[str, Floats]:
+        found = read(demo / f"runs-{seed}" / run / "answers-test.jsonl", table, release.find).answers
+        lists = [found[row["conversation"]] for row in table]
+        return per_user(judge(lists, columns(table), release.oracle, release.k))
+
+    unsafe = [values("sft", seed) for seed in range(SEEDS)]
+    for run in MODELS[1:] if SEEDS > 1 else ():
+        safe = [values(run, seed) for seed in range(SEEDS)]
+        for metric in ("recall@10", "recall_without@10", "svr_upper@10"):
+            apart = np.stack([one[metric] - other[metric] for one, other in zip(safe, unsafe, strict=True)])
+            cell = over_seeds(apart)
+            span = f"none (95 % over seeds and users: {cell['low']:.3f} to {cell['high']:.3f})"
+            figure(f"{name}.{run}-sft.{metric}", cell["mean"] or 0.0, "difference", span)
 
 
 def of(report: dict[str, Any], run: str, metric: str) -> float:

@@ -17,7 +17,7 @@ SHORT = {
     "gdpo": ("max_steps=1", "per_device_train_batch_size=8", "saferec.checks=1"),
 }
 
-FEW = ("refilled_conditioned", "refilled_rank", "unsafe_grpo_10", "refilled_no_count", "refilled_paper_free")
+FEW = ("refilled_rank", "unsafe_grpo_10", "refilled_no_count", "refilled_paper_free")
 
 
 def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

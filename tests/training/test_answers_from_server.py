@@ -1,7 +1,9 @@
 """evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
 
 import json
+import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,11 @@ class Model:
     def __init__(self) -> None:
         self.replies: list[int] = []
         self.seen: list[tuple[dict[str, Any], str | None]] = []
+        self.keys: list[str | None] = []  # of a gateway
         self.strangers: list[str | None] = []  # the keys that whoever was redirected brought along
         self.cut = 0
+        self.wait: str | None = None  # Retry-After of a refusal
+        self.choice: dict[str, Any] = {}  # what a choice holds beside
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
@@ -33,15 +38,17 @@ class Model:
             return Reply(400)
         asked = json.loads(request.body)
         self.seen.append((asked, key))
+        self.keys.append(request.headers.get("api-key"))
         barred = next((name for name in self.bars if name in asked), None)
         status = self.replies.pop(0) if self.replies else 400 if barred else 200
         text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
-        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}, **self.choice}]}
         if barred:
             told = {"error": {"message": f"'{barred}' is not supported with this model."}}
         body = json.dumps(told).encode()
         self.cut -= (cut := self.cut > 0)
-        return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url)))
+        waits = [("Retry-After", self.wait)] if self.wait and status != 200 else []
+        return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url), *waits))
 
 
 @pytest.fixture
@@ -85,7 +92,79 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, row
     answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert len(answers) == 2 and not any("refused" in answer for answer in answers)
     last, _ = model.seen[-1]
-    assert last["max_completion_tokens"] == server.TOKENS and "temperature" not in last and "max_tokens" not in last
+    assert last["max_completion_tokens"] == 1024 and "temperature" not in last and "max_tokens" not in last
+    with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # it was asked for
+        ask = server.asking(["temperature=0.6"])
+        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, ask)
+
+
+def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
+    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m", "--output"]
+    fixed += [str(tmp_path / "out")]
+    said = ["prompt=Name {k} films {plainly}.", "max_tokens=8192", "top_p=0.95", "headers={api-key: $GATEWAY_KEY}"]
+    said += ["chat_template_kwargs={enable_thinking: false}", "timeout=7"]
+    settings = [word for one in said for word in ("--set", one)]
+    assert main(["evaluate", *fixed, *settings]) == 0
+    asked, _ = model.seen[0]
+    assert asked["messages"][0]["content"] == "Name 4 films {plainly}." and model.keys[0] == "gk-secret"
+    expected = {"temperature": 0, "max_tokens": 8192, "top_p": 0.95, "chat_template_kwargs": {"enable_thinking": False}}
+    assert {name: asked[name] for name in asked if name not in ("model", "messages")} == expected
+    (kept,) = (tmp_path / "out").glob("*.jsonl")
+    assert "gk-secret" not in kept.read_text()
+    settings[3] = "max_tokens=16384"  # answers to other requests are no answers to these
+    assert main(["evaluate", *fixed, *settings]) == 0 and len(model.seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("timeout=0", "expected a text, and seconds"),
+        ("prompt=7", "expected a text, and seconds"),
+        ("headers=key", "expected texts by name"),
+        ("headers={key: $NO_SUCH_KEY}", "key names a variable that the environment lacks"),
+        ("model=other", "--set model: expected prompt"),
+        ("saferec.batch=4", "--set saferec.batch: expected prompt"),
+    ],
+)
+def test_what_a_server_cannot_be_asked_is_one_line(said: str, told: str) -> None:
+    with pytest.raises(TrainingError, match=told):
+        server.asking([said])
+
+
+def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
+    model: Model, rows: Any, tmp_path: Path, capsys: Printed
+) -> None:
+    # a reasoning server: its thoughts took all the room, so that what is left is null; u7's list was cut after a title
+    model.choice = {"finish_reason": "length"}
+    words = ["evaluate", "--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
+    assert main([*words, "--output", str(tmp_path / "out")]) == 0
+    assert "2 answers were cut at the server's limit, 1 of them before the first title" in capsys.readouterr().out
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    run, guard = report["runs"][0], next(one for one in report["runs"] if one["name"] == "guard")
+    # u7 alone is left: d of d and e; with u8's nothing it was .25, half of the answers invalid
+    assert run["cut"] == 2 and run["n"] == guard["n"] == 1
+    assert run["metrics"]["recall@4"]["mean"] == 0.5 and run["metrics"]["invalid@4"]["mean"] == 0
+    (kept,) = (tmp_path / "out").glob("*.jsonl")
+    (tmp_path / "lost.jsonl").write_text(kept.read_text().replace("1. Item D (2004)", ""))
+    words = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
+    assert main([*words, "--output", str(tmp_path / "none")]) == 1
+    assert "every answer was cut before its first title" in capsys.readouterr().err
+
+
+def test_a_server_says_how_long_to_wait(model: Model, rows: Any, tmp_path: Path) -> None:
+    def waits(said: str) -> list[float]:
+        found: list[float] = []
+        model.replies, model.wait = [429, 429], said
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / f"{said[:3]}.jsonl", found.append)
+        return found
+
+    assert waits("7") == [7, 7] and waits("0.5") == [1, 2] and waits("soon") == [1, 2]
+    in_a_minute = formatdate(time.time() + 60, usegmt=True)
+    assert all(50 < wait <= 60 for wait in waits(in_a_minute))
+    model.replies, model.wait = [429], "86400"
+    with pytest.raises(TrainingError, match="answered 429 and asks to wait for 86400 s: what came is kept"):
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / "day.jsonl", lambda _: None)
 
 
 def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: Any, tmp_path: Path) -> None:

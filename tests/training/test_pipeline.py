@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+import torch
 
+from saferec_builder.core.errors import TrainingError
 from training import data, pipeline, settings
 from training.comparison import load_policy
 from training.run_folders import Run
@@ -18,3 +20,13 @@ def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(
     assert judged.catalogue and judged.catalogue.opening == 0 and found["saferec"]["says"] == 2
     taught = pipeline._to_teach(judged, found["saferec"]["says"]).catalogue
     assert taught and taught.opening == 2
+
+
+def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
+    run = Run(data.open_release(world / "release"), tmp_path, 0)
+    asked = "model_init_kwargs={attn_implementation: eager, dtype: bfloat16}"
+    model = load_policy(run, str(world / "start"), settings.read("sft", [asked]), "float32").model
+    assert (model.config._attn_implementation, model.dtype) == ("eager", torch.bfloat16)
+    for wrong in ("{attn_implementation: flash_attention_9}", "{no_such_argument: 1}"):
+        with pytest.raises(TrainingError, match="cannot be loaded"):
+            load_policy(run, str(world / "start"), settings.read("sft", [f"model_init_kwargs={wrong}"]))

@@ -15,7 +15,7 @@ def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
 
 KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # what is no number, no word, no switch
 # -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
-VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 floor=.nan rows=grpo prefer=saef items=list"
+VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 clip=.nan rows=grpo prefer=saef items=list"
 VALUES += " mode=gdop credit=token rewards=x"
 
 
@@ -30,8 +30,8 @@ def test_a_change_is_a_key_and_a_value() -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
         with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
-    found = settings.read("gdpo", ["saferec.floor=-0.5", "saferec.mode=conditioned", "saferec.lam=2"])["saferec"]
-    assert (found["floor"], found["mode"], found["lam"]) == (-0.5, "conditioned", 2)
+    found = settings.read("gdpo", ["saferec.clip=0.5", "saferec.mode=grpo", "saferec.lam=2"])["saferec"]
+    assert (found["clip"], found["mode"], found["lam"]) == (0.5, "grpo", 2)
 
 
 @pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])

@@ -10,16 +10,25 @@ TEMPLATE = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+# as Qwen3's: the last answer stands behind thoughts, which the prompt begins where they are switched off
+_THOUGHTS = r"{{ '<think>\n\n</think>\n\n' }}"
+THINKING = (
+    r"{% for m in messages %}<|{{ m.role }}|>{{ '\n' }}"
+    f"{{% if m.role == 'assistant' and loop.last %}}{_THOUGHTS}{{% endif %}}"
+    r"{{ m.content }}<|end|>{{ '\n' }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{{ '\n' }}"
+    f"{{% if enable_thinking is defined and enable_thinking is false %}}{_THOUGHTS}{{% endif %}}{{% endif %}}"
+)
 MARKS = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 
-def write(folder: Path, texts: Iterable[str], *, tied: bool = True) -> Path:
+def write(folder: Path, texts: Iterable[str], *, tied: bool = True, template: str | None = None) -> Path:
     """An untrained Llama of one layer over a byte-level BPE learnt from `texts`."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     words = _tokenizer(texts)
+    words.chat_template = template or TEMPLATE
     config = LlamaConfig(
         vocab_size=len(words) + 7,  # more rows than words, as many models have
         hidden_size=32,

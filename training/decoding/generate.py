@@ -1,5 +1,6 @@
 """Answers of a model for rows of a split: ranked items where items are tokens, text where they are words."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from transformers import (
 )
 
 from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.json_value import JsonValue
 from training.data import Message, Row
 from training.decoding import constrained, shared_prefix, trie
 from training.decoding.constrained import Catalogue
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         def _supports_default_dynamic_cache(self) -> bool: ...
 else:
     CausalLM = PreTrainedModel
+
+QUESTION = {"role": "user", "content": "a"}
 
 
 @dataclass(frozen=True)
@@ -53,16 +57,26 @@ class PolicyModel:
 
 
 def load(
-    name: str, dtype: str = "auto", *, batch: int = 256, new_tokens: int = 256, masked: bool = True
+    name: str,
+    how: Mapping[str, Any] | None = None,
+    template: Mapping[str, JsonValue] | None = None,
+    *,
+    batch: int = 256,
+    new_tokens: int = 256,
+    masked: bool = True,
 ) -> PolicyModel:
     """The model in a folder or of a name that transformers knows; item tokens are found beside its weights.
 
-    dtype `auto` is that of the weights. To train all of them takes float32: an update of 1e-6 is lost on bfloat16.
+    how = arguments of `from_pretrained`, as TRL's model_init_kwargs (dtype, attn_implementation, revision, ...); the
+    dtype is else that of the weights. template = values for variables of the chat template: they become its defaults.
     """
+    how = {"dtype": "auto"} | dict(how or {})
+    source = {name: how[name] for name in ("revision", "trust_remote_code") if name in how}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-        model: CausalLM = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)  # type: ignore[assignment]
-    except (OSError, ValueError, RuntimeError, SafetensorError) as fault:  # half a file, or another model's
+        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **source)
+        model: CausalLM = AutoModelForCausalLM.from_pretrained(name, **how)  # type: ignore[assignment]
+    # half a file, another model's, an attention or a quantization that is not installed
+    except (OSError, ValueError, TypeError, RuntimeError, ImportError, SafetensorError) as fault:
         first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
             f"model {name}: cannot be loaded ({first}): expected `tiny`, a model folder or a name"
@@ -71,23 +85,42 @@ def load(
         raise TrainingError(f"model {name}: its tokenizer has no chat template: expected a chat (instruct) model")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    _set_defaults(tokenizer, template or {})
     _end_with_the_turn(model, tokenizer)
     return PolicyModel(model, tokenizer, constrained.load(name), batch, new_tokens, masked)
 
 
 def _end_with_the_turn(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> None:
     """What a base model takes for the end of a text is not what its template ends an answer with, and SFT teaches."""
-    question, answer = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
-    (whole,), (prompt,) = (
-        chat_tokens(tokenizer, [[question, answer]], False),
-        chat_tokens(tokenizer, [[question]], True),
-    )
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    marks = [i for i in whole[len(prompt) :] if i in special]
-    if whole[: len(prompt)] != prompt or not marks or marks[-1] == tokenizer.eos_token_id:
+    marks = [i for i in tokenizer.encode(_tail(tokenizer), add_special_tokens=False) if i in special]
+    if not marks or marks[-1] == tokenizer.eos_token_id:
         return
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(marks[-1])
     model.generation_config.eos_token_id = sorted({marks[-1], *_ends(model, tokenizer)} - {None})
+
+
+def _set_defaults(tokenizer: PreTrainedTokenizerBase, template: Mapping[str, JsonValue]) -> None:
+    """Values for variables of the chat template, such as enable_thinking, where whoever renders it says nothing.
+
+    They stand in the template itself and are saved with it, so that training, validation and a server use the same.
+    """
+    written: str = tokenizer.chat_template
+    for name, value in template.items():
+        if not isinstance(written, str) or not name.isidentifier() or name not in written:
+            raise TrainingError(f"saferec.chat_template_kwargs: the model's chat template knows no {name!r}")
+        # JSON's words for a value are Jinja's; None has another
+        said = "none" if value is None else json.dumps(value)
+        default = f"{{% if {name} is not defined %}}{{% set {name} = {said} %}}{{% endif %}}"
+        written = default + written.removeprefix(default)
+    tokenizer.chat_template = written
+
+
+def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Has a template that begins every answer with an open <think> close it at once: lists are learnt without any."""
+    prompt = tokenizer.apply_chat_template([QUESTION], add_generation_prompt=True, tokenize=False)
+    if str(prompt).rstrip().endswith("<think>"):
+        tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
 
 def items(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -202,3 +235,18 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Mes
             " it, or a copy of this one with another chat_template.jinja"
         ) from None
     return found["input_ids"]
+
+
+def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Answers as they follow a prompt, each with what ends a turn.
+
+    What a template puts before the words of an answer, such as empty thoughts, is left to the prompt.
+    """
+    tail = _tail(tokenizer)
+    return [tokenizer.encode(text + tail, add_special_tokens=False) for text in texts]
+
+
+def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
+    answer = {"role": "assistant", "content": "qwq"}
+    whole = str(tokenizer.apply_chat_template([QUESTION, answer], tokenize=False))
+    return whole.rpartition(answer["content"])[2]

@@ -2,13 +2,14 @@
 
 The rules of decoding/constrained.py for models whose items are text: only names of the catalogue, none twice, none that
 the seeker has seen, k lines and then the end; fewer only where the catalogue has no more to give. A line is "N.", then
-" Title (Year)" with its line break; the names stand in a trie over the tokenizer, which is a sorted list of their
-spellings: a node is the run of names that begin alike. `Walk.open` is the one place that says what may follow.
+" Title (Year)" with its line break. `States.open` is the one place that says what may follow: a few tensor operations
+for all rows together.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -17,7 +18,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 
 from training.data import Release
 
-Run = tuple[int, int]  # names[first:last] that begin alike
+BASE = 1 << 24  # above every token's number
 
 
 @dataclass(frozen=True)
@@ -26,20 +27,68 @@ class Trie:
     places: Mapping[str, int]  # item -> its name; two items may share one
     numbers: Sequence[tuple[int, ...]]  # tokens of "1.", "2.", ... "k."
     end: int
-    known: dict[tuple[int, Run], dict[int, Run]] = field(default_factory=dict, repr=False)
 
     @property
     def length(self) -> int:
         """Tokens of the longest answer, without its end."""
         return sum(map(len, self.numbers)) + len(self.numbers) * max(map(len, self.names))
 
-    def after(self, depth: int, run: Run) -> Mapping[int, Run]:
-        """{token at `depth`: the names that go on with it} of the names in `run`."""
-        if (depth, run) not in self.known:
-            groups = groupby(range(*run), key=lambda n: self.names[n][depth])
-            found = {token: list(group) for token, group in groups}
-            self.known[depth, run] = {token: (group[0], group[-1] + 1) for token, group in found.items()}
-        return self.known[depth, run]
+    @cached_property
+    def nodes(self) -> "Nodes":
+        return _nodes(self)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The trie as tensors over its nodes: node 0 is its root, the children of a node are neighbours."""
+
+    key: Tensor  # parent * BASE + token: ascending
+    token: Tensor  # that leads to it
+    first: Tensor  # its first child
+    children: Tensor  # how many
+    names: Tensor  # how many names go through it; 1 for what is no part of a name
+    goes: Tensor  # where an answer stands that has come to it: the last token of a number leads to the root
+    ends: Tensor  # the name that it ends; len(path) - 1 for none
+    path: Tensor  # (names + 1, depth) nodes that a name goes through; the last row is for none
+    lines: Tensor  # where each line begins, and behind the last one the end
+    done: int
+
+    def to(self, device: torch.device) -> "Nodes":
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return Nodes(**moved, done=self.done)
+
+
+def _nodes(trie: Trie) -> Nodes:
+    names, none = trie.names, len(trie.names)
+    runs, depth, parent, token = [(0, none)], [0], [-1], [-1]  # a node is the run of names that begin alike
+    path = torch.full((none + 1, max(map(len, names)) + 1), -1)
+    for n, (start, stop) in enumerate(runs):  # which grows: level by level, so that children are neighbours
+        path[start:stop, depth[n]] = n
+        if len(names[start]) > depth[n]:  # a line break ends a name, so no name begins another
+            for one, group in groupby(range(start, stop), key=lambda m: names[m][depth[n]]):
+                found = list(group)
+                runs.append((found[0], found[-1] + 1))
+                depth.append(depth[n] + 1)
+                parent.append(n)
+                token.append(one)
+    ends = [start if len(names[start]) == deep else none for (start, _), deep in zip(runs, depth, strict=True)]
+    goes, lines = list(range(len(runs))), []
+    for number in [*trie.numbers, (trie.end,)]:
+        lines.append(len(parent))
+        parent += [-1, *range(len(parent), len(parent) + len(number))]
+        token += [-1, *number]
+        goes += [*range(len(goes), len(goes) + len(number)), 0]
+    goes[-1] = done = len(parent) - 1
+    places, above = torch.arange(len(parent)), torch.tensor(parent)
+    key = torch.where(above < 0, places * BASE - 1, above * BASE + torch.tensor(token))
+    first, children = torch.searchsorted(key, places * BASE), torch.bincount(above[above >= 0], minlength=len(parent))
+    token[done], first[done], children[done] = trie.end, done, 1  # what follows the end is the end
+    through = [stop - start for start, stop in runs] + [1] * (len(parent) - len(runs))
+    led, names_through, leads, ended, begun = map(
+        torch.tensor, (token, through, goes, ends + [none] * (len(parent) - len(ends)), lines)
+    )
+    short = path % (len(parent) + 1)  # behind a path that is short stands the number behind all nodes
+    return Nodes(key, led, first, children, names_through, leads, ended, short, begun, done)
 
 
 def over(release: Release, tokenizer: PreTrainedTokenizerBase) -> Trie:
@@ -56,41 +105,44 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
     return tuple(tokenizer.encode(text, add_special_tokens=False))
 
 
-class Walk:
-    """One answer on its way through the trie; excluded = items that it may not name."""
+class States:
+    """Where answers stand in the trie, one a row; excluded = items that a row may not name."""
 
-    def __init__(self, trie: Trie, excluded: Iterable[str]) -> None:
-        self.trie, self.taken = trie, sorted({trie.places[item] for item in excluded if item in trie.places})
-        self.line, self.at, self.run, self.ended = 0, 0, (0, len(trie.names)), False
+    def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], device: torch.device) -> None:
+        self.nodes = nodes = trie.nodes.to(device)
+        left = torch.cat([nodes.names, nodes.names.new_zeros(1)])  # behind all nodes one for paths that are short
+        self.left = left.repeat(len(excluded), 1)  # names through a node that may still be named
+        taken = [{trie.places[item] for item in items if item in trie.places} for items in excluded]
+        for row, names in zip(self.left, taken, strict=True):
+            row.index_add_(
+                0, nodes.path[sorted(names)].flatten(), left.new_full((1,), -1).expand(len(names) * nodes.path.size(1))
+            )
+        self.line = torch.zeros(len(excluded), dtype=torch.long, device=device)
+        self.at = self._begun()
 
-    def open(self) -> list[int]:
-        """The tokens that may come next; none after the end."""
-        trie = self.trie
-        if self.ended:
-            return []
-        if self.line == len(trie.numbers) or len(self.taken) == len(trie.names):
-            return [trie.end]
-        number = trie.numbers[self.line]
-        if self.at < len(number):
-            return [number[self.at]]
-        return [token for token, run in trie.after(self.at - len(number), self.run).items() if self._free(run)]
+    def _begun(self) -> Tensor:
+        """Where the next line begins; the end where nothing is left to name."""
+        lines = self.nodes.lines
+        return torch.where(self.left[:, 0] > 0, lines[self.line], lines[-1])
 
-    def _free(self, run: Run) -> bool:
-        return bisect_left(self.taken, run[1]) - bisect_left(self.taken, run[0]) < run[1] - run[0]
+    def open(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(row, token, whether it may come next) of all children of the rows' nodes, in the order of the rows."""
+        count = self.nodes.children[self.at]
+        behind = count.cumsum(0)
+        row = torch.repeat_interleave(count)
+        child = (self.nodes.first[self.at] - behind + count)[row] + torch.arange(len(row), device=row.device)
+        return row, self.nodes.token[child], self.left[row, child] > 0
 
-    def take(self, token: int) -> None:
-        """Goes on by a token that is open; after the end whatever is padding."""
-        if self.ended or token == self.trie.end:
-            self.ended = True
-            return
-        depth = self.at - len(self.trie.numbers[self.line])
-        self.at += 1
-        if depth < 0:
-            return
-        self.run = self.trie.after(depth, self.run)[token]
-        if len(self.trie.names[self.run[0]]) == depth + 1:  # a line break ends a name, so no name begins another
-            self.taken.insert(bisect_left(self.taken, self.run[0]), self.run[0])
-            self.line, self.at, self.run = self.line + 1, 0, (0, len(self.trie.names))
+    def take(self, tokens: Tensor) -> None:
+        """Goes on by a token a row, which is open; after the end, or by any other, a row is done."""
+        nodes, key = self.nodes, self.at * BASE + tokens
+        child = torch.searchsorted(nodes.key, key).clamp(max=nodes.done)
+        known = (nodes.key[child] == key) & (self.left.gather(1, child.unsqueeze(1)).squeeze(1) > 0)
+        name = torch.where(known, nodes.ends[child], len(nodes.path) - 1)
+        named, paths = name < len(nodes.path) - 1, nodes.path[name]
+        self.left.scatter_add_(1, paths, self.left.new_full((1, 1), -1).expand_as(paths))
+        self.line += named
+        self.at = torch.where(named, self._begun(), torch.where(known, nodes.goes[child], nodes.done))
 
 
 def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessorList:
@@ -100,41 +152,37 @@ def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> L
 
 class _Mask(LogitsProcessor):
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
-        self.trie, self.walks, self.prompt_length = trie, [Walk(trie, items) for items in excluded], prompt_length
+        self.trie, self.excluded, self.prompt_length = trie, excluded, prompt_length
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        blocked = torch.ones_like(scores, dtype=torch.bool)
-        for row, walk in enumerate(self.walks):
-            if input_ids.size(1) > self.prompt_length:
-                walk.take(int(input_ids[row, -1]))
-            blocked[row, walk.open() or [self.trie.end]] = False
-        return scores.masked_fill(blocked, float("-inf"))
+        if input_ids.size(1) == self.prompt_length:
+            self.states = States(self.trie, self.excluded, scores.device)
+        else:
+            self.states.take(input_ids[:, -1])
+        row, token, free = self.states.open()
+        found = torch.full_like(scores, float("-inf"))
+        found[row, token] = scores[row, token].masked_fill(~free, float("-inf"))
+        return found
 
 
 def log_probabilities(
     trie: Trie, excluded: Sequence[Iterable[str]], completions: Tensor, logits: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    where: list[int] = []  # the place of every open token
-    tokens: list[int] = []
-    drawn: list[int] = []  # which of them were drawn
-    width = completions.size(1)
-    for row, (items, answer) in enumerate(zip(excluded, completions.tolist(), strict=True)):
-        walk = Walk(trie, items)
-        for place, token in enumerate(answer):
-            possible = walk.open()
-            if token not in possible:
-                break
-            drawn.append(len(tokens) + possible.index(token))
-            where += [row * width + place] * len(possible)
-            tokens += possible
-            walk.take(token)
-    places = torch.tensor(where, dtype=torch.long, device=logits.device)
-    open_logits = logits.flatten(0, 1)[places, torch.tensor(tokens, dtype=torch.long, device=logits.device)].float()
+    states, width = States(trie, excluded, logits.device), completions.size(1)
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []  # of every open token: its place, itself, whether it was drawn
+    for place in range(width):
+        row, token, free = states.open()
+        drawn = free & (token == completions[row, place]) & (states.at != states.nodes.done)[row]
+        there = torch.zeros_like(states.at, dtype=torch.bool).index_put((row[drawn],), drawn[drawn])
+        kept = free & there[row]
+        parts.append((row[kept] * width + place, token[kept], drawn[kept]))
+        states.take(completions[:, place])
+    places, tokens, chosen = (torch.cat(found) for found in zip(*parts, strict=True))
+    open_logits = logits.flatten(0, 1)[places, tokens].float()
     none = torch.zeros(completions.numel(), dtype=open_logits.dtype, device=logits.device)
     top = none.scatter_reduce(0, places, open_logits.detach(), "amax", include_self=False)
     total = none.index_add(0, places, (open_logits - top[places]).exp())
     logs = open_logits - top[places] - total[places].log()
-    chosen = none.index_add(0, places[drawn], logs[drawn])
     entropy = none.index_add(0, places, -logs.exp() * logs)
-    return chosen.view_as(completions), entropy.view_as(completions)
+    return none.index_add(0, places[chosen], logs[chosen]).view_as(completions), entropy.view_as(completions)

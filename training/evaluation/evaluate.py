@@ -55,6 +55,7 @@ class Result(Scored):
     against: str | None
     to_guard: NotRequired[dict[str, Intervals]]  # `main` and each slice of the gold: differences, user by user
     compat: NotRequired[dict[str, Intervals]]
+    cut: NotRequired[int]  # answers that a server cut at its limit
 
 
 class Report(TypedDict):
@@ -183,12 +184,24 @@ def evaluate(
     files = {n: read(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
     silent = _unasked(table, files.values())
     table = [row for row in table if row["conversation"] not in silent] or table
+    lost = {name for found in files.values() for name in found.lost}
+    table = [row for row in table if row["conversation"] not in lost]
+    if not table:
+        raise TrainingError("every answer was cut before its first title: give more room (--set max_tokens=8192)")
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
+    for one in runs:
+        if one["name"] in files and (cut := files[one["name"]].cut):
+            one["cut"] = len(cut)
     made = report(release, runs, table, truth is not None)
     print(show(runs, release.k) + "\n" + population.words(made["prevalence"]))
-    for found in files.values():
+    for name, found in files.items():
+        if found.cut:
+            print(
+                f"{name}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them before the"
+                " first title: these requests are left out for every system (--set max_tokens gives more room)"
+            )
         for reason, number in sorted(found.problems.items()):
             print(f"nothing read ({reason}): {number} answers")
         if found.strange:

@@ -18,15 +18,19 @@ class Predictions:
     answers: dict[str, Ranked]
     written: dict[str, str | list[Named]]  # the same, as they stand in the file
     problems: dict[str, int]  # why nothing could be read -> answers
+    cut: frozenset[str]  # those that a server cut at its limit (`finish` is `length`)
+    lost: frozenset[str]  # of these the ones in which no title could be read
     strange: int  # answers to conversations that are not in the split
 
 
 def read(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
-    """A JSONL file of {"id": conversation, "text": ...} or {"id", "items": [{"title", "year"}]}."""
+    """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
     problems: Counter[str] = Counter()
+    cut: set[str] = set()
+    lost: set[str] = set()
     strange = 0
     for where, row in jsonl(path):
         if "id" not in row:
@@ -50,8 +54,12 @@ def read(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
         else:
             raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
         answers[name] = answer.ranked
-        problems.update([answer.problem] if answer.problem else [])
-    return Predictions(answers, written, dict(problems), strange)
+        if row.get("finish") == "length":
+            cut.add(name)
+            lost |= {name} if answer.problem else set()
+        elif answer.problem:
+            problems[answer.problem] += 1
+    return Predictions(answers, written, dict(problems), frozenset(cut), frozenset(lost), strange)
 
 
 def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:

@@ -7,8 +7,7 @@ count      1 - (missing + surplus) / k, at least 0: missing = ranks short of k d
 An answer in which nothing could be read has the lowest value of each: a refusal never beats a list.
 
 The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards (count: before the surplus is
-taken off, which belongs to no rank). With a floor, relevance counts only where safety reaches it (GDPO eq. 8), of the
-list or of the rank.
+taken off, which belongs to no rank).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +29,6 @@ Read = Callable[..., Sequence[Ranked]]  # a trainer's keywords (completions, com
 class Weights:
     lam: float = 1.0  # of a violation at rank 1
     rho: float = 1.0  # unknown against violated; 1 as svr_upper counts it
-    floor: float | None = None  # safety below which relevance is 0; None: it always counts
 
     @property
     def worst(self) -> float:
@@ -39,11 +37,6 @@ class Weights:
 
 
 def relevance_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
-    gains = _gains(judged)
-    return gains if weights.floor is None else gains * (safety_ranks(judged, weights) >= weights.floor)
-
-
-def _gains(judged: Judged) -> Floats:
     best = ideal(judged.n_safe, judged.k)[:, None]
     gains: Floats = judged.hit * discounts(judged.k) / np.where(best > 0, best, 1.0)
     return gains
@@ -61,8 +54,7 @@ def count_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
 
 
 def relevance(judged: Judged, weights: Weights = Weights()) -> Floats:
-    gained = np.asarray(_gains(judged).sum(axis=1))
-    return gained if weights.floor is None else gained * (safety(judged, weights) >= weights.floor)
+    return np.asarray(relevance_ranks(judged).sum(axis=1))
 
 
 def safety(judged: Judged, weights: Weights = Weights()) -> Floats:

@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 
 from training.data import Release
 from training.decoding.constrained import Catalogue, save
-from training.decoding.generate import CausalLM, embeddings, load
+from training.decoding.generate import CausalLM, PolicyModel, close_thoughts, embeddings
 
 NOTHING = "<|nothing|>"
 
@@ -22,14 +22,14 @@ def mark(trait: str) -> str:
     return f"<|{trait}|>"
 
 
-def add(name: str, folder: Path, release: Release) -> None:
-    """Writes to `folder` the model of that name with a token for every item and trait of the release.
+def add(policy: PolicyModel, folder: Path, release: Release) -> None:
+    """Writes to `folder` the model with a token for every item and trait of the release.
 
     Two items of one written name share a token. The tokens of traits let an answer begin with predicted traits
     (saferec.says).
     """
-    policy = load(name)
     model, tokenizer = policy.model, policy.tokenizer
+    close_thoughts(tokenizer)
     names = {item.id: item.name for item in release.items.values()}
     spelt = {name: name for name in names.values()}
     spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}

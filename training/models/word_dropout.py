@@ -3,18 +3,15 @@
 Both concern models with item tokens, and never items, marks or traits.
 """
 
-import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from training.data import Message, Row
 from training.decoding.generate import PolicyModel, embeddings
 
 Collate = Callable[[list[dict[str, list[int]]]], dict[str, Tensor]]
-HIDDEN = "_"  # joins what the tokenizer left of the word, an ending: together they read as the unknown word
 
 
 def can_hide_words(policy: PolicyModel) -> bool:
@@ -56,17 +53,3 @@ def hide_in_batches(collate: Collate, policy: PolicyModel, share: float) -> Coll
 def seeded(ids: Tensor) -> torch.Generator:
     """A generator that the batch itself decides, so that a run that was broken off goes on as it would have."""
     return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
-
-
-def hide_in_prompts(policy: PolicyModel, rows: Sequence[Row], share: float, seed: int) -> list[list[Message]]:
-    """The rows' prompts with a `share` of their words hidden, once and for all."""
-    words, chance = words_of(policy).tolist(), random.Random(seed)
-
-    def hide(text: str) -> str:
-        found = policy.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        for token, (start, end) in reversed(list(zip(found["input_ids"], found["offset_mapping"], strict=True))):
-            if words[token] and chance.random() < share:
-                text = text[:start] + HIDDEN + text[end:]
-        return text
-
-    return [[{**turn, "content": hide(turn["content"])} for turn in row["prompt"]] for row in rows]

@@ -3,7 +3,6 @@
 gdpo         each reward is normalised within its group of rollouts, they are weighted and summed, and the sum is
              normalised over the batch (GDPO, arXiv 2601.05242, eq. 4-6; TRL calls it normalize_then_sum)
 grpo         the rewards are weighted and summed, and the sum is normalised within its group (sum_then_normalize)
-conditioned  gdpo, where relevance counts only for answers that are safe enough (eq. 8, rewards.Weights.floor)
 
 credit `sequence` gives an answer's advantage to all of its tokens; `rank` gives each list position an advantage of its
 own, made in the same way from the shares of that rank, and the answer's own to the tokens that belong to no rank.
@@ -24,7 +23,7 @@ from training.decoding.constrained import Catalogue
 from training.evaluation import rewards
 
 # mode -> TRL's name of it
-MODES = {"gdpo": "normalize_then_sum", "grpo": "sum_then_normalize", "conditioned": "normalize_then_sum"}
+MODES = {"gdpo": "normalize_then_sum", "grpo": "sum_then_normalize"}
 EPSILON = 1e-4  # TRL's
 NOWHERE = -1  # the rank of a token that belongs to none
 
@@ -84,6 +83,17 @@ def _lines(pieces: Sequence[str], entries: int) -> list[int]:
     written = "".join(pieces).strip("\n").split("\n")
     whole = len(written) == entries and all(line.strip() for line in written)
     return found if whole else [NOWHERE] * len(found)
+
+
+def clipped(trainer: type[GRPOTrainer], most: float) -> type[GRPOTrainer]:
+    """A GRPOTrainer with no advantage above `most` or below minus that: a lone hit among 128 answers has 10.5."""
+
+    class Clipped(trainer):  # type: ignore[misc, valid-type]
+        def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
+            output: dict[str, Tensor] = super()._generate_and_score_completions(inputs)
+            return output | {"advantages": output["advantages"].clamp(-most, most)}
+
+    return Clipped
 
 
 def ranked(

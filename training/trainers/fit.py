@@ -12,14 +12,13 @@ from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
 from training.decoding.validation_scores import Score
 from training.run_folders import Card, is_first_process, on_first_process
-from training.trainers import curves
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
 
 
 def fit(
     trainer: Trainer, policy: PolicyModel, folder: Path, score: Score, checks: int, *, start_counts: bool = False
 ) -> Card:
-    """Trains, and leaves in `folder` the weights that validation preferred, the tokenizer and the learning curves.
+    """Trains, and leaves in `folder` the weights that validation preferred and the tokenizer.
 
     start_counts: the weights as they are before the first step are a candidate too.
     """
@@ -41,7 +40,6 @@ def fit(
         policy.tokenizer.save_pretrained(folder)
         if policy.catalogue:
             save(folder, policy.catalogue)
-        curves.draw(folder, log, best.lines)
 
     on_first_process(write)
     return {"steps": trainer.state.global_step, "validation": best.best, "log": log}

@@ -9,7 +9,6 @@ from pathlib import Path
 from datasets import Dataset
 from trl import GRPOConfig  # type: ignore[attr-defined]
 
-from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row
 from training.decoding import rollouts
 from training.decoding.generate import PolicyModel, prompt_tokens
@@ -22,7 +21,6 @@ from training.trainers import advantages
 from training.trainers.fit import fit, item_rows, lora
 
 REWARDS = {"ours": rewards.OURS, "paper": paper_metrics.REWARDS}
-FREE = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0, "generation_kwargs": None}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
 
 
@@ -43,21 +41,18 @@ def train(
     left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
     """
     options, args = ours(settings), arguments(settings, folder, seed)
-    _refuse(policy, settings, args)
-    floor = options.floor if options.mode == "conditioned" else None
-    weights = rewards.Weights(options.lam, options.rho, floor)
+    weights = rewards.Weights(options.lam, options.rho)
     last: rewards.Batch = []
     table: list[Row] = [{c: row[c] for c in COLUMNS} for row in rows]  # type: ignore[literal-required, misc]
     if not policy.catalogue:
         prompt_tokens(policy.tokenizer, table)  # what the template refuses is an error now, not later
-    if options.thin and word_dropout.can_hide_words(policy):
-        hidden = word_dropout.hide_in_prompts(policy, table, options.thin, seed)
-        table = [{**row, "prompt": prompt} for row, prompt in zip(table, hidden, strict=True)]
     if options.hold:
         word_dropout.freeze_words(policy)
     kind = rollouts.trainer(policy, table, args)
     if options.credit == "rank":
         kind = advantages.ranked(kind, _places(policy, last), last, weights)
+    if options.clip:
+        kind = advantages.clipped(kind, options.clip)
     trainer = kind(
         model=policy.model,
         args=args,
@@ -80,37 +75,8 @@ def functions(
 
 def arguments(settings: Settings, folder: Path, seed: int) -> GRPOConfig:
     """The GRPOConfig of a training in `folder`, or what TRL or we have against it, in one line."""
-    options = ours(settings)
-    if (options.credit, options.rewards) == ("rank", "paper"):
-        raise TrainingError("the paper's rewards know no ranks: expected --credit sequence, or saferec.rewards=ours")
-    how = {"multi_objective_aggregation": advantages.MODES[options.mode]}
-    args = trl_arguments(GRPOConfig, settings | how, folder / "trainer", seed)
-    if (options.mode, options.credit) == ("grpo", "rank") and args.scale_rewards != "group":
-        raise TrainingError(
-            f"scale_rewards = {args.scale_rewards!r}: each rank is scaled within its group: expected --credit sequence"
-        )
-    return args
-
-
-def _refuse(policy: PolicyModel, settings: Settings, args: GRPOConfig) -> None:
-    """Settings that do not go together, or that would be passed over."""
-    if ours(settings).credit == "rank" and policy.catalogue and not policy.masked:
-        raise TrainingError("--credit rank: without masks an item may stand anywhere: expected saferec.mask=true")
-    for name in ("use_vllm", "use_transformers_continuous_batching"):
-        if getattr(args, name) and policy.held:
-            raise TrainingError(
-                f"{name}: what draws there knows no masks: expected --items text, or saferec.mask=false for item tokens"
-            )
-    if policy.held and args.cache_implementation:
-        raise TrainingError(f"cache_implementation = {args.cache_implementation!r}: expected null")
-    if settings.get("mask_truncated_completions") and policy.held:
-        raise TrainingError(
-            "mask_truncated_completions: a list that is held to the catalogue has no token at its end, so that all"
-            " would be masked: expected false"
-        )
-    for name, free in FREE.items():
-        if policy.held and getattr(args, name) not in (free, None):
-            raise TrainingError(f"{name}: a list that is held to the catalogue is drawn by its probabilities alone")
+    how = {"multi_objective_aggregation": advantages.MODES[ours(settings).mode]}
+    return trl_arguments(GRPOConfig, settings | how, folder / "trainer", seed)
 
 
 def _places(policy: PolicyModel, last: rewards.Batch) -> advantages.Places:

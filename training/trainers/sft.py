@@ -11,21 +11,18 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
-from training.data import Message, Row
-from training.decoding.generate import PolicyModel, chat_tokens, prompt_tokens
+from training.data import Row
+from training.decoding.generate import PolicyModel, answer_tokens, prompt_tokens
 from training.decoding.validation_scores import Score
 from training.models import word_dropout
 from training.run_folders import Card, is_first_process
 from training.settings import Settings, ours, trl_arguments
 from training.trainers.fit import fit, item_rows, lora
-from training.trainers.packing_check import refuse_leaks
 
 
-class Example(TypedDict, total=False):
-    """A text, or tokens where items are tokens."""
+class Example(TypedDict):
+    """Tokens of a prompt as validation gives it, and behind them those of the list that is to be learnt."""
 
-    prompt: list[Message]
-    completion: list[Message]
     input_ids: list[int]
     completion_mask: list[int]
 
@@ -40,10 +37,8 @@ def train(
     anew at each sight: it knows no language yet, and learns sentences by heart.
     """
     options, args = ours(settings), arguments(settings, folder, seed)
-    if args.packing:
-        refuse_leaks(policy.model, args.packing_strategy)
     taught = examples(policy, rows)
-    long = too_long(policy, taught, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
+    long = too_long(taught, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
     if options.hold:
         word_dropout.freeze_words(policy)
     trainer = (ListTrainer if policy.catalogue else SFTTrainer)(
@@ -64,29 +59,21 @@ def arguments(settings: Settings, folder: Path, seed: int) -> SFTConfig:
 
 
 def examples(policy: PolicyModel, rows: Sequence[Row]) -> list[Example]:
-    """What TRL learns from: texts, or tokens where items are tokens."""
+    """What TRL learns from; it makes tokens of nothing itself, so that prompts are the same as on validation."""
     if policy.catalogue is None:
-        return [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows]
-    found: list[Example] = []
-    for row, prompt in zip(rows, prompt_tokens(policy.tokenizer, rows), strict=True):
-        answer = policy.catalogue.answer(row["items"], row.get("traits", ()))
-        mask = [0] * len(prompt) + [1] * len(answer)
-        found.append({"input_ids": prompt + answer, "completion_mask": mask})
-    return found
+        answers = answer_tokens(policy.tokenizer, [row["completion"][-1]["content"] for row in rows])
+    else:
+        answers = [policy.catalogue.answer(row["items"], row.get("traits", ())) for row in rows]
+    both = zip(prompt_tokens(policy.tokenizer, rows), answers, strict=True)
+    return [{"input_ids": p + a, "completion_mask": [0] * len(p) + [1] * len(a)} for p, a in both]
 
 
-def too_long(policy: PolicyModel, taught: Sequence[Example], most: int | None, from_start: bool) -> Card:
+def too_long(taught: Sequence[Example], most: int | None, from_start: bool) -> Card:
     """{cut, left_out}: examples of more than `most` tokens, and those of them that lose their whole list by it.
 
     TRL does both without a word. from_start: what stands at their end goes.
     """
-    if policy.catalogue:
-        sizes = [(len(one["input_ids"]), one["completion_mask"].index(1)) for one in taught]
-    else:
-        words = policy.tokenizer
-        whole = chat_tokens(words, [[*one["prompt"], *one["completion"]] for one in taught], begun=False)
-        prompts = chat_tokens(words, [one["prompt"] for one in taught], begun=True)
-        sizes = [(len(ids), len(prompt)) for ids, prompt in zip(whole, prompts, strict=True)]
+    sizes = [(len(one["input_ids"]), one["completion_mask"].index(1)) for one in taught]
     cut = [prompt for size, prompt in sizes if most is not None and size > most]
     gone = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
     if gone == len(taught):

@@ -8,6 +8,7 @@ from saferec_builder.core.errors import TrainingError
 from tests.worlds import chat_model, small_release
 from training.data import rows
 from training.decoding import generate
+from training.trainers import sft
 
 pytestmark = pytest.mark.training
 
@@ -21,6 +22,41 @@ def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monk
     assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
         generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+
+
+def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path: Path) -> None:
+    texts = ["Something like Item A (2001)?", "1. Item B (2002)"]
+    row = {
+        "prompt": [{"role": "user", "content": texts[0]}],
+        "completion": [{"role": "assistant", "content": texts[1]}],
+    }
+    model = chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
+    begun = "<|assistant|>\n"
+    for off, begins in (({"enable_thinking": False}, f"{begun}<think>\n\n</think>\n\n"), ({}, begun)):
+        policy = generate.load(str(model), template=off)
+        words = policy.tokenizer
+        (prompt,) = generate.prompt_tokens(words, [row])  # validation, rollouts that we draw
+        assert words.decode(prompt).endswith(f"?<|end|>\n{begins}")
+        # rollouts and servers render it themselves, after it was saved and loaded
+        words.save_pretrained(tmp_path / "saved")
+        again = generate.AutoTokenizer.from_pretrained(tmp_path / "saved")
+        assert again.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] == prompt
+        (taught,) = sft.examples(policy, [row])
+        assert taught["input_ids"][: len(prompt)] == prompt
+        learnt = [i for i, own in zip(taught["input_ids"], taught["completion_mask"], strict=True) if own]
+        assert words.decode(learnt) == "1. Item B (2002)<|end|>\n"  # no thoughts, whatever the template puts there
+    for name in ("enable_thoughts", "not a name"):
+        with pytest.raises(TrainingError, match=f"chat template knows no '{name}'"):
+            generate.load(str(model), template={name: False})
+
+
+def test_a_template_that_opens_thoughts_closes_them_before_a_list(tmp_path: Path) -> None:
+    always = chat_model.THINKING.replace("{% if enable_thinking", "{{ '<think>\\n' }}{% if enable_thinking")
+    words = generate.load(str(chat_model.write(tmp_path, ["a film"], template=always))).tokenizer
+    for _ in range(2):  # a second stage closes nothing more
+        generate.close_thoughts(words)
+        (prompt,) = generate.prompt_tokens(words, [{"prompt": [{"role": "user", "content": "a film"}]}])
+        assert words.decode(prompt).endswith("<|assistant|>\n<think>\n\n</think>\n\n")
 
 
 def test_half_a_model_is_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.conftest import Patch
 from tests.worlds import chat_model, small_release
 from training import data, safecrs, settings
 from training.decoding import generate, rollouts, trie
-from training.decoding.trie import Trie, Walk
+from training.decoding.trie import States, Trie
 from training.trainers import gdpo
 
 pytestmark = pytest.mark.training
@@ -24,33 +25,80 @@ pytestmark = pytest.mark.training
 NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}, [(7,), (8,)], end=0)
 
 
-def along(walk: Walk, *tokens: int) -> list[int]:
+def states(*excluded: list[str], of: Trie = NAMES) -> States:
+    return States(of, excluded, torch.device("cpu"))
+
+
+def may(found: States) -> list[int]:
+    """What may come next in the one row that there is; nothing after the end."""
+    _, token, free = found.open()
+    return [] if found.at[0] == found.nodes.done else token[free].tolist()
+
+
+def along(found: States, *tokens: int) -> list[int]:
     for token in tokens:
-        assert token in walk.open()
-        walk.take(token)
-    return walk.open()
+        assert token in may(found)
+        found.take(torch.tensor([token]))
+    return may(found)
 
 
 def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
-    walk = Walk(NAMES, [])
-    assert walk.open() == [7] and along(walk, 7) == [3, 5] and along(walk, 3) == [4, 9]
-    assert along(walk, 9) == [8]  # "a" is named
-    assert along(walk, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
-    assert along(walk, 4, 9) == [0]
-    walk.take(0)
-    assert walk.open() == []
-    walk.take(5)  # padding
-    assert walk.open() == []
+    one = states([])
+    assert may(one) == [7] and along(one, 7) == [3, 5] and along(one, 3) == [4, 9]
+    assert along(one, 9) == [8]  # "a" is named
+    assert along(one, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
+    assert along(one, 4, 9) == [0] and along(one, 0) == []
+    one.take(torch.tensor([5]))  # padding
+    assert may(one) == []
 
 
 def test_what_was_seen_is_out_by_every_item_that_shares_its_name() -> None:
-    assert along(Walk(NAMES, ["also a", "nothing of ours"]), 7, 3) == [4]
-    assert along(Walk(NAMES, ["a", "ab"]), 7) == [5]
+    assert along(states(["also a", "nothing of ours"]), 7, 3) == [4]
+    assert along(states(["a", "also a", "ab"]), 7) == [5]  # one name, taken once
 
 
 def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
-    assert Walk(NAMES, ["a", "ab", "c"]).open() == [0]
-    assert along(Walk(NAMES, ["a", "ab"]), 7, 5, 9) == [0]
+    assert may(states(["a", "ab", "c"])) == [0]
+    assert along(states(["a", "ab"]), 7, 5, 9) == [0]
+
+
+def by_the_rules(of: Trie, excluded: list[str], answer: list[int]) -> list[int]:
+    """What may follow on `answer`, from the names alone: no trie, no state."""
+    out, answer = {of.places[item] for item in excluded}, list(answer)
+    for number in of.numbers:
+        left = [name for n, name in enumerate(of.names) if n not in out]
+        if not left:
+            break
+        if len(answer) < len(number):
+            return [number[len(answer)]]
+        answer = answer[len(number) :]
+        if (whole := next((name for name in left if name == tuple(answer[: len(name)])), None)) is None:
+            begun = [name for name in left if name[: len(answer)] == tuple(answer)]
+            return sorted({name[len(answer)] for name in begun})
+        out.add(of.names.index(whole))
+        answer = answer[len(whole) :]
+    return [] if answer else [of.end]
+
+
+def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
+    chance = random.Random(0)
+    spelt = {(*chance.choices(range(10, 16), k=chance.randint(1, 5)), 9) for _ in range(60)}
+    names = sorted(spelt)
+    many = Trie(names, {str(n): n for n in range(len(names))}, [(2, 7), (3, 7), (4,), (5,)], end=0)
+    few = Trie(names[:3], {str(n): n for n in range(3)}, many.numbers, end=0)
+    for of in (many, few):  # the second is used up before the list is whole
+        shut = [chance.sample(sorted(of.places), chance.randint(0, len(of.names))) for _ in range(20)]
+        found, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
+        while any(answer[-1:] != [0] for answer in answers):
+            row, token, free = found.open()
+            drawn = []
+            for n, answer in enumerate(answers):
+                open_now = token[free & (row == n)].tolist()
+                assert open_now == (by_the_rules(of, shut[n], answer) or [0])
+                drawn.append(chance.choice(open_now))
+                answer.append(drawn[-1]) if answer[-1:] != [0] else None
+            found.take(torch.tensor(drawn))
+        assert len({len(answer) for answer in answers}) > 3  # rows end at different steps
 
 
 def test_log_probabilities_by_hand() -> None:
@@ -109,9 +157,9 @@ def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -
     assert policy.trie is not None
     words = policy.tokenizer
     text = small_release.listed("gael")
-    walk = Walk(policy.trie, ["k"])
-    along(walk, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
-    assert walk.ended and len(words.encode(")\n")) == 1
+    one = states(["k"], of=policy.trie)
+    along(one, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
+    assert not may(one) and len(words.encode(")\n")) == 1
 
 
 def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:

@@ -34,24 +34,6 @@ def test_relevance_is_ndcg_gain(judged):
     np.testing.assert_allclose(rewards.relevance_ranks(judged("dfeh")), [[D[0] / best, 0, D[2] / best, 0]])
 
 
-def test_relevance_counts_only_where_safety_reaches_the_floor(judged):
-    # f h d a: d at rank 3, the violated a at rank 4: safety -.4307; a d e f: -1
-    best, answers = D[0] + D[1], judged("fhda", "adef", "defh")
-    late, first = D[2] / best, (D[1] + D[2]) / best
-    for floor, wanted in ((-1, [late, first, 1]), (-D[3], [late, 0, 1]), (-0.4, [0, 0, 1]), (0, [0, 0, 1])):
-        np.testing.assert_allclose(rewards.relevance(answers, Weights(floor=floor)), wanted)
-    # where a violation costs twice as much, the same list falls below the same floor
-    np.testing.assert_allclose(rewards.relevance(answers, Weights(lam=2, floor=-D[3])), [0, 0, 1])
-
-
-def test_with_a_floor_each_rank_answers_for_itself(release):
-    # a breaks gore and is wanted all the same (no release has that; the rule must not lean on it): rank 1 alone is lost
-    wanted = {"traits": [["gore"]], "truth": [["a", "d"]], "safe_truth": [["a", "d"]], "seen": [[]]}
-    answer, best = judge([["a", "d", "f", "h"]], wanted, release.oracle, 4), D[0] + D[1]
-    for weights, first in ((Weights(floor=-1), D[0]), (Weights(floor=-0.9), 0), (Weights(lam=2, floor=-1), 0)):
-        np.testing.assert_allclose(rewards.relevance_ranks(answer, weights), [[first / best, D[1] / best, 0, 0]])
-
-
 def test_a_user_whose_truth_is_all_unsafe_has_no_relevance_to_win(release):
     wanted = {"traits": [["gore"]], "truth": [["a"]], "safe_truth": [[]], "seen": [[]]}
     assert rewards.relevance(judge([["a", "d"]], wanted, release.oracle, 4)).tolist() == [0]

@@ -36,7 +36,7 @@ def said(capsys: Printed, *words: object) -> str:
 @pytest.mark.parametrize("kind", ["tied", "untied"])
 def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, kind: str) -> None:
     old = generate.load(str(world / kind))
-    item_tokens.add(str(world / kind), tmp_path, data.open_release(world / "release"))
+    item_tokens.add(generate.load(str(world / kind)), tmp_path, data.open_release(world / "release"))
     new = generate.load(str(tmp_path))
     assert new.catalogue and new.catalogue.k == small_release.K and new.catalogue.end == old.tokenizer.eos_token_id
     spelling = old.tokenizer.encode("Item B (2002)", add_special_tokens=False)
@@ -65,6 +65,32 @@ def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: P
         assert moved and set(moved) <= named  # beside the adapter only the rows that are new
 
 
+@pytest.mark.parametrize("items", ["trie", "tokens", "text"])
+def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(
+    world: Path, tmp_path: Path, capsys: Printed, items: str
+) -> None:
+    # a trie looked the rollouts' prompts up by those of validation (KeyError); as text the two differed
+    texts = [m["content"] for row in data.rows(world / "release", "grpo", "train") for m in row["prompt"]]
+    chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
+    words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", tmp_path / "model"]
+    changes = "all.max_steps=1 all.warmup_steps=0 all.saferec.validate=1 all.saferec.checks=1 all.saferec.new_tokens=16"
+    changes += " gdpo.num_generations=2 gdpo.per_device_train_batch_size=2 gdpo.max_completion_length=32 gdpo.beta=0.1"
+    said = [*changes.split(), "all.saferec.chat_template_kwargs={enable_thinking: false}"]
+    said += ["all.model_init_kwargs={attn_implementation: eager}"]
+    words += ["--items", items, *(word for change in said for word in ("--set", change))]
+    assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
+    kept = generate.load(str(tmp_path / "runs" / "safe_gdpo")).tokenizer  # as a server would load it
+    (prompt,) = generate.prompt_tokens(kept, data.rows(world / "release", "grpo", "test")[:1])
+    assert kept.decode(prompt).endswith("<think>\n\n</think>\n\n")
+
+
+def test_stages_that_would_be_asked_otherwise_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
+    words = ("run", "--release", world / "release", "--output", tmp_path / "runs", "--model", world / "tied", "--set")
+    for change in ("gdpo.saferec.chat_template_kwargs={a: 1}", "sft.model_init_kwargs={revision: other}"):
+        assert "the stages have different" in said(capsys, *words, change)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_several_gpus_want_several_processes(world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     words = ("sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out")
@@ -73,7 +99,7 @@ def test_several_gpus_want_several_processes(world: Path, tmp_path: Path, monkey
 
 def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
     model = tmp_path / "model"
-    item_tokens.add(str(world / "tied"), model, data.open_release(world / "release"))
+    item_tokens.add(generate.load(str(world / "tied")), model, data.open_release(world / "release"))
     facts = json.loads((model / "items.json").read_text())
     facts["tokens"]["z"] = facts["tokens"].pop("a")
     (model / "items.json").write_text(json.dumps(facts))

@@ -1,6 +1,9 @@
-"""Words that are hidden from the embedded model: words of prompts alone, the same for the same seed."""
+"""Words that are hidden from the embedded model: words of prompts alone, drawn anew for each batch."""
+
+from typing import Any
 
 import pytest
+import torch
 
 from training.decoding import generate
 from training.models import tiny, word_dropout
@@ -8,20 +11,27 @@ from training.models import tiny, word_dropout
 pytestmark = pytest.mark.training
 
 
-def said(policy: generate.PolicyModel, prompt: list[dict[str, str]]) -> list[str]:
-    return policy.tokenizer.convert_ids_to_tokens(generate.prompt_tokens(policy.tokenizer, [{"prompt": prompt}])[0])
+def hidden(policy: generate.PolicyModel, text: str, share: float, answer: int = 0) -> list[str]:
+    """The tokens of a prompt, of which the last `answer` are to be learnt, as a batch has them."""
+    (ids,) = generate.prompt_tokens(policy.tokenizer, [{"prompt": [{"role": "user", "content": text}]}])
+    labels = [-100] * (len(ids) - answer) + ids[len(ids) - answer :]
+    collate: Any = lambda _: {"input_ids": torch.tensor([ids]), "labels": torch.tensor([labels])}  # noqa: E731
+    shown = word_dropout.hide_in_batches(collate, policy, share)([{}])["input_ids"][0].tolist()
+    return policy.tokenizer.convert_ids_to_tokens(shown)
 
 
 def test_all_words_can_be_hidden_and_items_and_marks_never(policy: generate.PolicyModel) -> None:
-    prompt = [{"role": "user", "content": "After the accidents, Item B (2002) please"}]
-    shown = said(policy, word_dropout.hide_in_prompts(policy, [{"prompt": prompt}], 1.0, 0)[0])
-    # After, the, accidents with its comma, the item, please
-    assert shown == [tiny.BEGIN, tiny.USER, *[tiny.UNKNOWN] * 3, "Item B (2002)", tiny.UNKNOWN, tiny.ANSWER]
+    # after, the, accident, the comma, the item, please
+    words = [*[tiny.UNKNOWN] * 4, "Item B (2002)"]
+    text = "After the accidents, Item B (2002) please"
+    assert hidden(policy, text, 1.0) == [tiny.BEGIN, tiny.USER, *words, tiny.UNKNOWN, tiny.ANSWER]
+    shown = hidden(policy, "the accident the", 1.0, answer=2)  # "the" and the mark behind it are to be learnt
+    assert shown == [tiny.BEGIN, tiny.USER, tiny.UNKNOWN, tiny.UNKNOWN, "the", tiny.ANSWER]
 
 
-def test_a_share_is_hidden_and_the_seed_decides_which(policy: generate.PolicyModel) -> None:
-    row = {"prompt": [{"role": "user", "content": "something like the dog " * 200}]}
-    hidden, again, other = (word_dropout.hide_in_prompts(policy, [row], 0.4, seed)[0] for seed in (1, 1, 2))
-    assert hidden == again != other
+def test_a_share_is_hidden_and_the_batch_decides_which(policy: generate.PolicyModel) -> None:
+    text = "the accident one the " * 200
+    one, again, other = (hidden(policy, words, 0.4) for words in (text, text, text + "the"))
+    assert one == again and one[:500] != other[:500]
     # 800 words: four standard deviations are 4 * sqrt(.4 * .6 / 800) = .07
-    assert abs(hidden[0]["content"].count(word_dropout.HIDDEN) / 800 - 0.4) < 0.07
+    assert abs(one.count(tiny.UNKNOWN) / 800 - 0.4) < 0.07

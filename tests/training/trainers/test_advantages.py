@@ -1,18 +1,13 @@
 """Advantages worked by hand, against TRL's own, and per rank; the tokens that they are given to."""
 
 import math
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from saferec_builder.core.errors import TrainingError
-from saferec_builder.scoring.metrics import judge
-from tests.worlds import small_release
-from training import data, settings
 from training.decoding.constrained import Catalogue
-from training.evaluation import rewards
-from training.trainers import advantages, gdpo
+from training.trainers import advantages
 
 GDPO, GRPO = advantages.MODES["gdpo"], advantages.MODES["grpo"]
 
@@ -53,18 +48,6 @@ def test_a_rank_that_nobody_differs_in_has_none() -> None:
     assert found[:, 0].abs().max() == 0 and found[0, 1] > 1 and found[2:, 1].abs().max() < 1e-6
 
 
-def test_conditioned_relevance_counts_only_where_the_list_or_the_rank_is_safe(tmp_path: Path) -> None:
-    release = data.open_release(small_release.write(tmp_path / "small"))
-    row = data.rows(release.folder, "grpo", "test")[0]  # gore; wants d e; a violates
-    users = {name: [row[name]] * 2 for name in ("traits", "truth", "safe_truth", "seen")}
-    judged = judge([list("adef"), list("defh")], users, release.oracle, 4)
-    floor = rewards.Weights(floor=0.0)
-    assert rewards.relevance(judged, floor).tolist() == pytest.approx([0, 1])
-    assert rewards.relevance(judged, rewards.Weights(floor=-1.0))[0] == rewards.relevance(judged)[0] > 0
-    # each rank stands for itself: a lost nothing by being unsafe but its own rank, d and e keep theirs
-    assert rewards.relevance_ranks(judged, floor).tolist() == rewards.relevance_ranks(judged).tolist()
-
-
 def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
     places = advantages.places_of_items(Catalogue({"a": 3}, 2, 1, {"gore": 9}, 8, opening=2))
     assert places(torch.zeros(1, 6)).tolist() == [[-1, -1, 0, 1, -1, -1]]
@@ -85,9 +68,13 @@ def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: 
     assert advantages._lines(pieces, entries) == expected
 
 
-def test_ranks_of_the_papers_rewards_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="know no ranks"):
-        gdpo.arguments(settings.read("gdpo", ["saferec.rewards=paper"]), tmp_path, 0)
-
-
 # --- in TRL's trainer -------------------------------------------------------------------------------------------------
+
+
+def test_no_advantage_is_larger_than_the_clip() -> None:
+    class Trainer:
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            return {"advantages": torch.tensor([-7.0, 0.2, 10.5]), "completion_ids": inputs}
+
+    made = advantages.clipped(Trainer, 5.0)()._generate_and_score_completions([])  # type: ignore[arg-type]
+    assert made["advantages"].tolist() == [-5, pytest.approx(0.2), 5] and made["completion_ids"] == []

@@ -1,4 +1,4 @@
-"""SFT and GDPO in this process: packing, LoRA and what it is measured against, learning curves, checkpoints."""
+"""SFT and GDPO in this process: LoRA and what it is measured against, words that stay, checkpoints."""
 
 import subprocess
 import sys

@@ -52,15 +52,15 @@ def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pyte
         short, long = min(map(len, sizes)), max(map(len, sizes))
         assert short < long
         for most in (None, 1000):
-            assert sft.too_long(policy, taught, most, True) == {"cut": 0, "left_out": 0}
+            assert sft.too_long(taught, most, True) == {"cut": 0, "left_out": 0}
         # behind the shortest prompt one token of its list is left, behind the longest none
         gone = sum(len(prompt) > short for prompt in sizes)
-        assert sft.too_long(policy, taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
+        assert sft.too_long(taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
         assert (
             capsys.readouterr().out
             == f"  4 of 4 rows are cut to max_length = {short + 1}; {gone} of them teach nothing\n"
         )
-        assert sft.too_long(policy, taught, short + 1, False)["left_out"] == 0  # their beginning goes
+        assert sft.too_long(taught, short + 1, False)["left_out"] == 0  # their beginning goes
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
-            sft.too_long(policy, taught, short, True)
+            sft.too_long(taught, short, True)

@@ -1,0 +1,67 @@
+"""The guard on the demo's release: its figures by caution, and what of the sensitivities it hears. 25 CPU-seconds.
+
+Prints the table of docs/training.md; nothing here chooses anything on the test split.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tests.bench.figures import figure
+from training.data import Row, open_release, read_gold, rows, with_gold
+from training.evaluation import guard
+from training.evaluation.guard import Guard
+
+SHOWN = ("recall", "recall_without", "ndcg", "svr_upper")
+
+
+def main() -> None:
+    tool = str(Path(sys.executable).with_name("saferec-build"))
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([tool, "demo", "--to", folder, "--no-training"], check=True, stdout=subprocess.DEVNULL)
+        measured(Path(folder))
+
+
+def measured(demo: Path) -> None:
+    release = open_release(demo / "releases" / "1.0.0")
+    keeper = guard.fit(release)
+    gold = read_gold(demo / "input" / "gold.jsonl", release)
+    test = with_gold(rows(release.folder, "grpo", "test"), release.oracle, gold)
+    parts = {
+        "validation": [row for row in rows(release.folder, "grpo", "validation") if row["condition"] != "injected"],
+        "test": [row for row in test if row["slice"] is None],
+        "unseen": [row for row in test if row["slice"] == "unseen_cues"],
+    }
+    print(f"validation chose {keeper.caution}".ljust(24) + "".join(name.rjust(12) for name in SHOWN))
+    for part, table in parts.items():
+        for point in keeper.frontier(table):
+            cells = [point[f"{name}@{release.k}"] for name in SHOWN]
+            print(f"{part} {point['caution']}".ljust(24) + "".join(f"{cell:12.3f}" for cell in cells))
+            if point["caution"] == keeper.caution and part != "validation":
+                for name, cell in zip(SHOWN, cells, strict=True):
+                    figure(f"guard.{part}.{name}", cell, "mean", "none")
+    for part in ("test", "unseen"):
+        figure(f"guard.{part}.heard_by_words", hearing(replaced(keeper, parts[part])), "share", "none")
+        figure(f"guard.{part}.heard_by_rules", hearing(replaced(keeper, parts[part], rules=True)), "share", "none")
+
+
+Heard = list[tuple[set[str], set[str]]]  # of each request: what it discloses, and what was heard
+
+
+def replaced(keeper: Guard, table: Sequence[Row], rules: bool = False) -> Heard:
+    """What the linear model hears alone, or the rules alone."""
+    alone = replace(keeper, hearing=None) if rules else keeper
+    heard = alone.heard([row if rules else row | {"claims": []} for row in table])
+    return [(set(row["traits"]), set(found)) for row, found in zip(table, heard, strict=True)]
+
+
+def hearing(heard: Heard) -> float:
+    """The share of the sensitivities that was heard."""
+    return sum(len(real & found) for real, found in heard) / sum(len(real) for real, _ in heard)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The plan of a GPU's memory: its formula against what autograd keeps, and the recipes."""
+
+from typing import Any
+
+import pytest
+
+from saferec_builder.core.errors import TrainingError
+from training import memory, settings
+from training.safecrs import main
+
+ROWS = 4
+SHAPES = [  # hidden, intermediate, heads, heads of keys and values, rank
+    (128, 256, 4, 4, 8),
+    (192, 512, 6, 2, 8),
+    (256, 896, 8, 2, 16),
+]
+
+
+def kept(shape: memory.Shape, rank: int, checkpointed: bool, length: int) -> int:
+    """Bytes that autograd keeps of a pass through the layers, but for the weights; one row is padded."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    model: Any = LlamaForCausalLM(LlamaConfig(**vars(shape))).to(torch.bfloat16)
+    model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    if checkpointed:
+        model.enable_input_require_grads()
+        model.activation_checkpointing_enable()
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    found: dict[int, tuple[int, Any]] = {}  # the tensor is held, or its place would be given to another
+
+    def keep(tensor: Any) -> Any:
+        place = tensor.untyped_storage()
+        if place.data_ptr() not in weights:
+            found[place.data_ptr()] = place.nbytes(), tensor
+        return tensor
+
+    ids = torch.arange(ROWS * length).reshape(ROWS, length) % shape.vocab_size
+    there = torch.ones_like(ids)
+    there[0, :3] = 0
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16):
+        model.get_base_model().model(input_ids=ids, attention_mask=there, use_cache=False)
+    return sum(size for size, _ in found.values())
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_the_formula_is_what_autograd_keeps(sizes: tuple[int, ...]) -> None:
+    pytest.importorskip("peft")
+    *widths, rank = sizes
+    two, three = (memory.Shape(64, widths[0], widths[1], layers, *widths[2:]) for layers in (2, 3))
+    for checkpointed, formula in ((False, two.kept(rank)), (True, 2 * two.hidden_size)):
+        # a layer more and 32 tokens a row more: what no token or no layer adds falls out
+        one, other = (kept(three, rank, checkpointed, n) - kept(two, rank, checkpointed, n) for n in (32, 64))
+        assert formula == pytest.approx((other - one) / (ROWS * 32), rel=0.06)
+
+
+def test_the_sizes_are_those_that_were_published() -> None:
+    # Llama-3.1-8B: 8.03 B parameters; Qwen2.5-0.5B: .494 B, with biases of q, k and v that are not counted here
+    found = {name: memory.shape(settings.file(name)[1]["shape"]) for name in ("llama-3.1-8b", "qwen2.5-0.5b")}
+    assert found["llama-3.1-8b"].parameters == pytest.approx(8.030e9, rel=1e-3)
+    assert found["qwen2.5-0.5b"].parameters == pytest.approx(0.494e9, rel=1e-3)
+    # rank 16, a layer: q and o 2 * 8192, k and v 2 * 5120, gate, up and down 3 * 18432: 81,920 * 16 * 32 layers
+    assert found["llama-3.1-8b"].adapter(16) == 81_920 * 16 * 32
+
+
+def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "--config", "llama-3.1-8b"]) == 0
+    sums = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:]]
+    assert len(sums) == 2 and min(sums) > 16 and max(sums) <= 60
+    assert main(["memory", "--config", "llama-3.1-8b", "--set", "gradient_checkpointing=false"]) == 0
+    more = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:]]
+    assert all(without > sums[n] for n, without in enumerate(more))
+    for words, told in ((["--set", "saferec.lora=0"], "expected saferec.lora"), (["--config", "sft"], "no shape")):
+        assert main(["memory", "--config", "llama-3.1-8b", *words]) == 1
+        assert told in capsys.readouterr().err
+
+
+def test_a_recipe_stands_over_the_configs(tmp_path: Any) -> None:
+    found = {stage: settings.read("llama-3.1-8b", ["saferec.lora=8"], stage) for stage in ("sft_raw", "sft", "gdpo")}
+    assert [one["saferec"]["lora"] for one in found.values()] == [8, 8, 8]
+    assert [one["saferec"]["rows"] for one in found.values()] == ["sft_raw", "sft", "sft"]
+    assert [one["learning_rate"] for one in found.values()] == [1e-4, 1e-4, 1e-5]
+    assert found["gdpo"]["num_generations"] == 8  # of gdpo.yaml
+    assert settings.read("tiny", stage="gdpo") == settings.read("gdpo")
+    for text, told in (("all: {}\nalll: {}", "alll: expected shape, all"), ("gdpo: 4", "gdpo: expected arguments")):
+        (tmp_path / "own.yaml").write_text(text)
+        with pytest.raises(TrainingError, match=told):
+            settings.read(str(tmp_path / "own.yaml"))

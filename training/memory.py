@@ -1,0 +1,111 @@
+"""What a training with LoRA would need of a GPU, by formula: nothing is loaded, and no GPU is asked.
+
+weights      as they are loaded, in 16 bits
+adapter      its weights, gradients and the optimizer's two moments, in 32 bits
+activations  what autograd keeps of a micro-batch: with gradient checkpointing what goes into each layer, and one layer
+             in full
+logits       of the answers, where masks need them all; else TRL makes them a piece at a time
+cache        keys and values of all answers that are drawn together, while nothing is kept for gradients
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.json_value import JsonValue
+from training.settings import Settings, ours
+
+GB = 1e9
+PIECE = 4096 * 4  # bytes of logits that TRL holds at once, per word of the vocabulary
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder such as Llama's or Qwen's, by the names of its config.json."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    tie_word_embeddings: bool = False
+
+    @property
+    def keys(self) -> int:
+        """Width of the keys of a token, and of its values."""
+        return self.hidden_size // self.num_attention_heads * self.num_key_value_heads
+
+    @property
+    def linear(self) -> list[tuple[int, int]]:
+        """(in, out) of a layer's linear maps: q, k, v, o, gate, up, down."""
+        h, i = self.hidden_size, self.intermediate_size
+        return [(h, h), (h, self.keys), (h, self.keys), (h, h), (h, i), (h, i), (i, h)]
+
+    @property
+    def parameters(self) -> int:
+        h, tables = self.hidden_size, 1 if self.tie_word_embeddings else 2
+        layer = sum(a * b for a, b in self.linear) + 2 * h
+        return tables * self.vocab_size * h + self.num_hidden_layers * layer + h
+
+    def adapter(self, rank: int) -> int:
+        """Parameters of LoRA on every linear map of the layers."""
+        return self.num_hidden_layers * rank * sum(a + b for a, b in self.linear)
+
+    def kept(self, rank: int) -> int:
+        """Bytes that autograd keeps of a token in one layer: bfloat16, LoRA, padded rows, SDPA or flash attention.
+
+        Of each norm what goes into it in 32 bits (8 h, and a number each); 2 h for each of q, k, v, o, gate and up, and
+        2 i for down, whose adapters keep what they multiply; q, k, v and the answer of the attention (8 h, keys and
+        values repeated for every head), and its sums; gate before and behind SiLU, and up (6 i); 2 r of each adapter.
+        """
+        h, i = self.hidden_size, self.intermediate_size
+        return 28 * h + 8 * i + 14 * rank + 4 * self.num_attention_heads + 8
+
+
+def shape(facts: Mapping[str, JsonValue]) -> Shape:
+    """The shape in a config.json, or in a recipe."""
+    facts = {"num_key_value_heads": facts.get("num_attention_heads")} | dict(facts)
+    known = {field.name: facts[field.name] for field in fields(Shape) if field.name in facts}
+    try:
+        return Shape(**known)  # type: ignore[arg-type]
+    except TypeError as fault:
+        raise TrainingError(f"shape: {fault}: expected the sizes of a config.json") from None
+
+
+def facts(model: str) -> Mapping[str, JsonValue]:
+    """What config.json of a model says, in its folder or on the Hub."""
+    from transformers import AutoConfig
+
+    try:
+        found: dict[str, JsonValue] = AutoConfig.from_pretrained(model).get_text_config().to_dict()
+    except (OSError, ValueError) as fault:
+        raise TrainingError(f"model {model}: no config.json ({str(fault).splitlines()[0]})") from None
+    return found
+
+
+def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, float]:
+    """GB of each part, and `sum` of what stands at once. prompt = tokens of the longest prompt."""
+    options, rank = ours(settings), ours(settings).lora
+    if not rank:
+        raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
+    rows = settings["per_device_train_batch_size"]
+    answer = settings["max_completion_length"] if stage == "gdpo" else 0
+    tokens = rows * (prompt + answer if stage == "gdpo" else settings["max_length"])
+    layers = of.num_hidden_layers
+    checkpointed = 2 * of.hidden_size * layers + of.kept(rank)
+    found = {
+        "weights": 2.0 * of.parameters,
+        "adapter": 16.0 * of.adapter(rank),
+        "activations": float(tokens * (checkpointed if settings["gradient_checkpointing"] else layers * of.kept(rank))),
+        "logits": float(of.vocab_size * PIECE),
+        "cache": 0.0,
+    }
+    if stage == "gdpo":
+        if options.items != "text":
+            found["logits"] = 16.0 * rows * (answer + 1) * of.vocab_size
+        drawn = rows * settings.get("gradient_accumulation_steps", 1)
+        found["cache"] = 4.0 * of.keys * layers * drawn * (prompt + answer)
+    still = found["weights"] + found["adapter"]
+    found["sum"] = still + max(found["activations"] + found["logits"], found["cache"])
+    return {name: size / GB for name, size in found.items()}
