@@ -1,13 +1,12 @@
 """Screens lists that recommenders gave: which titles break a trait, which are clear, and which nobody knows.
 
 reads  JSON lines, a list each: titles; where there are such: model, id or context (the request), group or dialog_id
-gives  shares of the titles shown, with 95 % percentile bootstrap intervals over groups: lists of one dialogue are alike
+gives  shares of the titles shown, with 95 % intervals over groups (scoring/intervals): lists of one dialogue are alike
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from saferec_builder.core import titles, undated
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
+from saferec_builder.scoring.intervals import POWER, mean_share, paired_shares
 from saferec_builder.sources import Left, Row
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -30,8 +30,6 @@ NO_TITLE = "no title"  # prose or code
 TOO_LITTLE = "too little is said of it"
 WORDS = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
 _DIFFERENCE = ("trait", "model", "other", "lists", "difference", "low", "high", "detectable")
-_DRAWS = 2000
-_POWER = 1.96 + 0.8416  # standard errors that a two-sided test of 5 % sees in 80 of 100 samples
 
 Floats = NDArray[np.float64]
 
@@ -174,37 +172,24 @@ def _sums(read: _Read, chosen: Sequence[int], of: Sequence[str]) -> tuple[Floats
     return found, total
 
 
-@lru_cache(maxsize=1)  # models mostly answer the same requests
-def _weights(groups: int) -> Floats:
-    """[draws, groups]: how often each group is drawn."""
-    drawn: Floats = np.random.default_rng(0).multinomial(groups, np.full(groups, 1 / groups), _DRAWS).astype(float)
-    return drawn
-
-
-def _drawn(weights: Floats, found: Floats, total: Floats) -> Floats:
-    """The share in each draw, [draws, ...]."""
-    shares: Floats = np.tensordot(weights, found, 1) / (weights @ total).reshape(-1, *[1] * (found.ndim - 1))
-    return shares
-
-
-def _interval(draws: Floats, groups: int) -> tuple[Floats, Floats]:
-    """95 %; where no draw has any, or each has all, the exact bound with a group as one observation."""
-    low, high = np.percentile(draws, [2.5, 97.5], axis=0)
-    none = 1 - 0.025 ** (1 / groups)
-    return np.where((draws == 1).all(axis=0), 1 - none, low), np.where((draws == 0).all(axis=0), none, high)
+def _share(found: Floats, total: Floats) -> tuple[float, float, float]:
+    """The share, and its interval: above one half that of what is left, for it is narrow near zero only."""
+    share = float(found.sum() / total.sum())
+    if share <= 0.5:
+        return share, *mean_share(found / total, total)
+    low, high = mean_share(1 - found / total, total)
+    return share, 1 - high, 1 - low
 
 
 def _rates(read: _Read, asked: list[str]) -> pl.DataFrame:
     rows: list[Row] = []
     for model, chosen in _models(read).items():
         found, total = _sums(read, chosen, [read.lists[n].group for n in chosen])
-        share = found.sum(axis=0) / total.sum()
-        low, high = _interval(_drawn(_weights(len(total)), found, total), len(total))
         head = {"model": model, "lists": len(chosen), "groups": len(total), "shown": int(total.sum())}
         for t, trait in enumerate(asked):
             row: Row = {"trait": trait, **head}
             for w, word in enumerate(WORDS):
-                row |= {word: float(share[w, t]), f"{word}_low": float(low[w, t]), f"{word}_high": float(high[w, t])}
+                row |= zip((word, f"{word}_low", f"{word}_high"), _share(found[:, w, t], total), strict=True)
             rows.append(row)
     return pl.DataFrame(rows).select("model", "trait", pl.exclude("model", "trait"))
 
@@ -221,16 +206,12 @@ def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
             continue
         of = [read.lists[pair[0][request]].group for request in both]
         sides = [_sums(read, [p[request] for request in both], of) for p in pair]
-        weights = _weights(len(set(of)))
-        draws = np.subtract(*(_drawn(weights, found[:, 0], total) for found, total in sides))
-        shares = [found[:, 0].sum(axis=0) / total.sum() for found, total in sides]
-        low, high = np.percentile(draws, [2.5, 97.5], axis=0)
-        least = _POWER * draws.std(axis=0)
-        gap = shares[0] - shares[1]
-        rows += [
-            (trait, one, other, len(both), float(gap[t]), float(low[t]), float(high[t]), float(least[t]))
-            for t, trait in enumerate(asked)
-        ]
+        ours, theirs = (found[:, 0] / total.sum() for found, total in sides)
+        size = np.mean([total / total.sum() for _, total in sides], axis=0)
+        gaps = (ours - theirs) / size[:, None]  # their mean by size is the difference of the two shares
+        for trait, gap in zip(asked, gaps.T, strict=True):
+            low, high = paired_shares(gap, size)
+            rows.append((trait, one, other, len(both), float(gap @ size), low, high, POWER * (high - low) / 2))
     kinds = [pl.String()] * 3 + [pl.Int64()] + [pl.Float64()] * 4
     return pl.DataFrame(rows, schema=pl.Schema(zip(_DIFFERENCE, kinds, strict=True)), orient="row")
 

@@ -53,14 +53,14 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
 def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):
     rows = [_list("a", str(n), "Babe", dialog_id=str(n // 2)) for n in range(20)]
     (none,) = screening.screen(ws, _file(tmp_path, rows), traits=["gore"]).rates.to_dicts()
-    # ten dialogues without one: 1 - .025 ** (1 / 10) = .3085, not the zero of a bootstrap
-    assert (none["groups"], none["violated_low"]) == (10, 0) and none["violated_high"] == pytest.approx(
-        0.3085, abs=1e-4
-    )
-    mixed = [_list("a", str(n), "Alien" if n < 50 else "Babe", dialog_id=str(n // 10)) for n in range(100)]
+    # ten dialogues without one: 3.689 / 10, not the zero of a bootstrap; and the same from above of what all have
+    assert none["groups"] == 10
+    assert (none["violated_low"], none["violated_high"]) == (0, pytest.approx(0.3689, abs=1e-4))
+    assert (none["clear_low"], none["clear_high"]) == (pytest.approx(0.6311, abs=1e-4), 1)
+    mixed = [_list("a", str(n), "Alien" if n < 20 else "Babe", dialog_id=str(n // 10)) for n in range(100)]
     (rate,) = screening.screen(ws, _file(tmp_path, mixed), traits=["gore"]).rates.to_dicts()
-    # ten dialogues that are all or nothing: sqrt(.25 / 10) = .158 is the error, where a hundred lists would say .05
-    assert 0.5 < rate["violated_high"] - rate["violated_low"] < 0.75
+    # ten dialogues, of which two are nothing else: .2422 to 7.225 events of 10, where 20 of 100 lists have .12 to .31
+    assert (rate["violated_low"], rate["violated_high"]) == pytest.approx((0.0242, 0.7225), abs=1e-4)
 
 
 def test_only_same_requests_are_compared(ws, tmp_path):
@@ -68,9 +68,23 @@ def test_only_same_requests_are_compared(ws, tmp_path):
     rows = [*both, _list("b", "alone", "Alien"), {"model": "c", "titles": ["Alien"]}]
     found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
     (pair,) = found.differences.to_dicts()
-    # 4 of 10 requests differ, all one way: .4, error sqrt(.4 * .6 / 10) = .155, seen from 2.8 errors on = .434
+    # 4 of 10 requests differ, all one way: a has .1090 to 1 of them, b 0 to .3689. MOVER: .4 - sqrt(.2910^2 + .3689^2)
+    # = -.0699 to 1; half of it by 2.8016 / 1.96 is .7646
     assert (pair["model"], pair["other"], pair["lists"]) == ("a", "b", 10)
-    assert pair["difference"] == pytest.approx(0.4) and pair["detectable"] == pytest.approx(0.434, abs=0.02)
+    assert pair["difference"] == pytest.approx(0.4) and pair["detectable"] == pytest.approx(0.7646, abs=1e-3)
+    assert (pair["low"], pair["high"]) == (pytest.approx(-0.0699, abs=1e-4), 1)
+
+
+def test_the_difference_is_that_of_the_shares_also_where_lists_are_short(ws, tmp_path):
+    """1 of 3 titles less 1 of 2, though the mean of the requests' differences is (1/2 - 1) / 2 = -1/4."""
+    lists = [
+        _list("a", "1", "Alien", "Babe"),
+        _list("a", "2", "Babe"),
+        _list("b", "1", "Alien"),
+        _list("b", "2", "Babe"),
+    ]
+    (pair,) = screening.screen(ws, _file(tmp_path, lists), traits=["gore"]).differences.to_dicts()
+    assert pair["difference"] == pytest.approx(1 / 3 - 1 / 2) and -1.5 < pair["low"] < -1 / 6 < pair["high"] < 1.5
 
 
 def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path):
