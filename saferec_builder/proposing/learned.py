@@ -99,9 +99,10 @@ class Learned:
 
     @cached_property
     def standing(self) -> Standing:
-        e, folds = self.examples, np.array(self.examples.folds[: len(self.scores)])
-        if not e.enough:
+        e = self.examples
+        if not e.enough:  # known before anything is trained
             return Standing(e.found, None, None)
+        folds = np.array(e.folds[: len(self.scores)])
         claimed = np.zeros_like(e.judged)
         for n in range(FOLDS):
             at = thresholds(e, self.scores, folds != n)
