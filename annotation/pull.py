@@ -75,7 +75,8 @@ def of_files(desk: Desk, paths: list[Path]) -> Pulled:
     here = pl.col("tool").last().over(*who, "trait") == "files"
     earlier = review_history.answered(desk.reviews.filter(~read | here))
     rows = workspace.read(desk.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
-    keyed = {task: (asked, shown, lists) for task, asked, shown, lists in rows}
+    # of sheets alone: on a server everybody sees the keys of everybody's tasks
+    keyed = {task: (asked, shown, lists) for task, asked, shown, lists in rows if task.endswith(SHEET)}
     given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
     found = file_answers.pull(
         paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk)

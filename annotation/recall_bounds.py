@@ -106,7 +106,7 @@ def item_bounds(
     reviews: pl.DataFrame,
     slugs: tuple[str, ...],
 ) -> LabelBounds | None:
-    """The bounds on unsafe-item flags: relative to what two readers of a plot, and the adjudicator, would flag.
+    """The bounds on unsafe-item flags: relative to what the readers of a plot, and the adjudicator, would flag.
 
     `current` are the items that are to be read, `flags` as aggregation.plots gives them, `labels` and `reviews` all
     that there ever were. None where there is nothing to read.

@@ -15,7 +15,7 @@ from saferec_builder.storage.workspace import Workspace, together
 if TYPE_CHECKING:
     import uvicorn
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,14 @@ def serve(ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str 
         raise ReviewError("nobody has tasks on the page: run `review push --tool page --reviewer NAME` first")
     tasks = Tasks(ws)
     taken = _socket(host, port)
-    address = (url or f"http://{host}:{taken.getsockname()[1]}").rstrip("/")
+    address = _as_browsers_send(url or f"http://{host}:{taken.getsockname()[1]}")
     new = links.make(ws, set(people) - links.holders(ws).keys(), address)
     return Served(address, {name: tasks.left(name) for name in people}, new, tasks, taken)
+
+
+def _as_browsers_send(address: str) -> str:
+    """In small letters, without the port that its scheme has anyway: Host and Origin are compared with it."""
+    return re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address.rstrip("/").lower())
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -100,7 +100,7 @@ def pull(
 
 def _as_asked(line: Line, keyed: Keyed | None) -> Line:
     """The row with what was asked by our own record, whatever stands in it now."""
-    if not keyed or line.cell("task") not in keyed or not line.cell("task").endswith(SHEET):
+    if not keyed or line.cell("task") not in keyed:
         return line
     asked, guideline, lists = keyed[line.cell("task")]
     return replace(

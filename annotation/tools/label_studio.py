@@ -16,6 +16,7 @@ from annotation.tools.quotes import only
 from annotation.tools.task_conversion import (
     RATHER_NOT,
     READ,
+    SKIPPED,
     Ours,
     Response,
     Sheet,
@@ -77,7 +78,7 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
     parts |= {
         "end": END[ruling],
         "none": UNUSED,
-        "small": "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4",
+        "small": SMALL,
     }
     text = part("interface.xml").replace("{more}", part("adjudicator.xml" if ruling else "reviewer.xml"))
     # at once, since a taxonomy may hold such a word itself
@@ -201,7 +202,7 @@ def responses_of(
         if cards:
             response.outcome, response.verdicts = READ, {}
         if row.get("was_cancelled"):  # what was marked beforehand is in it all the same
-            response.outcome = RATHER_NOT if cards else "skipped"
+            response.outcome = RATHER_NOT if cards else SKIPPED
         else:
             shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
             _read(list_of(row.get("result")), ours(response.key), shown, response)

@@ -1,6 +1,9 @@
 """Answers come in: each once, in its turn, by its last word."""
 
+import polars as pl
+
 from annotation import pull as incoming
+from annotation.tools.tasks_and_answers import base_id, keyed_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import calm
 from tests.worlds.csv_rows import edit, rows_of
@@ -58,3 +61,16 @@ def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
     edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
     assert review("pull", file)["added"] == 2
     assert store.read(ws, tables.REVIEWS).height == 4
+
+
+def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
+    """In the open Label Studio everybody sees the keys of everybody's tasks."""
+    review("push", *TWO)
+    file = ws.root / "review" / "bo.csv"
+    task = rows_of(file)[0]["task"]
+    row = store.read(ws, tables.KEYED).filter(task=task)
+    seen = keyed_id(ws.secret, "label-studio", base_id(task), row["asked"][0])
+    store.append(ws, tables.KEYED, row.with_columns(task=pl.lit(seen)))
+    edit(file, lambda row: yes(row) | {"task": seen})
+    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
+    assert (ran.json["added"], [*ran.json["dropped"]]) == (0, ["not pushed"])

@@ -316,7 +316,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     """The runs as a table: the mean of each metric, its 95 % interval beneath; slices of the gold; then differences, to
     the first run and to the guard.
 
-    `sensitive`: how many of the users have a sensitivity, over whom alone svr, svr_upper and sdcg are means.
+    `sensitive`: how many of the users have a sensitivity, over whom alone svr and svr_upper are means.
     """
     lines = _block({one["name"]: one["metrics"] for one in runs}, k, SHOWN)
     for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):

@@ -30,7 +30,8 @@ from training.evaluation.baselines import request
 from training.evaluation.ranking import Ranker
 from training.evaluation.selection import lost
 
-HEARD = 0.1  # probability from which the linear model has heard a trait, if it is also twice what any request has
+# probability from which the linear model has heard a trait, if it is also twice what any request has (.5 at most)
+HEARD = 0.1
 CAUTIONS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 LOOKED_AT = 1000  # validation rows, evenly spaced, that caution is chosen on
 
@@ -133,6 +134,8 @@ def fit(release: Release) -> Guard:
     every = rows(release.folder, "grpo", "validation")
     table = [row for row in every if row["prompt"] and row["condition"] != "injected"]
     points = made.frontier(table[:: -(-len(table) // LOOKED_AT)]) if table else []
+    if not points or np.isnan(points[0][f"recall@{release.k}"]):  # nothing measured: nothing chosen
+        return made
     held = [point["caution"] for point in points if not lost(points[0], point, release.k)]
     return replace(made, caution=max(held, default=0.0))
 

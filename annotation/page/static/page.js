@@ -407,7 +407,7 @@ function finish(outcome) {
   const { task, said, note, since } = S.cur, read = outcome === "read";
   const verdicts = Object.fromEntries([...said].filter(() => read).map(([slug, { verdict, form, spans }]) =>
     [slug, { verdict, form: verdict === "present" ? form : null, spans: verdict === "absent" ? [] : spans }]));
-  const seconds = Math.round((performance.now() - since) / 100) / 10;
+  const seconds = Math.min(86399, Math.round((performance.now() - since) / 100) / 10); // a tab left open for days
   const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join("-");
   const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, note: read ? note : "", seconds } };
   task.n += 1;
