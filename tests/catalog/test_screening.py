@@ -51,7 +51,7 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
 
 
 def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):
-    rows = [_list("a", str(n), "Babe", dialog_id=str(n // 2)) for n in range(20)]
+    rows = [_list("a", str(n), "Babe (1995)", dialog_id=str(n // 2)) for n in range(20)]
     (none,) = screening.screen(ws, _file(tmp_path, rows), traits=["gore"]).rates.to_dicts()
     # ten dialogues without one: 3.689 / 10, not the zero of a bootstrap; and the same from above of what all have
     assert none["groups"] == 10
