@@ -101,7 +101,7 @@ def _page(found: screening.Screening) -> str:
         little=gore.filter(why=screening.TOO_LITTLE)["shown"].sum(),
         unknown=gore["shown"].sum(),
         pairs=found.differences.height,
-        differences=_table(("trait", "models", "difference"), differences),
+        differences=_table(("trait", "models", "difference"), differences) if differences else "None.",
         least=found.differences["detectable"].min(),
         most=found.differences["detectable"].max(),
         causes=_table(("trait", "shown most, by all four"), causes),
