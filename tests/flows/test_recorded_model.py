@@ -1,0 +1,17 @@
+"""`propose` with a language model's recorded replies: what a model finds that the rules do not, on the demo's gold."""
+
+from saferec_builder.storage import workspace as store
+from tests import rules_score
+from tests.worlds import recorded
+
+
+def test_a_model_finds_what_people_imply(workspace: store.Workspace) -> None:
+    gold = rules_score.demo("report")
+    rows = recorded.read_again(workspace, gold.frame).to_dicts()
+    # 65 claims, all right: 19 named and 46 implied of the 81; the rules find 6 of the 58 that are implied
+    explicit, implicit = (rules_score.rates(gold, rows, form) for form in ("explicit", "implicit"))
+    assert (explicit.right, explicit.found, explicit.hit, explicit.gold) == (19, 19, 19, 23)
+    assert (implicit.right, implicit.found, implicit.hit, implicit.gold) == (46, 46, 46, 58)
+    assert rules_score.flagged(gold, rows, "lookalike")[0] == 0
+    inside, right = rules_score.evidence(gold, rows)
+    assert (inside, right) == (63, 65)

@@ -1,0 +1,82 @@
+"""Replies of a language model to the shipped prompt, recorded once, and a loopback server that gives them again.
+
+tests/data/recorded_model.jsonl keeps places, not words: whose text it is has it (tests/data/README.md says who answered
+what). A quote that did not stand in the text is kept as the model wrote it.
+"""
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import polars as pl
+
+from saferec_builder.core import taxonomy
+from saferec_builder.proposing import prompting
+from saferec_builder.proposing.run import propose
+from saferec_builder.proposing.text_units import Subject
+from saferec_builder.storage import tables, workspace as store
+from tests import DATA
+from tests.servers import llm_stub
+from tests.servers.llm_stub import Handler, completion
+from tests.worlds.model_replies import options
+
+
+def asked(data: str) -> str:
+    """What names a request: its last message. Another text, or a turn read otherwise, was never asked."""
+    return blake2b(data.encode(), digest_size=8).hexdigest()
+
+
+def known(turns: list[dict[str, str]]) -> bool:
+    """Whether the model was asked about this conversation."""
+    subject = Subject("sensitivity", "", "", tuple((turn["role"], turn["text"]) for turn in turns))
+    return asked(prompting.build_request(subject, taxonomy.load())["messages"][1]["content"]) in replies()
+
+
+@lru_cache(maxsize=1)
+def replies() -> dict[str, dict[str, Any]]:
+    """Request -> its row: `set`, `request`, `claims`."""
+    lines = (DATA / "recorded_model.jsonl").read_text(encoding="utf-8").splitlines()
+    return {row["request"]: row for row in map(json.loads, lines)}
+
+
+def answer(data: str, claims: list[dict[str, Any]]) -> str:
+    """The reply as the model gave it: JSON that fits the schema of proposing.prompting, unless the model strayed."""
+    lines = data.split("\n</data>", 1)[0].splitlines()[1:]
+    texts = {row["turn"]: row["text"] for row in map(json.loads, lines)}
+    whole = []
+    for claim in claims:
+        quotes = [{"turn": turn, "quote": texts[turn][start:end]} for turn, start, end in claim["at"]]
+        quotes += [{"turn": turn, "quote": quote} for turn, quote in claim.get("words", [])]
+        whole.append({k: claim[k] for k in ("trait", "verdict", "form", "confidence")} | {"evidence": quotes})
+    return json.dumps({"claims": whole}, ensure_ascii=False)
+
+
+def speaks(missing: Callable[[str], None]) -> Callable[[Handler], None]:
+    """What llm_stub does with each text; `missing` is told of one that was never asked, which gets an error."""
+
+    def reply(h: Handler) -> None:
+        if row := replies().get(asked(h.text)):
+            return h.reply(200, completion(answer(h.text, row["claims"])))
+        missing(h.text)
+        h.reply(400, '{"error": {"message": "not recorded"}}')
+
+    return reply
+
+
+def read_again(ws: store.Workspace, talks: pl.DataFrame) -> pl.DataFrame:
+    """tables.PROPOSALS rows of the model, as `propose` stores them.
+
+    talks: `conversation, digest, turns` of recorded texts. Raises AssertionError where one was never asked.
+    """
+    missing = {name: dtype for name, dtype in tables.CONVERSATIONS.schema.items() if name not in talks.columns}
+    rows = talks.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in missing.items())
+    store.append(ws, tables.CONVERSATIONS, rows.with_columns(source=pl.lit("messages")))
+    never: list[str] = []
+    with llm_stub.running() as stub:
+        stub.usual = speaks(never.append)
+        options(ws, f'base_url = "{stub.url}"')
+        propose(store.Workspace.open(ws.root), "openai:recorded")
+    assert not never, f"{len(never)} texts were never asked, the first: {never[0][:200]}"
+    return store.read(ws, tables.PROPOSALS)
