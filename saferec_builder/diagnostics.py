@@ -222,7 +222,7 @@ def _models(ws: Workspace) -> Iterator[Finding]:
     words += ["openai"] if section.model else []
     for word in dict.fromkeys([*words, *section.jury]):
         try:
-            (step,), _ = proposers.steps(ws, word, None, None)
+            step = proposers.proposer(ws, word, None, None)
         except SafeRecError as fault:
             yield Finding(f"model {word}", MISSING, " ".join(str(fault).split()), "correct [propose] in saferec.toml")
             continue

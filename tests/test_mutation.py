@@ -5,6 +5,7 @@ import pytest
 from tests import nearest
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_faults_and_each_changes_its_line() -> None:
     first, again, other = (list(nearest.draw(30, seed)) for seed in (1, 1, 2))
     assert first == again != other and len({(f.path, f.line) for f in first}) == 30

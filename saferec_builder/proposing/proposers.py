@@ -53,7 +53,7 @@ def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) ->
             raise UsageError(
                 "--model and --base-url are for one proposer: name models as in --proposer rules,openai:small"
             )
-    made = [_step(ws, word, model, base_url) for word in words]
+    made = [_remembered(ws, proposer(ws, word, model, base_url)) for word in words]
     names = [step.name for step in made]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"--proposer {named}: {twice} stands twice: what is read is kept under the model's own name")
@@ -66,7 +66,13 @@ def again(step: Step) -> Step:
     return replace(step, server=server, retries_failed=True)
 
 
-def _step(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
+def _remembered(ws: Workspace, step: Step) -> Step:
+    """Its server asked in the way that was found for it before."""
+    return replace(step, server=known_ways.known(ws, step.server)) if step.server else step
+
+
+def proposer(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
+    """One word of `--proposer` by saferec.toml alone: no table is read."""
     way, _, name = word.partition(":")
     if way not in WAYS:
         raise UsageError(f"--proposer {word}: expected {', '.join(WAYS)}, several with commas, or jury")
@@ -93,7 +99,6 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     limits = (options.concurrency, options.timeout, options.retries)
     headers, secrets = _headers(name, named)
     server = llm.Server(named.model or name, url, key, *limits, _sampling(options, named), headers, secrets)
-    server = known_ways.known(ws, server)
     price = None
     if named.input is not None and named.output is not None:
         price = llm.Price(named.input, named.output, named.cached_input)

@@ -49,6 +49,7 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
     return lambda: count[0] >= at
 
 
+@pytest.mark.slow
 def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli, tmp_path, injected):
     """The same command again, and another one: with somebody else, and no decoys."""
     import shutil

@@ -87,6 +87,7 @@ def test_the_difference_is_that_of_the_shares_also_where_lists_are_short(ws, tmp
     assert pair["difference"] == pytest.approx(1 / 3 - 1 / 2) and -1.5 < pair["low"] < -1 / 6 < pair["high"] < 1.5
 
 
+@pytest.mark.slow
 def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path):
     """Five systems, one step of .06 apart on 1,500 requests: the error of a step is at most .018, so 3.4 errors."""
     right = 0

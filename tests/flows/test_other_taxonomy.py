@@ -123,7 +123,7 @@ def test_tasks_of_the_version_before_stay_and_are_answered_once(
     monkeypatch.setattr(servers, "connect", lambda *_: server)
     with monkeypatch.context() as before:
         before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked))
-        before.setattr(servers, "_keep", lambda desk, new: None)
+        before.setattr(servers, "_keep", lambda *_: None)
         review("push", *TWO)
     server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
     assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}

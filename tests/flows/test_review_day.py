@@ -91,7 +91,7 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     words = {"needles": [review_world.span("c1", "blood")]}
     both = [Response(place="1", present=["needles"], spans=words, **fixed), Response(place="2", **fixed)]
-    monkeypatch.setattr(server, "responses", lambda project, people, ours: both if project.name == "ann" else [])
+    monkeypatch.setattr(server, "responses", lambda project, *_: both if project.name == "ann" else [])
     review("pull")
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
