@@ -92,7 +92,7 @@ class Tasks:
         mine = self._open.get(name, [])
         done = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select("kind", "subject")
         shown: list[JsonValue] = [self._shown(self._sheets[key]) for key in mine[:AHEAD]]
-        return {"tasks": shown, "done": done.n_unique(), "left": len(mine)}
+        return {"tasks": shown, "done": done.n_unique(), "left": len(mine), "taxonomy": self.taxonomy.digest}
 
     def left(self, name: str) -> int:
         return len(self._open.get(name, []))
@@ -158,7 +158,10 @@ class Tasks:
         now = self._now()
         if now == self._seen:
             return
+        before = self._desk.taxonomy.digest if self._seen else None
         self._desk = desk = gather(self.ws)
+        if desk.taxonomy.digest != before:  # a former answer given again would speak for traits that nobody was shown
+            self._given.clear()
         self._reviews, self._guideline = desk.reviews, guideline()
         here = desk.assignments.filter(desk.assignments["reviewer"].is_in(links.people(self.ws)))
         due = queue(desk, self.ws.config.review.recheck)

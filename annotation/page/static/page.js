@@ -61,6 +61,8 @@ function shut(why) {
 const waits = (task) => S.unsent.some((sent) => sent.task.key === task.key);
 
 function merge(said) {
+  S.taxonomy ??= said.taxonomy;
+  if (said.taxonomy !== S.taxonomy && !S.unsent.length) return location.reload(); // this tab lists the former traits
   S.tasks = said.tasks;
   const sent = new Set(S.unsent.map((each) => each.task.key)).size;
   $("progress").max = said.done + said.left || 1;

@@ -1,5 +1,7 @@
 """What the page stores: the rows that a pull would have made, each answer once, and nothing that nobody asked."""
 
+import shutil
+
 import polars as pl
 import pytest
 
@@ -7,9 +9,11 @@ from annotation import pull, push, reviewer_opt_outs as opt_outs
 from annotation.page.tasks import AHEAD, Given, Stale, Tasks
 from annotation.review_destinations import ReviewPage
 from annotation.tools.tasks_and_answers import Refused
+from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
+from tests.worlds.model_replies import own_taxonomy
 from tests.worlds.review_page import NONCE, given, named, said
 
 
@@ -38,6 +42,23 @@ def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
     (star,) = store.read(ws, tables.REVIEWS).filter(trait="*").to_dicts()
     assert (star["tool"], star["seconds"], star["note"], star["role"]) == ("page", 4.5, "personal data", "reviewer")
     assert page.first("bo")["left"] == 2 and page.first("mallory")["left"] == 0
+
+
+def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspace: store.Workspace) -> None:
+    own_taxonomy(workspace)
+    path = workspace.root / "mine.toml"
+    shutil.copy(taxonomy.EMBEDDED, path)
+    ws = store.Workspace.open(workspace.root)
+    review_world.fill(ws)
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    before = answer(page, task)["taxonomy"]
+    head, mark, last = path.read_text("utf-8").rpartition("[[trait]]")
+    path.write_text(f"{head}{mark}{last}\n{mark}" + last.replace(taxonomy.load(path).slugs[-1], "drowning"), "utf-8")
+    with pytest.raises(Stale, match="stored already"):  # the tab that answered lists no drowning
+        answer(page, task, "ann", verdict="absent", n=1, nonce=NONCE(2))
+    assert page.first("ann")["taxonomy"] != before and ("c1", "drowning") not in said(ws)
+    assert pl.Series(store.read(ws, tables.REVIEWS)["taxonomy"]).n_unique() == 1
 
 
 def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None:
