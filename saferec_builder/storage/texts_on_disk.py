@@ -71,9 +71,10 @@ def narrow(ws: Workspace) -> pl.DataFrame:
 
 def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
     """(subject, digest, turns): all revisions of these conversations."""
-    found = [tables.CONVERSATIONS.empty] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
+    found = [] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
     here = pl.col("conversation").is_in(subjects.implode())
-    return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in found])
+    shards = (tables.CONVERSATIONS.empty, *found)  # without a shard nothing was said
+    return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in shards])
 
 
 def refs_in(conversations: pl.DataFrame) -> list[str]:
