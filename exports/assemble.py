@@ -136,7 +136,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     injected = more["added"].count()
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     facts |= {
-        "sentences": injection.banks().digest if injected else None,
+        "sentences": injection.banks().digest if chosen else None,
         "version": options.version,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen,

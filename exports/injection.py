@@ -47,7 +47,10 @@ class Banks:
 
     @property
     def digest(self) -> str:
-        return digest(self.sentences)
+        """Of what can be drawn: a writer's other name makes no other sentences."""
+        return digest(
+            {t: {s: [(x.text, x.form) for x in xs] for s, xs in b.items()} for t, b in self.sentences.items()}
+        )
 
 
 def banks() -> Banks:

@@ -163,12 +163,13 @@ def _plain(home: Path, manifest: write.Manifest) -> pl.DataFrame:
     if there["digest"].null_count():
         raise ReleaseError(f"{home}: its digests are in its key file: --key VERSION.key.parquet, from who published it")
     return there.select(
-        pl.lit(None, kind).alias(name) if name in ("labels", "reviews") else pl.col(_AS.get(name, name)).cast(kind)
+        pl.lit(None, kind).alias(name) if name in _KEYED else pl.col(_AS.get(name, name)).cast(kind)
         for name, kind in released_ids.KEY.items()
     )
 
 
 _AS = {"subject": "conversation"}
+_KEYED = ("labels", "reviews", "cuts", "numbers")  # only key files have them
 
 
 def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) -> Iterator[write.Part]:
@@ -208,9 +209,13 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     path = home / write.data_file("conversations", split)
     if not path.exists():
         kinds = dict.fromkeys(("conversation", "digest"), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
-        return pl.DataFrame(schema=kinds | {"cuts": pl.List(pl.Int32()), "place": pl.UInt32()})
+        return pl.DataFrame(
+            schema=kinds | {"cuts": pl.List(pl.Int32()), "numbers": pl.List(pl.Int32()), "place": pl.UInt32()}
+        )
     here = have.mined.select("digest", "gone", subject="conversation").with_row_index("place")
-    of_key = have.key.select("conversation", "subject", key_digest="digest", key_cut="cut", cuts="cuts")
+    of_key = have.key.select(
+        "conversation", "subject", key_digest="digest", key_cut="cut", cuts="cuts", numbers="numbers"
+    )
     about = (
         pl.read_parquet(path, columns=columns, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(have.silent)))
@@ -225,14 +230,14 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     lost = quiet.filter(pl.col("place").is_null()).select(why)
     tally.lost.update(lost.to_series())
     tally.back += quiet.height - lost.height
-    return about.select("conversation", "digest", "cut", "cuts", "quiet", "place")
+    return about.select("conversation", "digest", "cut", "cuts", "numbers", "quiet", "place")
 
 
 def _requests(about: pl.DataFrame) -> pl.DataFrame:
     """`about` by request: of a conversation as `_about` has it, then of its further ones, each with its own cut."""
-    each = about.filter(pl.col("cuts").list.len() > 0).with_columns(n=pl.int_ranges(1, pl.col("cuts").list.len() + 1))
-    further = each.explode("cuts", "n").with_columns(cut="cuts", conversation=pl.format("{}-{}", "conversation", "n"))
-    every = about.drop("cuts")
+    each = about.filter(pl.col("cuts").list.len() > 0).explode("cuts", "numbers")
+    further = each.with_columns(cut="cuts", conversation=pl.format("{}-{}", "conversation", "numbers"))
+    every = about.drop("cuts", "numbers")
     return pl.concat([every, further.select(every.columns)]).rename({"conversation": "request"})
 
 

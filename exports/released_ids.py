@@ -37,6 +37,7 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "time": pl.String,  # to the second
     "cut": pl.Int32,
     "cuts": pl.List(pl.Int32),  # of its further requests
+    "numbers": pl.List(pl.Int32),  # theirs: one that no release could hold leaves a gap
     **_EVIDENCE,  # quotes are empty
 }
 
@@ -74,7 +75,7 @@ def write(home: Path, content: Content, starts: Starts) -> Path:
         time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     further = content.more.filter(pl.col("further") > 0, pl.col("added").is_null()).sort("place", "further")
-    cuts = further.group_by("place", maintain_order=True).agg(cuts="cut")
+    cuts = further.group_by("place", maintain_order=True).agg(cuts="cut", numbers="further")
     rows = rows.join(cuts, on="place", how="left", maintain_order="left")
     for name, frame in (("labels", content.labels), ("reviews", content.reviews)):
         rows = rows.join(_evidence(frame, name, quiet), on="place", how="left", maintain_order="left")
@@ -98,7 +99,8 @@ def read(path: Path) -> pl.DataFrame:
     """KEY of a key file; ReleaseError where it is none."""
     try:
         found = pl.read_parquet(path, glob=False)
-        found = found if "cuts" in found.columns else found.with_columns(cuts=None)  # of an earlier version
+        missing = {"cuts", "numbers"} - {*found.columns}  # of an earlier version
+        found = found.with_columns(pl.lit(None).alias(name) for name in missing)
         return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError) as fault:
         raise ReleaseError(

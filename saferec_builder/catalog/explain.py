@@ -87,8 +87,7 @@ def judged(
     if not meant:
         return found
     said = every.filter(pl.col("item").is_in(meant))
-    rows = pl.Series(meant, dtype=pl.Enum(meant))
-    said = said.with_columns(row=said["item"].cast(rows.dtype).to_physical())
+    said = said.with_columns(row=pl.col("item").cast(pl.Enum(meant)).to_physical())
     risk, codes = judging.judge(said, [trait], rule, len(meant), judging.voters(every, trait.topics))
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
     if match.item is None:  # nothing is said of one work

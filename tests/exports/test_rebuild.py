@@ -64,7 +64,8 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
 def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp_path):
     """And the sentences of ours, in the first and in the last message."""
     rows, said = chats()
-    talk = ("A film?", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "ok")
+    # nobody had asked when the first film was named, so that it is no request: the further one is number 2
+    talk = ("", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "And?", world.film("F"), "ok")
     rows[0] = world.conversation("c000", *talk, day=0, seeker="p0", source="hf:chats")
     said[0] = world.label(rows[0], verdict="absent")
     ws = world.fill(workspace, rows, said)
@@ -82,12 +83,12 @@ def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp
     found = ours.select("request", "condition", "disclosed").rows()
     assert found == [
         (name, "none", None),
-        (f"{name}-1", "none", None),
+        (f"{name}-2", "none", None),
         (name, "injected", "first"),
         (name, "injected", "last"),
-        (f"{name}-1", "injected", "first"),
+        (f"{name}-2", "injected", "first"),
     ]
-    assert [len(prompt) for prompt in ours["prompt"]] == [3, 1, 3, 3, 1]
+    assert [len(prompt) for prompt in ours["prompt"]] == [4, 2, 4, 4, 2]
     ran = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
     assert ran.code == 0, ran.err
     back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
