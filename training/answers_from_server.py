@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -56,12 +57,16 @@ def asking(changes: Sequence[str]) -> Asking:
         raise TrainingError(f"--set: prompt = {prompt!r}, timeout = {timeout!r}: expected a text, and seconds")
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise TrainingError("--set headers: expected texts by name, as in headers={X-Team: a, api-key: $KEY}")
-    filled = {name: os.path.expandvars(value) for name, value in headers.items()}
-    if missing := [name for name, value in filled.items() if "$" in value]:
+    named = {name: re.findall(r"\$\{?(\w+)", value) for name, value in headers.items()}
+    if missing := [name for name, variables in named.items() if not {*variables} <= os.environ.keys()]:
         raise TrainingError(f"--set headers: {missing[0]} names a variable that the environment lacks")
+    filled = {name: os.path.expandvars(value) for name, value in headers.items()}
     if wrong := [name for name in said if name in FIXED] + [f"saferec.{name}" for name in said.pop("saferec")]:
         raise TrainingError(f"--set {wrong[0]}: expected prompt, headers, timeout, or what the server knows")
-    return Asking(prompt, filled, timeout, {**DEFAULTS, **said})
+    body = {**DEFAULTS, **said}
+    if "max_completion_tokens" in said and "max_tokens" not in said:
+        del body["max_tokens"]
+    return Asking(prompt, filled, timeout, body)
 
 
 def consented(url: str, requests: int, remote: bool) -> None:
@@ -195,7 +200,7 @@ def _one(
                         told = f"{url}: the server takes no {name} of {sent[name]}: leave it out"
                         raise TrainingError(told) from None
                     if (value := body.pop(name, None)) is not None and (new := INSTEAD[name]):
-                        body[new] = value
+                        body.setdefault(new, value)
                 continue
             if fault.code in ITS_OWN:
                 return {"text": "", "refused": fault.code}

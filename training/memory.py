@@ -30,17 +30,23 @@ class Shape:
     num_attention_heads: int
     num_key_value_heads: int
     tie_word_embeddings: bool = False
+    head_dim: int | None = None  # hidden_size / num_attention_heads where it is not said
+
+    @property
+    def queries(self) -> int:
+        """Width of the queries of a token, and of the answer of its attention."""
+        return (self.head_dim or self.hidden_size // self.num_attention_heads) * self.num_attention_heads
 
     @property
     def keys(self) -> int:
         """Width of the keys of a token, and of its values."""
-        return self.hidden_size // self.num_attention_heads * self.num_key_value_heads
+        return self.queries // self.num_attention_heads * self.num_key_value_heads
 
     @property
     def linear(self) -> list[tuple[int, int]]:
         """(in, out) of a layer's linear maps: q, k, v, o, gate, up, down."""
-        h, i = self.hidden_size, self.intermediate_size
-        return [(h, h), (h, self.keys), (h, self.keys), (h, h), (h, i), (h, i), (i, h)]
+        h, i, q = self.hidden_size, self.intermediate_size, self.queries
+        return [(h, q), (h, self.keys), (h, self.keys), (q, h), (h, i), (h, i), (i, h)]
 
     @property
     def parameters(self) -> int:
@@ -55,12 +61,13 @@ class Shape:
     def kept(self, rank: int) -> int:
         """Bytes that autograd keeps of a token in one layer: bfloat16, LoRA, padded rows, SDPA or flash attention.
 
-        Of each norm what goes into it in 32 bits (8 h, and a number each); 2 h for each of q, k, v, o, gate and up, and
-        2 i for down, whose adapters keep what they multiply; q, k, v and the answer of the attention (8 h, keys and
-        values repeated for every head), and its sums; gate before and behind SiLU, and up (6 i); 2 r of each adapter.
+        Of each norm what goes into it in 32 bits (8 h, and a number each); 2 h for each of q, k, v, gate and up, 2 q
+        (the width of the queries) for o, and 2 i for down, whose adapters keep what they multiply; q, k, v and the
+        answer of the attention (8 q, keys and values repeated for every head), and its sums; gate before and behind
+        SiLU, and up (6 i); 2 r of each adapter.
         """
-        h, i = self.hidden_size, self.intermediate_size
-        return 28 * h + 8 * i + 14 * rank + 4 * self.num_attention_heads + 8
+        h, i, q = self.hidden_size, self.intermediate_size, self.queries
+        return 18 * h + 10 * q + 8 * i + 14 * rank + 4 * self.num_attention_heads + 8
 
 
 def shape(facts: Mapping[str, JsonValue]) -> Shape:
@@ -86,6 +93,10 @@ def facts(model: str) -> Mapping[str, JsonValue]:
 
 def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, float]:
     """GB of each part, and `sum` of what stands at once. prompt = tokens of the longest prompt."""
+    own = "max_completion_length" if stage == "gdpo" else "max_length"
+    needed = ("per_device_train_batch_size", "gradient_checkpointing", own)
+    if without := [name for name in needed if settings.get(name) is None]:
+        raise TrainingError(f"{stage}: no {without[0]}: expected one in the settings, as a recipe has it")
     options, rank = ours(settings), ours(settings).lora
     if not rank:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")

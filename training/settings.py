@@ -79,7 +79,7 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
             raise TrainingError(f"{path}: {min(unknown)}: expected shape, {', '.join(PARTS)} in a recipe")
         _, base = file(stage)
         for part in ("all", *(["both"] if stage in ("sft", "sft_raw") else []), stage):
-            more = found.get(part) or {}
+            more = found.get(part, {})
             base |= {**more, "saferec": {**base["saferec"], **more.get("saferec", {})}}
         found = base
     found["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in found.get("saferec", {}).items()}}
@@ -109,6 +109,8 @@ def file(name: str) -> tuple[Path, Settings]:
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")
     if wrong := [part for part in PARTS if not isinstance(found.get(part, {}), dict)]:
         raise TrainingError(f"{path}: {wrong[0]}: expected arguments as `name: value`")
+    if wrong := [part for part in PARTS if not isinstance(found.get(part, {}).get("saferec", {}), dict)]:
+        raise TrainingError(f"{path}: {wrong[0]}: saferec: expected `name: value`")
     return path, found
 
 

@@ -98,6 +98,12 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, row
         server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, ask)
 
 
+def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None:
+    assert server.asking(["max_completion_tokens=4096"]).body == {"temperature": 0, "max_completion_tokens": 4096}
+    monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a mark in a value is none of ours
+    assert server.asking(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
+
+
 def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m", "--output"]

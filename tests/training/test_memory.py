@@ -47,7 +47,6 @@ def kept(shape: memory.Shape, rank: int, checkpointed: bool, length: int) -> int
 @pytest.mark.training
 @pytest.mark.parametrize("sizes", SHAPES)
 def test_the_formula_is_what_autograd_keeps(sizes: tuple[int, ...]) -> None:
-    pytest.importorskip("peft")
     *widths, rank = sizes
     two, three = (memory.Shape(64, widths[0], widths[1], layers, *widths[2:]) for layers in (2, 3))
     for checkpointed, formula in ((False, two.kept(rank)), (True, 2 * two.hidden_size)):
@@ -61,6 +60,9 @@ def test_the_sizes_are_those_that_were_published() -> None:
     found = {name: memory.shape(settings.file(name)[1]["shape"]) for name in ("llama-3.1-8b", "qwen2.5-0.5b")}
     assert found["llama-3.1-8b"].parameters == pytest.approx(8.030e9, rel=1e-3)
     assert found["qwen2.5-0.5b"].parameters == pytest.approx(0.494e9, rel=1e-3)
+    # Qwen3-0.6B has heads of 128, twice 1024 / 16: .596 B, and keys of 8 * 128
+    qwen3 = memory.Shape(151_936, 1024, 3072, 28, 16, 8, True, 128)
+    assert qwen3.parameters == pytest.approx(0.596e9, rel=1e-3) and qwen3.keys == 1024
     # rank 16, a layer: q and o 2 * 8192, k and v 2 * 5120, gate, up and down 3 * 18432: 81,920 * 16 * 32 layers
     assert found["llama-3.1-8b"].adapter(16) == 81_920 * 16 * 32
 
@@ -72,7 +74,11 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["memory", "--config", "llama-3.1-8b", "--set", "gradient_checkpointing=false"]) == 0
     more = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:]]
     assert all(without > sums[n] for n, without in enumerate(more))
-    for words, told in ((["--set", "saferec.lora=0"], "expected saferec.lora"), (["--config", "sft"], "no shape")):
+    for words, told in (
+        (["--set", "saferec.lora=0"], "expected saferec.lora"),
+        (["--config", "sft"], "no shape"),
+        (["--set", "max_length=null"], "sft: no max_length"),
+    ):
         assert main(["memory", "--config", "llama-3.1-8b", *words]) == 1
         assert told in capsys.readouterr().err
 
@@ -84,7 +90,11 @@ def test_a_recipe_stands_over_the_configs(tmp_path: Any) -> None:
     assert [one["learning_rate"] for one in found.values()] == [1e-4, 1e-4, 1e-5]
     assert found["gdpo"]["num_generations"] == 8  # of gdpo.yaml
     assert settings.read("tiny", stage="gdpo") == settings.read("gdpo")
-    for text, told in (("all: {}\nalll: {}", "alll: expected shape, all"), ("gdpo: 4", "gdpo: expected arguments")):
+    for text, told in (
+        ("all: {}\nalll: {}", "alll: expected shape, all"),
+        ("gdpo: 4", "gdpo: expected arguments"),
+        ("all: {saferec: }", "all: saferec"),
+    ):
         (tmp_path / "own.yaml").write_text(text)
         with pytest.raises(TrainingError, match=told):
             settings.read(str(tmp_path / "own.yaml"))

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 else:
     CausalLM = PreTrainedModel
 
-QUESTION = {"role": "user", "content": "a"}
+QUESTION: Message = {"role": "user", "content": "a"}
+REFUSES = (
+    "the model's chat template refuses a conversation of the release ({}): expected a model that takes it, or a copy of"
+    " this one with another chat_template.jinja"
+)
 
 
 @dataclass(frozen=True)
@@ -105,21 +109,20 @@ def _set_defaults(tokenizer: PreTrainedTokenizerBase, template: Mapping[str, Jso
 
     They stand in the template itself and are saved with it, so that training, validation and a server use the same.
     """
-    written: str = tokenizer.chat_template
+    written, defaults = tokenizer.chat_template, ""
     for name, value in template.items():
         if not isinstance(written, str) or not name.isidentifier() or name not in written:
             raise TrainingError(f"saferec.chat_template_kwargs: the model's chat template knows no {name!r}")
         # JSON's words for a value are Jinja's; None has another
         said = "none" if value is None else json.dumps(value)
-        default = f"{{% if {name} is not defined %}}{{% set {name} = {said} %}}{{% endif %}}"
-        written = default + written.removeprefix(default)
-    tokenizer.chat_template = written
+        defaults += f"{{% if {name} is not defined %}}{{% set {name} = {said} %}}{{% endif %}}"
+    if defaults:
+        tokenizer.chat_template = defaults + written.removeprefix(defaults)
 
 
 def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
     """Has a template that begins every answer with an open <think> close it at once: lists are learnt without any."""
-    prompt = tokenizer.apply_chat_template([QUESTION], add_generation_prompt=True, tokenize=False)
-    if str(prompt).rstrip().endswith("<think>"):
+    if _rendered(tokenizer, [QUESTION], begun=True).rstrip().endswith("<think>"):
         tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
 
@@ -230,10 +233,7 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Mes
             [list(chat) for chat in chats], add_generation_prompt=begun, tokenize=True, return_dict=True
         )
     except TemplateError as fault:  # some want the user to begin, and not every conversation begins so
-        raise TrainingError(
-            f"the model's chat template refuses a conversation of the release ({fault}): expected a model that takes"
-            " it, or a copy of this one with another chat_template.jinja"
-        ) from None
+        raise TrainingError(REFUSES.format(fault)) from None
     return found["input_ids"]
 
 
@@ -247,6 +247,15 @@ def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> l
 
 
 def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
-    answer = {"role": "assistant", "content": "qwq"}
-    whole = str(tokenizer.apply_chat_template([QUESTION, answer], tokenize=False))
-    return whole.rpartition(answer["content"])[2]
+    answer: Message = {"role": "assistant", "content": "qwq"}
+    before, _, tail = _rendered(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
+    if not before:
+        raise TrainingError("the model's chat template changes the words of an answer: expected another model")
+    return tail
+
+
+def _rendered(tokenizer: PreTrainedTokenizerBase, chat: Sequence[Message], begun: bool = False) -> str:
+    try:
+        return str(tokenizer.apply_chat_template(list(chat), add_generation_prompt=begun, tokenize=False))
+    except TemplateError as fault:
+        raise TrainingError(REFUSES.format(fault)) from None

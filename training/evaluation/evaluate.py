@@ -187,7 +187,9 @@ def evaluate(
     lost = {name for found in files.values() for name in found.lost}
     table = [row for row in table if row["conversation"] not in lost]
     if not table:
-        raise TrainingError("every answer was cut before its first title: give more room (--set max_tokens=8192)")
+        raise TrainingError(
+            "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
+        )
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
@@ -200,7 +202,7 @@ def evaluate(
         if found.cut:
             print(
                 f"{name}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them before the"
-                " first title: these requests are left out for every system (--set max_tokens gives more room)"
+                " first title: these requests are left out for all systems (with --server, --set max_tokens gives room)"
             )
         for reason, number in sorted(found.problems.items()):
             print(f"nothing read ({reason}): {number} answers")

@@ -37,6 +37,9 @@ def _faults(verb: str, settings: Settings, tokens: bool) -> Iterator[str]:
         if name in ("tensorboard", "trackio", "wandb") and find_spec(name) is None:
             yield f"report_to = {name}: it is not installed: pip install {name}"
     how = given("model_init_kwargs") or {}
+    if not isinstance(how, dict):
+        yield f"model_init_kwargs = {how}: expected {{name: value}}"
+        return
     if not options.lora and how.get("dtype") not in FLOAT32:
         yield f"model_init_kwargs.dtype = {how['dtype']}: small steps are lost on it: expected saferec.lora, or float32"
     if how.get("quantization_config"):
@@ -71,7 +74,7 @@ def _of_gdpo(settings: Settings, tokens: bool) -> Iterator[str]:
             yield "--credit rank: the paper's rewards know no ranks: expected sequence, or saferec.rewards=ours"
         if options.mode == "grpo" and given("scale_rewards", "group") not in ("group", True):
             yield f"scale_rewards = {given('scale_rewards')}: each rank is scaled within its group: expected group"
-    if (weights := given("reward_weights")) is not None and len(weights) != 3:
+    if (weights := given("reward_weights")) is not None and (not isinstance(weights, list) or len(weights) != 3):
         yield f"reward_weights = {weights}: expected three, of relevance, safety and count"
     if not (options.items == "trie" or (tokens and options.mask)):
         return

@@ -22,6 +22,10 @@ def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monk
     assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
         generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
+    for template, told in (("{{ raise_exception('none') }}", "refuses a conversation"), ("a", "changes the words")):
+        words.chat_template = template
+        with pytest.raises(TrainingError, match=told):  # of what ends an answer, asked for as a model is loaded
+            generate.answer_tokens(words, ["1. Item B (2002)"])
 
 
 def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ CASES = [  # command, item tokens, what is set, what is said; most of these were
     ("gdpo", TOKENS, "saferec.rewards=paper", "know no ranks"),
     ("gdpo", TEXT, "saferec.mode=grpo scale_rewards=false", "expected group"),
     ("gdpo", TEXT, "reward_weights=[1, 2]", "expected three"),
+    ("gdpo", TEXT, "reward_weights=1", "expected three"),
+    ("sft", TEXT, "model_init_kwargs=bf16", "expected {name: value}"),
     ("gdpo", TOKENS, "use_vllm=true", "use_vllm: what draws there knows no masks"),
     ("gdpo", TEXT, "saferec.items=trie cache_implementation=quantized", "cache_implementation: what draws there"),
     ("gdpo", TOKENS, "mask_truncated_completions=true", "has no token at its end"),  # trained with a loss of 0
