@@ -178,7 +178,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
 def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
     """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
     claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
-    least, sure = desk.ws.config.review.auto, set[routing.Key]()
+    least, sure = desk.ws.config.review.auto, set[dealing.Key]()
     if least:
         sure = routing.all_sure(desk.proposals, precision.sure(desk.proposals, least), plan)
     new = design.arrivals(desk.given, desk.design, claimed=claimed, sure=sure, secret=desk.ws.secret, batch=plan.batch)

@@ -11,13 +11,12 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Plan, claimed, claims, deal
+from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Key, Plan, claimed, claims, deal
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
 TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]
-Key = tuple[str, str]  # kind, subject
 
 TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "kind": pl.String,  # sensitivity | item_flag

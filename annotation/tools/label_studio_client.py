@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -118,20 +118,32 @@ class Server:
 
         The server writes a time before it commits, so a task may turn up with an earlier one than another had.
         """
-        last = max((when for _, when in seen), default=None)
+        last, whole = max((when for _, when in seen), default=None), frozenset[tuple[str, datetime]]()
+        if last is None:
+            whole = frozenset(("", when) for _, when, _ in self._newest(project, 1))
+            if not whole:
+                return whole
+            ((_, last),) = whole
+        rows = self._newest(project, LOOK, since=last - LATE)
+        if len(rows) == LOOK:
+            return frozenset(("", when) for _, when, _ in rows[:1])
+        # with those that an all is said of: at the next look they are not new
+        return whole | {(task, when) for task, when, r in rows if r.total_annotations or r.cancelled_annotations}
+
+    def _newest(
+        self, project: sync.Project, most: int, since: datetime | None = None
+    ) -> list[tuple[str, datetime, Any]]:
+        """(task, when it was touched, its row), the last first."""
         query: dict[str, JsonValue] = {"ordering": ["-tasks:updated_at"]}
-        if last:
-            since = (last - LATE).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if since:
+            value = since.isoformat(timespec="microseconds").replace("+00:00", "Z")
             after = {"filter": "filter:tasks:updated_at", "operator": "greater_or_equal", "type": "Datetime"}
-            query |= {"filters": {"conjunction": "and", "items": [after | {"value": since}]}}
+            query |= {"filters": {"conjunction": "and", "items": [after | {"value": value}]}}
         with self._asked(f"look for new answers in project {project.id}") as client:
             page: Any = client.tasks.list(
-                project=int(project.id), page_size=LOOK if last else 1, fields="task_only", query=json.dumps(query)
+                project=int(project.id), page_size=most, fields="task_only", query=json.dumps(query)
             )
-        rows = [(str(row.id), self._given(row.updated_at), row) for row in self._given(page.items)]
-        if not last or len(rows) == LOOK:
-            return frozenset(("", when) for _, when, _ in rows[:1])
-        return frozenset((task, when) for task, when, r in rows if r.total_annotations or r.cancelled_annotations)
+        return [(str(row.id), self._given(row.updated_at), row) for row in self._given(page.items)]
 
     def responses(
         self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]

@@ -62,7 +62,7 @@ const waits = (task) => S.unsent.some((sent) => sent.task.key === task.key);
 
 function merge(said) {
   S.taxonomy ??= said.taxonomy;
-  if (said.taxonomy !== S.taxonomy && !S.unsent.length) return location.reload(); // this tab lists the former traits
+  if (said.taxonomy !== S.taxonomy) return S.unsent.length ? undefined : location.reload(); // it lists the former traits
   S.tasks = said.tasks;
   const sent = new Set(S.unsent.map((each) => each.task.key)).size;
   $("progress").max = said.done + said.left || 1;
