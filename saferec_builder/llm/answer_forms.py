@@ -47,8 +47,9 @@ def json_in(text: str) -> dict[str, Any] | list[Any] | None:
     text = _THOUGHT.sub("", text[:LONGEST]).lstrip("\ufeff").strip()
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     amid = text[min(starts) : max(text.rfind("}"), text.rfind("]")) + 1] if starts else ""
+    alone = text[text.find("{") : text.rfind("}") + 1]  # where the prose has brackets of its own
     try:
-        for part in (text, *_FENCED.findall(text)[-1:], amid):
+        for part in (text, *_FENCED.findall(text)[-1:], amid, alone):
             found = _loaded(part)
             if isinstance(found, dict | list):
                 return found

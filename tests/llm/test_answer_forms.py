@@ -51,6 +51,7 @@ WORD = '{"word": "a \\"b\\" {c}"}'
     [
         *(WORD, f"\ufeff {WORD}\n", f"```json\n{WORD}\n```", f"Sure:\n```\n[]\n```\nor\n```JSON\n{WORD}\n```."),
         *(f"<think>{{}} or [1]</think>\n{WORD}", f"so {{}}</thinking>{WORD}", f"I found {WORD}. Anything else?"),
+        *(f"[x] {WORD}", f"Here: {WORD} and [note]"),
         *("{'word': 'a \"b\" {c}',}", json.dumps(WORD), f"<|channel|>final<|message|>{WORD}<|end|>"),
     ],
 )
