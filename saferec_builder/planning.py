@@ -24,7 +24,8 @@ _UNIT = ("kind", "subject", "trait")
 @dataclass(frozen=True)
 class Plan:
     """A forecast: every label stands, and every proposal without a label is taken for true. What reviewers find beyond
-    the proposals comes on top, what they reject goes.
+    the proposals comes on top, what they reject goes. One request a conversation, and splits by time, person and id:
+    what `[release] requests = "turn"`, `truth = "any"` and `[splits] by_item` add or move is not in it.
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits)

@@ -35,3 +35,9 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     assert f"`saferec-build {names}`" in summary.status(workspace).next
     shown = cli("status", "-C", workspace.root).out.splitlines()
     assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
+
+
+def test_status_waits_for_people_before_it_names_a_release() -> None:
+    there = dict.fromkeys(LINE, 1)
+    assert summary._next(there, 2, []).startswith("2 tasks wait for people")
+    assert "`saferec-build release" in summary._next(there, 0, [])

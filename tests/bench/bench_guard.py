@@ -44,14 +44,14 @@ def measured(demo: Path) -> None:
                 for name, cell in zip(SHOWN, cells, strict=True):
                     figure(f"guard.{part}.{name}", cell, "mean", "none")
     for part in ("test", "unseen"):
-        figure(f"guard.{part}.heard_by_words", hearing(replaced(keeper, parts[part])), "share", "none")
-        figure(f"guard.{part}.heard_by_rules", hearing(replaced(keeper, parts[part], rules=True)), "share", "none")
+        figure(f"guard.{part}.heard_by_words", hearing(heard_alone(keeper, parts[part])), "share", "none")
+        figure(f"guard.{part}.heard_by_rules", hearing(heard_alone(keeper, parts[part], rules=True)), "share", "none")
 
 
 Heard = list[tuple[set[str], set[str]]]  # of each request: what it discloses, and what was heard
 
 
-def replaced(keeper: Guard, table: Sequence[Row], rules: bool = False) -> Heard:
+def heard_alone(keeper: Guard, table: Sequence[Row], rules: bool = False) -> Heard:
     """What the linear model hears alone, or the rules alone."""
     alone = replace(keeper, hearing=None) if rules else keeper
     heard = alone.heard([row if rules else row | {"claims": []} for row in table])

@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from tests import rules_score
 from tests.bench.figures import figure
@@ -56,11 +57,14 @@ def graded(folder: Path) -> None:
         ("dialogues", dialogues, (".65", ".90")),
     ):
         mine = {unit: right for unit, right in claims.items() if unit[0] in which and unit[:2] in said}
-        kept = [right for unit, right in mine.items() if unit in found]
         without = sum(unit[0] in which for unit in claims) - len(mine)
         print(f"{name}: {sum(mine.values())} of {len(mine)} graded claims are right; of {without} the text is not here")
+        for part in ("tune", "report"):  # `rules-8` was tuned on the first: goals are of the other
+            here = {unit: right for unit, right in mine.items() if half(f"{unit[0]}:{unit[1]}") == part}
+            kept = [right for unit, right in here.items() if unit in found]
+            print(f"  {part}: {sum(kept)} of {len(kept)} right, of {sum(here.values())} of {len(here)} before")
         figure(f"rules.graded_{name}_precision", sum(kept) / max(1, len(kept)), "", f">= {goals[0]}")
-        figure(f"rules.graded_{name}_kept", sum(kept) / sum(mine.values()), "", f">= {goals[1]}")
+        figure(f"rules.graded_{name}_kept", sum(kept) / sum(here.values()), "", f">= {goals[1]}")
 
 
 def talks(folder: Path) -> Iterator[tuple[tuple[str, str], list[dict[str, str]]]]:

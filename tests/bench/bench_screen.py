@@ -33,7 +33,8 @@ dialogues, and are not corrected for the number of traits and pairs.
 {rates}
 
 Of {titles} titles {linked} name one work, {ambiguous} several, and {not_found} none that the catalog holds (later
-films, series, prose). For gore, {little} of {unknown} unknown titles are works of which too little is said.
+films, series); {no_title} are prose or code. For gore, {little} of {unknown} unknown titles are works of which too
+little is said, and {near} may be another work than the one that is known.
 
 Differences of which the interval does not contain zero, of {pairs} (violated, first model less second, same requests):
 
@@ -99,6 +100,7 @@ def _page(found: screening.Screening) -> str:
         groups=found.rates["groups"].max(),
         rates=_table(("trait", "model", *screening.WORDS), rates),
         little=gore.filter(why=screening.TOO_LITTLE)["shown"].sum(),
+        near=gore.filter(why=screening.NEAR)["shown"].sum(),
         unknown=gore["shown"].sum(),
         pairs=found.differences.height,
         differences=_table(("trait", "models", "difference"), differences) if differences else "None.",

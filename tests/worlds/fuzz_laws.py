@@ -59,6 +59,8 @@ def _reading(content: str) -> None:
     answer = model_answers.read(content, TAXONOMY)
     claims = 0 if reading.error else len(answer.claims) + answer.rejected.total()
     assert claims == len(reading.proposals) + reading.rejected.total()
+    said = _plain(content)
+    assert reading.error or said is None or said == claims  # counted without our reader
     assert reading.error is None or (not reading.proposals and "\n" not in reading.error)
     for row in reading.proposals:
         assert row["trait"] in TAXONOMY.slugs and (row["spans"] or row["verdict"] == "absent")
@@ -68,6 +70,16 @@ def _reading(content: str) -> None:
     if reading.proposals:  # making a table takes longer than all the rest
         frame = tables.check(propose.proposal_rows([reading]), tables.PROPOSALS)
         assert frame.height == len(reading.proposals)
+
+
+def _plain(content: str) -> int | None:
+    """How many claims plain JSON has; None where it is anything else."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    claims = found.get("claims") if isinstance(found, dict) else None
+    return len(claims) if isinstance(claims, list) else None
 
 
 # ---- lines that are mined

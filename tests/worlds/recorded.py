@@ -38,7 +38,9 @@ def known(turns: list[dict[str, str]]) -> bool:
 def replies() -> dict[str, dict[str, Any]]:
     """Request -> its row: `set`, `request`, `claims`."""
     lines = (DATA / "recorded_model.jsonl").read_text(encoding="utf-8").splitlines()
-    return {row["request"]: row for row in map(json.loads, lines)}
+    found = {row["request"]: row for row in map(json.loads, lines)}
+    assert len(found) == len(lines), "one answer to a request"
+    return found
 
 
 def answer(data: str, claims: list[dict[str, Any]]) -> str:
