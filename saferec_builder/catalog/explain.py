@@ -246,7 +246,9 @@ def _descriptors(said: pl.DataFrame, trait: Trait) -> list[str]:
     if not rated or not trait.esrb:
         return []
     named = [f"{key} = {trait.esrb[key]:g}" for key in rated if key in trait.esrb]
-    return [f"ESRB ({trait.esrb_applies}): {', '.join(named) or 'no descriptor of this trait = 0'}"]
+    silent = "no descriptor of this trait"
+    silent += " = 0" if np.isfinite(judging.esrb(said, trait, 1)[0]) else ", which says nothing of a game rated M or AO"
+    return [f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"]
 
 
 def _people(said: pl.DataFrame, trait: Trait) -> list[str]:

@@ -27,6 +27,8 @@ ASKED = (  # by the published table: a game that lacks a descriptor is one that 
     *("strong_language", "strong_sexual_content", "suggestive_themes", "use_of_alcohol", "use_of_drugs_and_alcohol"),
     "violence",
 )
+OLDER = {"intense_violence", "strong_language", "strong_sexual_content"}  # by the ESRB's guide for 17 and older only
+OLDEST = {"E": OLDER | {"blood_and_gore", "nudity", "sexual_content"}, "T": OLDER}
 RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 
 
@@ -68,6 +70,9 @@ def _described(place: str, row: dict[str, str]) -> Rows:
     named = [_spelt(name) for name, cell in flags.items() if cell == "1"]
     if len(named) > 1 and NOTHING in named:
         named.remove(NOTHING)  # the published table has both at times: what is named counts
+    rating = "T" if row["esrb_rating"] == "T" else row["esrb_rating"][:1]
+    if odd_ones := sorted(OLDEST.get(rating, set()) & set(named)):  # its descriptors stand in wrong columns
+        raise Left("rating and descriptors disagree", f"found {odd_ones[0]} in a game rated {row['esrb_rating']}")
     own = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
     return _game(place, row["title"], own, row["esrb_rating"], named)
 

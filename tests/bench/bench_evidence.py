@@ -5,27 +5,33 @@
 A trait is truly broken where any of its topics is true. Each figure is over all traits, and the worst of its kinds
 of voters and coverages.
 
-On real data (SAFEREC_REAL_DATA): what the oracle says of the titles that four models recommended.
+On real data (SAFEREC_REAL_DATA): what the oracle says of the titles that four models recommended, and of the pairs of a
+work and a trait that a language model read (tests/data/evidence_truth.csv; its README says how).
 """
 
+import csv
 import gzip
 import json
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import catalog
-from saferec_builder.catalog import adding
+from saferec_builder.catalog import adding, verdicts
 from saferec_builder.core import oracle as violations, taxonomy, titles, vote_model
-from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED
+from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
+from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
+from tests import DATA
 from tests.bench.figures import figure
 
 WORKS = 3_000
@@ -63,33 +69,98 @@ def main() -> None:
     wide = [one.clear_shares for one in told if one.coverage == 0.9 and one.error < 0.3]
     figure("evidence.traits_a_fifth_clear", min(int((one >= 0.2).sum()) for one in wide), "traits", ">= 10")
     if data := os.environ.get("SAFEREC_REAL_DATA"):
-        recommended(Path(data))
+        with tempfile.TemporaryDirectory() as folder:
+            real = catalogued(Path(data), Path(folder))
+        recommended(Path(data), real)
+        as_read(real)
 
 
 REAL = {"keywords": "tmdb_keywords/keywords.csv", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv"}
+TRUTH = DATA / "evidence_truth.csv"
 
 
-def recommended(data: Path) -> None:
+@dataclass(frozen=True)
+class Real:
+    """Films of MovieLens-20M with their keywords and rating reasons, and games with their descriptors."""
+
+    items: pl.DataFrame
+    links: dict[str, str]
+    said: pl.DataFrame
+    oracle: Oracle
+
+
+def catalogued(data: Path, folder: Path) -> Real:
+    ws = Workspace.create(folder / "ws")
+    adding.add_catalog(ws, "movielens", [data / "movielens27k"])
+    adding.add_catalog(ws, "esrb", [data / "esrb" / "kaggle_video_games_esrb_rating.csv"])
+    for source, name in REAL.items():
+        path = folder / Path(name).name
+        path.write_bytes(gzip.decompress((data / f"{name}.gz").read_bytes()))
+        adding.add_catalog(ws, source, [path])
+    items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    said = verdicts.statements(items, links, workspace.read(ws, tables.WARNINGS))
+    return Real(items, dict(links.iter_rows()), said, verdicts.risks_of(items, said, ws.taxonomy)[0])
+
+
+def recommended(data: Path, real: Real) -> None:
     """Verdicts on the titles of four models' lists that link to MovieLens-20M, by keywords and rating reasons alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        ws = Workspace.create(Path(folder) / "ws")
-        adding.add_catalog(ws, "movielens", [data / "movielens27k"])
-        for source, name in REAL.items():
-            path = Path(folder) / Path(name).name
-            path.write_bytes(gzip.decompress((data / f"{name}.gz").read_bytes()))
-            adding.add_catalog(ws, source, [path])
-        items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
-        oracle, _ = catalog.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy)
-    index, lists = catalog.index(items), data / "llm_recs_inspired" / "recs.jsonl.gz"
+    index, lists = catalog.index(real.items), data / "llm_recs_inspired" / "recs.jsonl.gz"
     rows = [json.loads(line) for line in gzip.decompress(lists.read_bytes()).splitlines()]
     for trait in ("gore", "substance_use", "sexual_violence"):
         told: dict[str, Counter[str]] = {}
         for row in rows:
             found = (titles.find(index, *titles.split_year(name), "film").item for name in row["titles"])
-            words = (violations.verdict(oracle, item, [trait]) for item in found if item)
+            words = (violations.verdict(real.oracle, item, [trait]) for item in found if item)
             told.setdefault(row["model"], Counter()).update(words)
         worst = max(one["unknown"] / one.total() for one in told.values())
         figure(f"evidence.{trait}_unknown_of_linked", worst, "share", "<= 0.65" if trait == "gore" else "none")
+
+
+def as_read(real: Real) -> None:
+    """Today's verdicts against what both readings say; a pair that they do not settle alike counts as unsure."""
+    rows = list(csv.DictReader(TRUTH.open(encoding="utf-8")))
+    figure("evidence.truth_kappa", kappa((row["first"], row["second"]) for row in rows), "", f"{len(rows)} pairs")
+    read: dict[tuple[str, str], Counter[str]] = {}
+    rules: dict[str, Counter[str]] = {}
+    for row in rows:
+        item, trait = real.links.get(row["work"]), TRAITS[row["trait"]]  # none: a row that the reader left out
+        word, true = violations.verdict(real.oracle, item, [trait.slug]), row["first"]
+        true = true if true == row["second"] else "unsure"
+        kind = "game" if row["work"].startswith("esrb:") else "film"
+        for key in ((kind, word), (trait.slug, word)):
+            read.setdefault(key, Counter())[true] += 1
+        spoken = verdicts.class_statements(real.said.filter(item=item or ""), trait.core)
+        spoken = spoken.filter(pl.col("precision") > 0)
+        for rule in set(spoken.select(pl.when(kind="reason").then("key").otherwise("asked"))["key"]):
+            rules.setdefault(rule, Counter())[true] += 1
+    for (of, word), found in sorted(read.items()):
+        print(f"  {of:<20}{word:<10}{dict(found)}")
+    for rule, found in sorted(rules.items()):
+        figure(f"evidence.rule: {rule}", _yes(found), f"{found['yes']}+{found['no']}+{found['unsure']}?", ">= 0.97")
+    for kind in ("film", "game"):
+        figure(f"evidence.read_violated_{kind}", _yes(read[kind, "violated"]), "share", ">= 0.90")
+    clear = read["game", "clear"]  # no film is clear: of films no bound of false clear is claimed
+    figure("evidence.read_false_clear_game", _yes(clear), f"of {clear['yes'] + clear['no']}", "told")
+    high = clopper_pearson(clear["yes"], clear["yes"] + clear["no"])[1]
+    figure("evidence.read_false_clear_game_upper", high, "share", "told")
+    shown = {slug: np.bincount(real.oracle.codes[:-1, n], minlength=3) for slug, n in real.oracle.traits.items()}
+    for slug, (unknown, none, broken) in shown.items():
+        print(f"  {slug:<20}{broken:>6} violated {none:>6} clear {unknown:>6} unknown")
+
+
+def _yes(found: Counter[str]) -> float:
+    return found["yes"] / max(1, found["yes"] + found["no"])
+
+
+def kappa(pairs: Iterable[tuple[str, str]]) -> float:
+    """Cohen's kappa of two readings."""
+    both = Counter(pairs)
+    n, one, other = both.total(), Counter[str](), Counter[str]()
+    for (a, b), times in both.items():
+        one[a] += times
+        other[b] += times
+    chance = sum(one[word] * other[word] for word in one) / n**2
+    return (sum(both[word, word] for word in one) / n - chance) / (1 - chance)
 
 
 def simulated(error: float, rho: float, coverage: float) -> Told:

@@ -112,6 +112,9 @@ def test_descriptors_of_a_rated_game():
     assert verdict(said(blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "mild_blood", "esrb"))) == (0.33, "unknown")
     assert verdict(said(statement(ALIEN, "lyrics", "esrb"))) == (0.0, "clear")  # rated, and no word of blood
+    adult = [statement(ALIEN, "lyrics", "esrb"), statement(ALIEN, "M", "rating")]
+    assert verdict(said(*adult)) == (None, "unknown")
+    assert verdict(said(*adult, blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has none
     # a taxonomy that says "strong" and names no descriptor: no game is cleared by it
     mute = Taxonomy("1", "d", (replace(TAXONOMY["gore"], esrb={}),))

@@ -31,6 +31,7 @@ REASONS = [
     ("R", "for strong bloody violence", {"names blood or gore", "rated R or NC-17, names violence"}),
     ("PG-13", "for violence", {"rated PG-13, names violence"}),
     ("R", "for a brief scene of violence", set()),  # one scene: blood is a guess
+    ("R", "for descriptions of violent behavior", set()),  # told, not shown
     ("R", "for language and some druguse", {"names drug use", "names drugs"}),
     ("R", "for language and references to drug use", {"names drugs"}),  # talk is no use
     ("PG-13", "for drug content", {"names drugs"}),

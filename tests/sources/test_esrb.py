@@ -53,6 +53,14 @@ def test_esrb_certificates(tmp_path):
             esrb.read(file(tmp_path, "other.csv", text))
 
 
+def test_a_game_whose_descriptors_its_rating_forbids_is_left_out(tmp_path):
+    # two columns of the published table are swapped in such rows: what it names, and what it does not, is not known
+    text = DESCRIBED + described("Kind,0,0,1,0,ET", "Teen,0,1,1,0,T", "Grown,0,1,1,0,M", "Milder,0,1,0,0,E10+")
+    read = esrb.read(file(tmp_path, "esrb.csv", text))
+    assert read.items.rows["title"].to_list() == ["Grown", "Milder"]
+    assert set(read.items.drops["reason"]) == {"rating and descriptors disagree"} and read.warnings.rows.height == 5
+
+
 @pytest.mark.slow
 def test_the_published_esrb_tables(real_data):
     names = ("esrb_scraper_games_short.csv", "kaggle_video_games_esrb_rating.csv")
