@@ -50,7 +50,6 @@ ELSEWHERE = {
     "training/comparison.py": "tests/training/test_safecrs.py",
     "training/decoding/validation_scores.py": "tests/training/trainers/test_fit.py",
     "training/evaluation/predictions.py": "tests/training/evaluation/test_evaluate.py",
-    "training/process_setup.py": "tests/training/test_safecrs.py",
 }
 
 

@@ -1,6 +1,7 @@
 """What each command of training/safecrs.py does; torch and its relatives are loaded where a model is needed here."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,10 +59,12 @@ def run(given: argparse.Namespace) -> None:
     ):
         if any(value != values[0] for value in values):
             raise TrainingError(f"the stages have different {name}: expected it after all, as in all.{name}=...")
+    if given.processes > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise TrainingError("--processes 2: several processes train together already: expected 1")
     shared = _run(given)
     from training import pipeline
 
-    pipeline.whole(shared, _model(given), *found)
+    pipeline.whole(shared, _model(given), *found, processes=given.processes)
 
 
 def judge(given: argparse.Namespace) -> None:

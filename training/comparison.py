@@ -1,5 +1,6 @@
 """Trained models and baselines side by side on the test split: their answers, a table and report.json."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -16,33 +17,44 @@ from training.run_folders import Run, is_first_process, write
 from training.settings import Settings, ours
 
 
+def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate.Systems:
+    """Answers on the test split of the models, written to their folders too, and of what they are compared with:
+
+    the first model when nobody tells it of a sensitivity (`blind`), and, where it is held to the catalogue, behind a
+    filter that knows all; the guard, and what needs no model.
+    """
+    release, table = run.release, run.rows("grpo", "test")
+    found: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
+    first = _policy(run, next(iter(models.values())), settings)
+    found["blind"] = answers(first, blind(table, labels_of(release.folder, "test")))
+    if first.held:
+        found["oracle_filter"] = answers(first, table, unsafe(release, table))
+    return found | evaluate.without_models(release, table)
+
+
 def report(
-    run: Run, models: dict[str, str], chosen: Choice | None, settings: Settings, published: bool = False
+    run: Run,
+    models: Mapping[str, str],
+    chosen: Choice | None,
+    settings: Settings,
+    published: bool = False,
+    known: Callable[[], evaluate.Systems] | None = None,
 ) -> evaluate.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
 
-    Baselines: the guard, the first model behind a filter that knows all, the first model when nobody tells it of a
-    sensitivity, and what needs no model. All are compared with the first model, and the models with the guard.
+    All are compared with the first model, and the models with the guard. known = `systems` of the first models.
 
     Of several processes that trained together the first one does it; None in the others.
     """
     if not is_first_process():
         return None
     release, table = run.release, run.rows("grpo", "test")
-    named: dict[str, Answers] = {}
-    filtered = None
-    for name, model in models.items():
-        policy = load_policy(run, model, settings)
-        if torch.cuda.is_available():
-            policy.model.to("cuda")  # type: ignore[arg-type]  # only trainers move a model by themselves
-        named[name] = answers(policy, table)
-        predictions.write(run.output / name / "answers-test.jsonl", named[name], release.items)
-        if len(named) == 1:
-            filtered = answers(policy, table, unsafe(release, table)) if policy.held else None
-            uninformed = answers(policy, blind(table, labels_of(release.folder, "test")))
-    made = evaluate.compare(release, table, named | {"blind": uninformed}, run.gold, filtered=filtered)
+    found = dict(known() if known else systems(run, models, settings))
+    found |= {name: _answers(run, name, model, settings) for name, model in models.items() if name not in found}
+    named = {name: found.pop(name) for name in (*models, "blind")}
+    made = evaluate.compare(release, table, named, run.gold, others=found)
     if published:
-        written = {name: paper_metrics.written(given, release.items) for name, given in named.items()}
+        written = {name: paper_metrics.written(named[name], release.items) for name in models}
         evaluate.add_published(made, written, table, release)
     drawn = population.words(population.prevalence(table, release.oracle.traits))
     text = f"{evaluate.show(made, release.k)}\n{drawn}" + (f"\nchosen on validation: {chosen}" if chosen else "")
@@ -55,6 +67,19 @@ def report(
         run.output,
         evaluate.report(release, made, table, run.gold is not None, chosen.name if chosen else None, seconds),
     )
+
+
+def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:
+    found = answers(_policy(run, model, settings), run.rows("grpo", "test"))
+    predictions.write(run.output / name / "answers-test.jsonl", found, run.release.items)
+    return found
+
+
+def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
+    policy = load_policy(run, model, settings)
+    if torch.cuda.is_available():
+        policy.model.to("cuda")  # type: ignore[arg-type]  # only trainers move a model by themselves
+    return policy
 
 
 def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:

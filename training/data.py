@@ -4,7 +4,7 @@ Needs pyarrow and numpy. A row is a plain dict with the columns of the release (
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict, TypeGuard
@@ -115,6 +115,10 @@ class Release:
     @property
     def k(self) -> int:
         return self.manifest["k"]
+
+    def __reduce__(self) -> tuple[Callable[[Path], "Release"], tuple[Path]]:
+        """Another process reads it again: `find` cannot be sent to it."""
+        return open_release, (self.folder,)
 
 
 @dataclass(frozen=True)

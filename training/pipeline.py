@@ -6,7 +6,7 @@ from pathlib import Path
 from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
-from training.comparison import load_policy, report
+from training.comparison import load_policy, report, systems
 from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel, close_thoughts
@@ -14,7 +14,8 @@ from training.decoding.validation_scores import Score, scorer
 from training.evaluation.evaluate import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
-from training.run_folders import Card, Figures, Run, on_first_process
+from training.process_setup import beside
+from training.run_folders import Card, Figures, Run, on_first_process, read_card
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
 from training.trainers.conflicts import refuse
@@ -74,9 +75,12 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     return run.stage(name, settings, work, _stage_of(run, model))
 
 
-def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_gdpo: Settings) -> Report | None:
+def whole(
+    run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_gdpo: Settings, *, processes: int = 1
+) -> Report | None:
     """sft, safe_sft and safe_gdpo from it; all judged on the test split beside the baselines. Returns the report.
 
+    processes = 2: what needs not wait for the other is done in a second one, with the same figures.
     chosen = of safe_sft and safe_gdpo on validation the safer one that does not find less: see evaluation/selection.py.
     """
     # what the end will not bear is said before two models are trained, and before any folder is cleared
@@ -93,10 +97,15 @@ def whole(run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_g
         with_gold(test, run.release.oracle, run.gold)
     _check_room(run, model, safe_gdpo)
     begin = start(run, model, safe_sft)
-    folders = {"sft": train_sft(run, "sft", begin, unsafe_sft), "safe_sft": train_sft(run, "safe_sft", begin, safe_sft)}
-    folders["safe_gdpo"] = train_gdpo(run, "safe_gdpo", str(folders["safe_sft"]), safe_gdpo)
-    chosen = choose(_validated(run, "sft"), {n: _validated(run, n) for n in ("safe_sft", "safe_gdpo")}, run.release.k)
-    return report(run, {name: str(folder) for name, folder in folders.items()}, chosen, safe_sft)
+    with beside(processes, begin) as later:
+        safe = later(train_sft, run, "safe_sft", begin, safe_sft)
+        models = {"sft": str(train_sft(run, "sft", begin, unsafe_sft)), "safe_sft": str(safe())}
+        run.cards["safe_sft"] = read_card(run.output / "safe_sft")
+        known = later(systems, run, {**models}, safe_sft)
+        models["safe_gdpo"] = str(train_gdpo(run, "safe_gdpo", models["safe_sft"], safe_gdpo))
+        found = {n: _validated(run, n) for n in models}
+        chosen = choose(found.pop("sft"), found, run.release.k)
+        return report(run, models, chosen, safe_sft, known=known)
 
 
 def _check_room(run: Run, model: str, settings: Settings) -> None:

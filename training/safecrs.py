@@ -4,7 +4,6 @@ import argparse
 import errno
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +66,8 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
         for stage in ("sft-raw", "sft", "gdpo"):
             one.add_argument(f"--{stage}", metavar="CONFIG", help=f"config of {stage}")
         one.add_argument("--config", metavar="RECIPE", help="of all three, such as llama-3.1-8b")
+        two = "2: train both SFTs at once, and judge while Safe-GDPO trains; twice the memory (default 1)"
+        one.add_argument("--processes", type=int, choices=[1, 2], default=1, help=two)
         change = "as above, after sft_raw. / sft. / gdpo., both. (SFTs) or all. (stages): both.num_train_epochs=2"
     else:
         default = "gdpo" if verb == "gdpo" else "sft"
@@ -118,8 +119,6 @@ def main(words: Sequence[str] | None = None) -> int:
 def quiet(model: str | None, release: str) -> None:
     """No telemetry, no thread storms, no progress bars; and no look at the Hub for what lies here."""
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
-    # TRL 1.16 asks transformers 5.23 by an older name: nothing that whoever trains could do about it
-    warnings.filterwarnings("ignore", ".is_gradient_checkpointing. is deprecated", FutureWarning)
     os.environ |= {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
     if (model is None or model == "tiny" or Path(model).exists()) and not is_name(release):
         os.environ["HF_HUB_OFFLINE"] = "1"

@@ -1,8 +1,11 @@
 """The demo from its input files to a report: one command after the other, with simulated people between them."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -85,9 +88,17 @@ def _check_training() -> None:
 
 
 def _train(release: Path, runs: Path, gold: Path, say: Say) -> None:
-    """In a process of its own, whose lines go where ours do."""
+    """In processes of their own, whose lines go where ours do."""
     words = [str(w) for w in ("run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold)]
+    words += ["--processes", "2"] if (os.cpu_count() or 1) > 1 else []
     say(f"\n$ python -m training.safecrs {' '.join(words)}")
-    ran = subprocess.run([sys.executable, "-u", "-P", "-m", "training.safecrs", *words], check=False)
+    with subprocess.Popen([sys.executable, "-u", "-P", "-m", "training.safecrs", *words]) as ran:
+        try:
+            ran.wait()
+        except KeyboardInterrupt:  # of a terminal both know: it ends what it began, and we wait for it
+            with suppress(subprocess.TimeoutExpired):
+                ran.wait(10)
+            ran.send_signal(signal.SIGINT)
+            raise
     if ran.returncode:
         raise TrainingError(f"training stopped with exit code {ran.returncode}: its last lines say why")

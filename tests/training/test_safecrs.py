@@ -40,10 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def whole(folder: Path) -> subprocess.CompletedProcess[str]:
+def whole(folder: Path, output: str = "runs", *more: str) -> subprocess.CompletedProcess[str]:
     changes = [word for change in SHORT for word in ("--set", change)]
     fixed = ("--release", folder / "release", "--model", "tiny", "--gold", folder / "gold.jsonl")
-    return command("run", *fixed, "--output", folder / "runs", *changes)
+    return command("run", *fixed, "--output", folder / output, *changes, *more)
 
 
 def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(folder: Path) -> None:
@@ -60,6 +60,19 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     again = whole(folder)
     assert again.returncode == 0 and again.stdout.count("finished before") == 4, again.stdout
     assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
+
+
+def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: Path) -> None:
+    alone, two = whole(folder), whole(folder, "two", "--processes", "2")
+    assert alone.returncode == two.returncode == 0 and not two.stderr, two.stderr
+    reports = [json.loads((folder / name / "report.json").read_text()) for name in ("runs", "two")]
+    assert all(reports[0][part] == reports[1][part] for part in ("runs", "chosen", "prevalence"))
+    cards = [json.loads((folder / name / "run.json").read_text()) for name in ("runs", "two")]
+    assert [(n, c["key"]) for n, c in cards[0].items()] == [(n, c["key"]) for n, c in cards[1].items()]
+    said = two.stdout.splitlines()
+    places = [said.index(f"{stage}:") for stage in ("start", *MODELS)]
+    assert places == [0, 1, 4, 7] and all(line.startswith("  step ") for line in [*said[2:4], *said[5:7], said[8]])
+    assert two.stdout.split("at k = 4")[1] == alone.stdout.split("at k = 4")[1]
 
 
 def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:

@@ -24,9 +24,11 @@ from training.evaluation.predictions import Predictions, read
 from training.run_folders import identity, write
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
+Systems = dict[str, Answers]  # of models and baselines, by name
 DRAWS = 1000
 GUARD = "guard"
-BASELINES = (GUARD, "oracle_filter", "blind", *baselines.NAMES)
+OTHERS = (GUARD, "oracle_filter", *baselines.NAMES)
+BASELINES = ("blind", *OTHERS)
 SLICES = ("slice", "condition", "domain", "traits", "form")
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # of a slice, and of differences to the guard
 SHOWN = (
@@ -225,23 +227,19 @@ def compare(
     named: Mapping[str, Answers],
     gold: Gold | None = None,
     split: str = "test",
-    filtered: Answers | None = None,
+    others: Systems | None = None,
 ) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
 
-    Each of `named` also stands against the guard, which is fitted here: on the train and validation splits alone.
-    filtered: what the first would answer behind a filter that knows the labels, where that is known better than from
-    the answers themselves.
+    Each of `named` also stands against the guard. others: `without_models`, where that is known, and perhaps what the
+    first would answer behind a filter that knows the labels, where that is known better than from its answers.
     """
     oracle, k = release.oracle, release.k
     first, reference = next(iter(named.items()))
-    every: dict[str, Answers] = dict(named)
-    every[GUARD] = guarded = guard.fit(release).answers(table)
-    every["oracle_filter"] = filtered or baselines.oracle_filter(
-        ranked(reference, table, release.find), table, oracle, k
-    )
-    train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
-    every |= baselines.answers(train, release.items, table, labels, oracle, k)
+    others = others or without_models(release, table, split)
+    filtered = baselines.oracle_filter(ranked(reference, table, release.find), table, oracle, k)
+    every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
+    guarded = every[GUARD]
     made, judged = [], table if gold is None else with_gold(table, oracle, gold)
     for name, answers in every.items():
         against = reference if name != first else None
@@ -250,6 +248,13 @@ def compare(
         if name in named:
             made[-1]["to_guard"] = _to_guard(answers, guarded, judged, release)
     return made
+
+
+def without_models(release: Release, table: Sequence[Row], split: str = "test") -> Systems:
+    """What the guard and the baselines answer, fitted on the train and validation splits alone."""
+    train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
+    found: Systems = {GUARD: guard.fit(release).answers(table)}
+    return found | baselines.answers(train, release.items, table, labels, release.oracle, release.k)
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:

@@ -1,0 +1,47 @@
+"""A second process ends with the first, however that ends; what goes wrong in either is one line."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.training
+SCRIPT = """
+import os, signal, sys, time
+from saferec_builder.core.errors import TrainingError
+from training.process_setup import beside
+
+try:
+    with beside(2, "tiny") as later:
+        second = later(os.getpid)()
+        print(second != os.getpid(), flush=True)
+        shown = later(print, "of the second")
+        print("of the first", flush=True)
+        shown()
+        wrong, endless = later(int, "seven"), later(time.sleep, 600)
+        WHAT
+except TrainingError as fault:
+    sys.exit(f"error: {fault}")
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+CASES = [  # what happens while the second is at work, the exit code, what is said of it
+    ("os.killpg(0, signal.SIGINT), time.sleep(600)", 130, ""),
+    ("os.kill(os.getpid(), signal.SIGINT), time.sleep(600)", 130, ""),
+    ("os.kill(second, signal.SIGKILL), endless()", 1, "error: the second process was ended from outside, perhaps"),
+    ("wrong()", 1, "ValueError: invalid literal"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", -9, "resource_tracker"),  # Python's own word of what was left
+]
+
+
+@pytest.mark.parametrize(("what", "code", "said"), CASES)
+def test_a_second_process_ends_with_the_first(what: str, code: int, said: str) -> None:
+    # it holds our pipes as long as it lives: this returns once both have ended
+    words = [sys.executable, "-c", SCRIPT.replace("WHAT", what)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT, start_new_session=True)
+    assert ran.returncode == code, ran.stderr
+    assert ran.stdout.split("\n") == ["True", "of the first", "of the second", ""]
+    assert said in ran.stderr and bool(ran.stderr) == bool(said)
