@@ -14,6 +14,7 @@ dataclass with counts and tables; nothing is printed. docs/python.md shows the w
 """
 
 from annotation.adjudication import Adjudication, adjudicate
+from annotation.browsing import browse
 from annotation.follow import follow
 from annotation.page.serving import Served, serve
 from annotation.progress import ReviewStatus, review_status
@@ -78,6 +79,7 @@ __all__ = [
     "Workspace",
     "add_catalog",
     "adjudicate",
+    "browse",
     "check",
     "examine",
     "fetch",

@@ -8,6 +8,7 @@ import typer
 from annotation import adjudication, certificate, controls, precision_bounds as precision, recall_bounds as recall
 from annotation.adjudication import Adjudication
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -18,13 +19,15 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     Sure proposals of a trait that carries a certificate are `auto`, where saferec.toml asks for it ([review] auto).
     What the labels miss and claim wrongly at most is printed and kept in certificates.json.
     """
-    done = adjudication.adjudicate(Workspace.open(folder))
+    ws = Workspace.open(folder)
+    done = adjudication.adjudicate(ws)
     counts = done.counts
     if as_json:
         counts = replace(counts, figures={**counts.figures, **_figures(done)})
     else:
         typer.echo("\n".join(f"  {line}" for line in _lines(done)))
     say(counts, as_json, "units")
+    onward(ws, as_json)
 
 
 def _figures(done: Adjudication) -> dict[str, JsonValue]:
@@ -38,8 +41,11 @@ def _figures(done: Adjudication) -> dict[str, JsonValue]:
 def _lines(done: Adjudication) -> list[str]:
     """Agreement, recall bounds, and the precision bounds of traits of which something was rechecked."""
     bounds, found = done.bounds, []
-    for trait, *alpha, kind in done.agreement.select("trait", "alpha", "low", "high", "units", "kind").iter_rows():
+    told = done.agreement.drop_nulls("alpha")
+    for trait, *alpha, kind in told.select("trait", "alpha", "low", "high", "units", "kind").iter_rows():
         found.append(f"alpha of {trait}{' (items)' * (kind == 'item_flag')}: {_alpha(*alpha)}")
+    if silent := done.agreement.height - told.height:
+        found.append(f"alpha of {silent} more: not to be told, where all say the same or nobody read twice")
     found += [f"missed share of {slug}: {recall.words(bound)}" for slug, bound in bounds.traits.items()]
     found.append(f"missed share of {recall.POOLED}: {recall.words(bounds.pooled)}")
     found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}")
@@ -51,9 +57,7 @@ def _lines(done: Adjudication) -> list[str]:
     return found
 
 
-def _alpha(alpha: float | None, low: float | None, high: float | None, units: int) -> str:
-    """0.71 [0.60, 0.80] over 120; never a number where agreement cannot be measured."""
-    if alpha is None:
-        return f"n/a (over {units})"
+def _alpha(alpha: float, low: float | None, high: float | None, units: int) -> str:
+    """0.71 [0.60, 0.80] over 120."""
     spread = "" if low is None else f" [{low:.2f}, {high:.2f}]"
     return f"{alpha:.2f}{spread} (over {units})"

@@ -7,7 +7,7 @@ import logging
 import sys
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -37,6 +37,7 @@ COMMANDS = {  # in the order of the data
     "screen": Where("screen", "screen", "Screen a recommender's lists, trait by trait."),
     "mine": Where("mine", "mine", "Read conversations; pseudonyms and placeholders come in."),
     "propose": Where("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
+    "browse": Where("browse", "browse", "Read proposals or labels beside the words they rest on."),
     "propose-score": Where("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),
     "plan": Where("plan", "plan", "Forecast a release, and what to look up next."),
     "review": Where("review", None, "Send tasks to reviewers and bring their reviews back."),
@@ -58,8 +59,9 @@ COMMANDS = {  # in the order of the data
 class _Commands(TyperGroup):
     """COMMANDS, each imported when it is asked for."""
 
-    def list_commands(self, ctx: "Context") -> list[str]:
-        return list(COMMANDS)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # names to compare
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         return _loaded(cmd_name) if cmd_name in COMMANDS else None

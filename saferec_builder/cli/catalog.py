@@ -11,6 +11,7 @@ from saferec_builder.catalog import adding
 from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say
 from saferec_builder.cli.progress import bar
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.sources.item_rows import Source
@@ -31,12 +32,16 @@ def add(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Add items (movielens, redial, imdb, csv, demo), statements on them (warnings, parent-guide, rating-reasons,
-    keywords), or both (ddd, esrb).
+    """Add items, or statements on them, from files.
+
+    Items: movielens, redial, imdb, csv, demo. Statements: warnings, parent-guide, rating-reasons, keywords. Both: ddd,
+    esrb. Tables may be gzipped.
 
     Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
     """
-    say(adding.add_catalog(Workspace.open(folder), source, paths, progress=bar("catalog", "file")), as_json)
+    ws = Workspace.open(folder)
+    say(adding.add_catalog(ws, source, paths, progress=bar("catalog", "file")), as_json)
+    onward(ws, as_json)
 
 
 @app.command()
@@ -46,7 +51,7 @@ def apart(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Keep a row of a source out of every merge: the item that it was wrongly part of is told from it."""
+    """Keep a row of a source out of every merge. The item that it was wrongly part of is told from it."""
     say(adding.keep_apart(Workspace.open(folder), row, undo=undo), as_json)
 
 
@@ -58,7 +63,7 @@ def join(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Make one item of two rows that an id conflict, or anything else, keeps apart."""
+    """Make one item of two rows that were kept apart."""
     say(adding.join_rows(Workspace.open(folder), row, other, undo=undo), as_json)
 
 
@@ -71,9 +76,10 @@ def fetch(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Ask DoesTheDogDie for the items that matter most (catalog gaps), with your key in DDD_API_KEY.
+    """Ask DoesTheDogDie for the items that matter most.
 
-    Each answer is kept in fetched/ddd before the next is asked, and added to the catalog; run it again to go on.
+    Those that `catalog gaps` lists, with your key in DDD_API_KEY. Each answer is kept in fetched/ddd before the next is
+    asked, and added to the catalog; run it again to go on.
     """
     ws = Workspace.open(folder)
     if not os.environ.get(KEY):

@@ -34,9 +34,9 @@ def check(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Does this item break this trait: violated, clear or unknown; with the risk and every source of it.
+    """Is this item violated, clear or unknown for a trait?
 
-    A title that the catalog does not hold, or holds twice, is unknown.
+    With its risk and every source of it. A title that the catalog does not hold, or holds twice, is unknown.
     """
     found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
@@ -53,7 +53,7 @@ def show(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """All that is known of one item: its sources, every warning, and the arithmetic of each risk."""
+    """All that is known of one item. Its sources, every warning, and the arithmetic of each risk."""
     found = lookup.show(Workspace.open(folder), item, domain=domain)
     row = found.item
     lines = [f"{explain.name(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
@@ -70,7 +70,7 @@ def gaps(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Which missing warnings touch the most conversations: what to fetch or to review next."""
+    """Which missing warnings touch the most conversations. What to fetch or to review next."""
     found = lookup.gaps(Workspace.open(folder))
     rows, names = found.items.head(limit).to_dicts(), found.unlinked["ref"].unique(maintain_order=True)
     touched, such = found.unlinked["conversation"].n_unique(), names.head(3).to_list()
@@ -93,7 +93,7 @@ def merges(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Every row of a source that became part of another source's item, and by which id or title."""
+    """Rows of a source that became part of another's item. And by which id or title."""
     found = lookup.merges(Workspace.open(folder))
     rows = (found.conflicts if conflicts else pl.concat([found.joined, found.conflicts])).to_dicts()
     lines = [f"{row['row']}  {row['by']}  {row['other']}  (item {row['item']})" for row in rows]

@@ -9,6 +9,7 @@ import typer
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.errors import SourceError
 from saferec_builder.mining import ingest
 from saferec_builder.sources import hf
@@ -65,3 +66,4 @@ def mine(
     if mined.fault:  # last: what was mined stays, whatever else has to be done
         raise SourceError(mined.fault)
     warn(ws)
+    onward(ws, as_json)

@@ -21,7 +21,7 @@ def line(text: str) -> str:
 
 
 def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
-    """Prints the counts, for people or as one JSON object."""
+    """Prints the counts, for people or as one JSON object; without a `noun` there is nothing to balance."""
     if as_json:
         known = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
         known |= {"skipped": counts.skipped, "dropped": counts.dropped}
@@ -32,6 +32,8 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
         example = f", such as {line(counts.examples[reason])}" if reason in counts.examples else ""
         typer.echo(f"  dropped, {line(reason)}: {n:,}{example}")
+    if not noun:
+        return
     dropped = sum(counts.dropped.values())
     typer.echo(
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"

@@ -8,6 +8,7 @@ import typer
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.progress import bar
+from saferec_builder.cli.workspace import onward
 from saferec_builder.proposing import run
 from saferec_builder.storage.workspace import Workspace
 
@@ -55,3 +56,4 @@ def propose(
     )
     say(made.counts, as_json, made.unit)
     warn(ws)
+    onward(ws, as_json or dry_run)

@@ -18,19 +18,11 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def propose_score(
-    gold: Annotated[
-        str, typer.Option(help="labels (what people decided here) | demo (what its authors know).")
-    ] = "labels",
-    proposer: Annotated[
-        str, typer.Option(help="Whose proposals: rules, or a model as `propose` was given it.")
-    ] = "rules",
+    gold: Annotated[str, typer.Option(help="labels (people's, here) | demo (its authors').")] = "labels",
+    proposer: Annotated[str, typer.Option(help="rules, or a model as `propose` was given it.")] = "rules",
     items: Annotated[bool, typer.Option("--items", help="Flags of items instead of sensitivities.")] = False,
-    deletion: Annotated[
-        bool, typer.Option("--deletion", help="Also ask again without the evidence: a claim must fall.")
-    ] = False,
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="--deletion may send text to this model.")
-    ] = False,
+    deletion: Annotated[bool, typer.Option("--deletion", help="Ask again without the evidence, too.")] = False,
+    allow_remote: Annotated[bool, typer.Option("--allow-remote", help="--deletion may send text.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:

@@ -22,6 +22,7 @@ from annotation.review_destinations import Argilla, Files, LabelStudio, Place, R
 from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.cli.plan import warn
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -61,7 +62,9 @@ def push(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Assign tasks: proposals to several people each, a blind share of the rest, disputes to the adjudicator.
+    """Assign tasks to reviewers: what is new since the last push.
+
+    Proposals go to several people each, with a blind share of the rest; disputes go to the adjudicator.
 
     How large that share is, and how reviewers are checked, stands in saferec.toml under [review].
     """
@@ -78,6 +81,7 @@ def push(
     )
     say(done.counts, as_json, "tasks")
     warn(ws)
+    onward(ws, as_json)
 
 
 @app.command()
@@ -90,7 +94,7 @@ def pull(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Bring answers back; what cannot be taken is named, and can be corrected and pulled again."""
+    """Bring answers back into the workspace. What cannot be taken is named; it can be corrected and pulled again."""
     given = tuple(paths or ())
     place = _place(tool, url, token, str(given[0]) if given else "", Files(paths=given))
     if tool == "files" and not given:
@@ -98,6 +102,7 @@ def pull(
     ws = Workspace.open(folder)
     if not follow:
         _pulled(pulling.pull(ws, place), as_json)
+        onward(ws, as_json)
         return
     with interrupts.ending() as pressed:
         for found in following.follow(ws, place):
@@ -132,18 +137,21 @@ def _place(tool: str, url: str | None, token: str | None, named: str, files: Fil
 
 @app.command()
 def up(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Start this workspace's own Label Studio (installed once for all workspaces) and say how to log in."""
+    """Start this workspace's own Label Studio.
+
+    The first time installs it, once for all workspaces. It says how to log in.
+    """
     own = servers.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
     facts: dict[str, JsonValue] = {"url": own.url, "login": own.login, "passwords": str(own.passwords)}
     counts = Counts("review up", int(own.new), int(not own.new), figures=facts | {"reviewers": own.reviewers})
-    say(counts, as_json, "servers")
+    say(counts, as_json, "")
 
 
 @app.command()
 def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Stop this workspace's Label Studio; its data stays."""
     stopped = servers.stop(Workspace.open(folder))
-    say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "servers")
+    say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "")
 
 
 @app.command()
@@ -153,7 +161,10 @@ def serve(
     url: Annotated[str | None, typer.Option("--url", help="The address that reviewers open, if another.")] = None,
     folder: Folder = Path("."),
 ) -> None:
-    """Open the page for reviewers (`review push --tool page`) and print new links; Ctrl-C ends it."""
+    """Open the page for reviewers and print their links.
+
+    It shows the tasks of `review push --tool page`. Ctrl-C ends it.
+    """
     served = serving.serve(Workspace.open(folder), host=host, port=port, url=url)
     for name, left in served.people.items():
         link = served.links.get(name) or f"has a link (`review link {name}` makes a new one)"
@@ -168,7 +179,7 @@ def link(
     revoke: Annotated[bool, typer.Option("--revoke", help="Make none.")] = False,
     folder: Folder = Path("."),
 ) -> None:
-    """Make a reviewer's link to the page anew; the one before opens nothing from now on."""
+    """Make a new link to the page for a reviewer. The one before opens nothing from now on."""
     ws = Workspace.open(folder)
     known = links.revoke(ws, name)
     end = "the link opens nothing any more" if known else "there was no link"
@@ -177,7 +188,10 @@ def link(
 
 @app.command()
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Per trait: queue, agreement, what is missed at most; per reviewer: tasks, speed, gold and decoys."""
+    """What is open, how people agree, what labels may miss.
+
+    Per trait: queue, agreement, bounds. Per reviewer: tasks, speed, gold and decoys.
+    """
     found = review_status(Workspace.open(folder))
     figures: dict[str, JsonValue] = {"reviewers": found.reviewers, "left_out": found.left_out}
     bounds = found.bounds
@@ -222,13 +236,16 @@ def opt_out(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Keep sensitivities away from a reviewer: no reason asked, in no table, no report; --remove deletes it."""
+    """Keep sensitivities away from a reviewer; no reason asked.
+
+    It stands in no table and no report; --remove deletes it.
+    """
     say(opt_outs.opt_out(Workspace.open(folder), name, trait, remove=remove), as_json, "traits")
 
 
 @app.command("hand-back")
 def hand_back(name: Name, folder: Folder = Path("."), as_json: Json = False) -> None:
-    """Give back what a reviewer has not finished (a holiday, a mistyped name); what they answered stays."""
+    """Give back what a reviewer has not finished. For a holiday, or a mistyped name. What they answered stays."""
     say(opt_outs.hand_back(Workspace.open(folder), name), as_json, "tasks")
 
 
@@ -240,5 +257,5 @@ def set_aside(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Take a reviewer's work out of every label, with a reason; nothing is deleted, and --undo brings it back."""
+    """Take a reviewer's work out of every label, with a reason. Nothing is deleted, and --undo brings it back."""
     say(opt_outs.set_aside(Workspace.open(folder), name, reason=reason, undo=undo), as_json, "reviews")

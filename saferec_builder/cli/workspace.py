@@ -17,7 +17,18 @@ def init(
 ) -> None:
     """Make a workspace with a commented saferec.toml."""
     made = workspace.make(folder, demo=False)
-    say(Counts("init", int(made), int(not made)), as_json, "workspaces")
+    if not as_json:
+        typer.echo(
+            line(f"{folder / 'saferec.toml'}: {'made; each setting has a comment' if made else 'there already'}")
+        )
+    say(Counts("init", int(made), int(not made)), as_json, "")
+    onward(workspace.Workspace.open(folder), as_json)
+
+
+def onward(ws: workspace.Workspace, as_json: bool) -> None:
+    """The last line of a step for people: the next one."""
+    if not as_json:
+        typer.echo(f"next: {summary.status(ws).next}")
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:

@@ -6,11 +6,15 @@ count its lines and keep what was left out. Nothing in a file can stop a run; on
 
 import codecs
 import csv
+import gzip
 import json
 import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -152,6 +156,38 @@ def existing(path: Path) -> Path:
     return path
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file that may be gzipped; SourceError where it is cut, or unpacks to more than PACKED its size."""
+    with existing(path).open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        try:
+            yield _Packed(file, PACKED * path.stat().st_size + LONGEST) if packed else file  # type: ignore[misc]
+        except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
+            raise SourceError(f"{path}: cut or no gzip file ({fault}): expected a whole one: fetch it again") from None
+
+
+class _Packed(gzip.GzipFile):
+    """Ends with an error where it was made to unpack without end."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        super().__init__(fileobj=file)
+        self.left = most
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._counted(super().readline(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._counted(super().read1(size))
+
+    def _counted(self, found: bytes) -> bytes:
+        self.left -= len(found)
+        if self.left < 0:
+            raise gzip.BadGzipFile(f"it unpacks to more than {PACKED} times its size")
+        return found
+
+
 def bounded_parquet(path: Path) -> Path:
     """The path of a parquet file that unpacks to at most PACKED times its size, as `existing`."""
     left = PACKED * existing(path).stat().st_size + LONGEST
@@ -199,7 +235,7 @@ def readable(text: str, most: int = 200) -> str:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Row | Left]]:
-    with existing(path).open("rb") as file:
+    with opened(path) as file:
         for number, line in lines(file):
             if isinstance(line, Left):
                 yield f"{path.name}:{number}", line
@@ -235,9 +271,9 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
 
 
 def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
-    coding, delimiter = ("utf-8-sig", "\t") if tabs else _spelling(existing(path))
+    coding, delimiter = ("utf-8-sig", "\t") if tabs else _spelling(path)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
-    with existing(path).open(encoding=coding, errors=errors, newline="") as file:
+    with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
         reader = (
             csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             if tabs
@@ -269,7 +305,7 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
 
 def _spelling(path: Path) -> tuple[str, str]:
     """(encoding, delimiter) as spreadsheets write them: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         head = file.read(2**16)
     coding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     first = head.decode(coding, "replace").lstrip().split("\n", 1)[0].strip()

@@ -7,6 +7,7 @@ rating alone says nothing of a trait and is kept as a statement that no verdict 
 
 import csv
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from saferec_builder import sources
@@ -35,8 +36,8 @@ RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 def read(path: Path) -> Both:
     """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
     header: list[str] = []
-    opened = sources.existing(path).open(encoding="utf-8-sig", errors="replace", newline="")
-    with opened as file, suppress(csv.Error):  # a cell without end: no such table
+    with sources.opened(path) as raw, suppress(csv.Error):  # a cell without end: no such table
+        file = TextIOWrapper(raw, "utf-8-sig", "replace", newline="")
         header = [name.strip() for name in next(csv.reader(file), [])]
     names = {_spelt(name) for name in header}
     expected: tuple[str, ...]

@@ -4,8 +4,6 @@ Tab-separated, quoting off, \\N for nothing. Episodes, shorts, games and the oth
 type, which says how many. A row whose original title differs keeps it as an alias.
 """
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,56 +21,32 @@ WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
     others: Counter[str] = Counter()
-    with _opened(path) as file:
+    with sources.opened(path) as file:
         rows, drops = sources.each(items.STAGE, SOURCE, _rows(path, file, others), _one)
     for kind, n in sorted(others.items()):
         drops.append(sources.drop(items.STAGE, SOURCE, f"{path.name} {kind}", "no film or series", f"{n:,} of {kind}"))
     return items.items_read(rows, drops)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    with sources.existing(path).open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return _Packed(path) if zipped else path.open("rb")  # type: ignore[return-value]
-
-
-class _Packed(gzip.GzipFile):
-    """Ends with an error where it was made to unpack without end."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "rb")
-        self.left = sources.PACKED * path.stat().st_size + sources.LONGEST
-
-    def readline(self, size: int | None = -1) -> bytes:
-        line = super().readline(size)
-        self.left -= len(line)
-        if self.left < 0:
-            raise gzip.BadGzipFile(f"it unpacks to more than {sources.PACKED} times its size")
-        return line
-
-
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
-    try:
-        header = _cells(next(lines, (0, b""))[1])
-        missing = [name for name in WANTED if name not in header]
-        if missing:
-            found = sources.readable("\t".join(header))
-            raise SourceError(
-                f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {found!r}"
-            )
-        for number, line in lines:
-            place = f"{path.name}:{number}"
-            if isinstance(line, Left):
-                yield place, line
-            elif line.strip():
-                row = _row(header, line)
-                if isinstance(row, dict) and row["titleType"] not in TYPES:
-                    others[sources.readable(row["titleType"], 30)] += 1
-                else:
-                    yield place, row
-    except (EOFError, OSError, zlib.error) as fault:
-        raise SourceError(f"{path}: ends in the middle or is no gzip file ({fault}): fetch it again") from None
+    header = _cells(next(lines, (0, b""))[1])
+    missing = [name for name in WANTED if name not in header]
+    if missing:
+        found = sources.readable("\t".join(header))
+        raise SourceError(
+            f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {found!r}"
+        )
+    for number, line in lines:
+        place = f"{path.name}:{number}"
+        if isinstance(line, Left):
+            yield place, line
+        elif line.strip():
+            row = _row(header, line)
+            if isinstance(row, dict) and row["titleType"] not in TYPES:
+                others[sources.readable(row["titleType"], 30)] += 1
+            else:
+                yield place, row
 
 
 def _cells(line: bytes | Left) -> list[str]:

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from saferec_builder.cli import app
 
 
@@ -16,6 +18,19 @@ def test_the_list_of_commands_is_whole_at_80_columns_and_each_is_there():
     ran = subprocess.run(words, capture_output=True, text=True, env=narrow)
     assert "..." not in ran.stdout.replace("COMMAND [ARGS]...", "") and ran.returncode == 0
     assert [line.split()[0] for line in ran.stdout.split("Commands:\n")[1].splitlines()] == list(app.COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["relase"], ["catalog", "chek"], ["review", "serv"]])
+def test_a_mistyped_command_gets_a_suggestion(words, cli):
+    meant = {"relase": "release", "chek": "check", "serv": "serve"}[words[-1]]
+    ran = cli(*words)
+    assert ran.code == 2 and f"Did you mean {meant!r}?" in ran.err
+
+
+@pytest.mark.parametrize("group", ["catalog", "review"])
+def test_no_line_of_a_groups_help_is_cut(group):
+    lines = [command.get_short_help_str(62) for command in app._loaded(group).commands.values()]
+    assert len(lines) > 7 and not [line for line in lines if line.endswith("...")]
 
 
 def test_help_imports_no_command():

@@ -108,6 +108,7 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 1, ["catalog", "join", "csv:film:film m:2013", "csv:film:film m:2013"]
     yield 0, ["catalog", "gaps"]
     yield 0, ["plan"]
+    yield 0, ["browse"]
     yield 0, ["catalog", "show", world.film("A")]
     yield 0, ["catalog", "check", world.film("A"), "--trait", "gore"]
     yield 0, ["screen", home.parent / "lists.jsonl"]

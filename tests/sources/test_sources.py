@@ -1,11 +1,13 @@
 """INSPIRED, CCPE, the SafeRec columns and Hub datasets: schema-true files, real ones where they are, hostile lines."""
 
+import gzip
 import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from saferec_builder.sources import ccpe, inspired, messages, reddit, redial, saferec
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources import ccpe, inspired, items_csv, messages, reddit, redial, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import reddit_dump
 from tests.worlds.dialogues import INSPIRED, TALK, tsv
@@ -20,6 +22,20 @@ def test_real_inspired_and_ccpe(cli, workspace, real_data):
     assert (told["in"], told["added"], told["dropped"]) == (502, 502, {})
     turns = store.read(workspace, tables.CONVERSATIONS).filter(source="ccpe")["turns"].list.len().sum()
     assert turns == 11_971  # every utterance is a turn
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_gzipped_file_reads_as_the_plain_one_or_is_refused_whole(tmp_path, cut):
+    plain = tmp_path / "items.csv"
+    plain.write_text("domain;title;year\n" + "".join(f"film;Film {n};1999\n" for n in range(500)))
+    packed = tmp_path / "items.csv.gz"
+    whole = gzip.compress(plain.read_bytes())
+    packed.write_bytes(whole[: len(whole) // 2] if cut else whole)
+    if cut:
+        with pytest.raises(SourceError, match="cut or no gzip file"):
+            items_csv.read(packed)
+    else:
+        assert items_csv.read(packed).rows["title"].to_list() == items_csv.read(plain).rows["title"].to_list() != []
 
 
 LINES = {

@@ -1,0 +1,46 @@
+"""browse: conversations as they were proposed or labelled, with the words that each claim rests on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from annotation import browsing
+from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core.counts import Counts
+from saferec_builder.storage.workspace import Workspace
+
+AROUND = 120  # characters of a turn on each side of a quote
+
+
+def browse(
+    stage: Annotated[str, typer.Argument(help="proposals or labels.")] = "proposals",
+    trait: Annotated[str | None, typer.Option(help="Only of this sensitivity.")] = None,
+    limit: Annotated[int, typer.Option(help="How many to print.", min=1)] = 10,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Read what was proposed, or labelled, beside the seeker's words.
+
+    Each quote stands between » and « in its turn. Texts of people in a crisis, and of those who asked to be removed,
+    are not shown.
+    """
+    found = browsing.browse(Workspace.open(folder), stage, trait=trait)
+    shown = found.head(limit)
+    if as_json:
+        return say(Counts("browse", skipped=found.height, figures={"rows": shown.to_dicts()}), as_json)
+    count = f"{stage} that say present: {found.height:,} quotes, {shown.height:,} shown (--limit)"
+    typer.echo("\n".join([*_lines(shown), count]))
+
+
+def _lines(rows: pl.DataFrame) -> list[str]:
+    found = []
+    for row in rows.iter_rows(named=True):
+        sure = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
+        head = f"{row['conversation'][:12]} turn {row['turn']}: {row['trait']}, {row['form']}, {row['by']}{sure}"
+        text, start, end = row["text"], row["start"], row["end"]
+        before, after = text[max(0, start - AROUND) : start], text[end : end + AROUND]
+        cut = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))
+        found += [line(head), line(f"    {cut[0]}{before}»{text[start:end]}«{after}{cut[1]}")]
+    return found

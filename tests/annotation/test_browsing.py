@@ -1,0 +1,48 @@
+"""What was proposed or labelled stands beside the words that it rests on; what nobody is given is not shown."""
+
+import polars as pl
+import pytest
+
+from annotation.browsing import browse
+from saferec_builder.core.errors import SafeRecError
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.csv_rows import edit
+from tests.worlds.reviewing import TWO, claim, yes
+
+
+def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
+    (row,) = browse(ws).to_dicts()  # c2's claim is unsure
+    assert (row["conversation"], row["trait"], row["by"], row["turn"]) == ("c1", "gore", "rules", 0)
+    assert row["text"][row["start"] : row["end"]] == "blood"
+    assert browse(ws, trait="needles").is_empty() and browse(ws, "labels").is_empty()
+
+
+def test_the_newest_claim_of_each_proposer_counts(ws):
+    again = claim("c1", "gore", "absent", "blood") | {"proposal": "later", "spans": []}
+    other = claim("c1", "gore", "present", "faint") | {"proposal": "other", "proposer": "a-model"}
+    store.append(ws, tables.PROPOSALS, pl.DataFrame([again, other], schema=tables.PROPOSALS.schema))
+    assert [row["by"] for row in browse(ws).to_dicts()] == ["a-model"]
+
+
+def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
+    assert browse(ws).is_empty()
+
+
+@pytest.mark.parametrize("words", [{"stage": "reviews"}, {"trait": "gorre"}])
+def test_what_is_not_there_is_one_line(ws, words):
+    with pytest.raises(SafeRecError, match=r"expected|gore"):
+        browse(ws, **words)
+
+
+def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, cli):
+    review("push", *TWO)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    assert browse(ws, "labels").is_empty()  # reviews are no labels yet
+    adjudicate()
+    found = browse(ws, "labels", trait="gore").to_dicts()
+    assert {(row["by"], row["text"][row["start"] : row["end"]]) for row in found} == {("agreed", "blood")}
+    printed = cli("browse", "labels", "--trait", "gore", "-C", ws.root).out
+    assert "I faint when I see »blood«. Something funny?" in printed and "1 quotes, 1 shown" in printed
