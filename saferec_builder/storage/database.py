@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from time import sleep
 
@@ -34,12 +34,29 @@ class Place:
 
 @contextmanager
 def _connection(place: Place) -> Iterator[sa.Connection]:
+    """A transaction on a connection of its own: no file is held open between two calls."""
+    engine = _engine(place)
+    try:
+        with engine.connect() as db:
+            if engine.dialect.name == "sqlite":
+                _write_ahead(db)
+            migrations.bring_up(db, lambda schema: replacing(place.root / f"workspace.db.schema-{schema}.bak"))
+            with db.begin():
+                yield db
+    except sa.exc.DBAPIError as fault:
+        shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
+        raise StoreError(f"{shown}: {fault.orig}{_remedy(str(fault.orig))}") from None
+
+
+@lru_cache(maxsize=8)  # each keeps the statements that it has made: their making takes longer than most answers
+def _engine(place: Place) -> sa.Engine:
     # not as text: of a folder called `what?` the address would end before the ?, and hold what others have there
     beside = sa.URL.create("sqlite", database=str(place.root / "workspace.db"))
     try:
         url = sa.make_url(place.url or beside)
         # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
-        engine = sa.create_engine(url, connect_args={"timeout": 60} if url.drivername.startswith("sqlite") else {})
+        patience = {"timeout": 60} if url.drivername.startswith("sqlite") else {}
+        return sa.create_engine(url, connect_args=patience, poolclass=sa.NullPool)
     except ModuleNotFoundError as missing:
         named = sa.make_url(url)
         raise StoreError(
@@ -50,17 +67,6 @@ def _connection(place: Place) -> Iterator[sa.Connection]:
         raise StoreError(
             "store.url is no database address: expected for example postgresql+psycopg://host/name"
         ) from None
-    try:
-        if engine.dialect.name == "sqlite":
-            _write_ahead(engine)
-        migrations.bring_up(engine, lambda schema: replacing(place.root / f"workspace.db.schema-{schema}.bak"))
-        with engine.begin() as db:
-            yield db
-    except sa.exc.DBAPIError as fault:
-        shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
-        raise StoreError(f"{shown}: {fault.orig}{_remedy(str(fault.orig))}") from None
-    finally:
-        engine.dispose()
 
 
 _REMEDIES = {  # words of SQLite's or the server's -> what to do
@@ -79,28 +85,36 @@ def _remedy(fault: str) -> str:
     return next((f": {what}" for words, what in _REMEDIES.items() if words in fault), "")
 
 
-def _write_ahead(engine: sa.Engine) -> None:
+def _write_ahead(db: sa.Connection) -> None:
     """Puts a SQLite file into WAL mode; who finds another process at that is told `locked` at once, and tries again."""
     for left in reversed(range(200)):
         try:
-            with engine.connect() as db:
-                db.execute(sa.text("PRAGMA journal_mode=WAL"))
+            db.exec_driver_sql("PRAGMA journal_mode=WAL")
             return
         except sa.exc.OperationalError as fault:
             if "locked" not in str(fault.orig) or not left:
                 raise
+        finally:
+            db.rollback()
         sleep(0.05)
 
 
 def _sql_table(table: tables.Table) -> sa.Table:
+    return _defined(table.name, tuple(table.schema.items()), table.key)
+
+
+@lru_cache
+def _defined(name: str, columns: tuple[tuple[str, pl.DataType], ...], key: tuple[str, ...]) -> sa.Table:
     kinds = {pl.Int64: sa.BigInteger, pl.Float64: sa.Float, pl.Boolean: sa.Boolean}
-    columns = [sa.Column("row_", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True)]
-    columns += [sa.Column(name, kinds.get(kind.base_type(), sa.Text)()) for name, kind in table.schema.items()]
-    return sa.Table(table.name, sa.MetaData(), *columns, sa.UniqueConstraint(*table.key))
+    made = [sa.Column("row_", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True)]
+    made += [sa.Column(column, kinds.get(kind.base_type(), sa.Text)()) for column, kind in columns]
+    return sa.Table(name, sa.MetaData(), *made, sa.UniqueConstraint(*key))
 
 
 def _make(db: sa.Connection, sql: sa.Table) -> None:
     """The table, unless it is there; the database decides, as two processes may both find it missing."""
+    if sql.name in migrations.names(db):
+        return
     if db.dialect.name == "postgresql":  # there IF NOT EXISTS alone can fail when two make the table at once
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sql.name))))
     db.execute(sa.schema.CreateTable(sql, if_not_exists=True))
@@ -112,7 +126,8 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
         _make(db, sql)
         wanted = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
         found = db.execute(wanted.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
-        return pl.concat([table.empty, *(_typed(part, table) for part in found.partitions())])
+        parts = [_typed(part, table) for part in found.partitions()]
+        return pl.concat(parts) if parts else table.empty
 
 
 def last_rows(place: Place, *some: tables.Table) -> dict[str, int]:

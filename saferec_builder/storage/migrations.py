@@ -68,43 +68,48 @@ def add_column(db: sa.Connection, table: str, column: str, kind: str, value: Jso
 # ---- the database
 
 
+def names(db: sa.Connection) -> set[str]:
+    """The tables of an open database. In one statement of its own: an inspector's takes ten times as long."""
+    if db.dialect.name == "sqlite":
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    else:
+        query = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
+    return {str(name) for (name,) in db.exec_driver_sql(query)}
+
+
 def schema_of(db: sa.Connection) -> int | None:
     """The schema of an open database; None of one without tables."""
-    found = sa.inspect(db)
-    if found.has_table(MARK):
+    found = names(db)
+    if MARK in found:
         return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar_one())
-    return FIRST if found.get_table_names() else None
+    return FIRST if found else None
 
 
-def bring_up(engine: sa.Engine, copy: Copy) -> None:
+def bring_up(db: sa.Connection, copy: Copy) -> None:
     """Takes the database to the newest schema, once, whoever else opens it at the same time.
 
     `copy(schema)` gives the place of SQLite's copy as it was; on PostgreSQL each table is copied to NAME_schema_N.
     """
-    if newest() == FIRST:
-        with engine.connect() as db:
-            _known(engine, db)
+    known = _known(db)
+    db.rollback()
+    if known == newest() or newest() == FIRST:
         return
-    with engine.connect() as db:
-        if _known(engine, db) == newest():
-            return
-    with engine.connect() as db:
-        _begin(db)
-        found = _known(engine, db)  # another process may have been first
-        if found is not None and found < newest():
-            _save(engine, db, found, copy)
-            for step in STEPS[found - FIRST :]:
-                if step.database:
-                    step.database(db)
-        if found != newest():
-            _stamp(db)
-        db.commit()
+    _begin(db)
+    found = _known(db)  # another process may have been first
+    if found is not None and found < newest():
+        _save(db, found, copy)
+        for step in STEPS[found - FIRST :]:
+            if step.database:
+                step.database(db)
+    if found != newest():
+        _stamp(db)
+    db.commit()
 
 
-def _known(engine: sa.Engine, db: sa.Connection) -> int | None:
+def _known(db: sa.Connection) -> int | None:
     found = schema_of(db)
     if found is not None:
-        check(engine.url.set(query={}).render_as_string(hide_password=True), found)
+        check(db.engine.url.set(query={}).render_as_string(hide_password=True), found)
     return found
 
 
@@ -116,11 +121,11 @@ def _begin(db: sa.Connection) -> None:
         db.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(MARK))))
 
 
-def _save(engine: sa.Engine, db: sa.Connection, schema: int, copy: Copy) -> None:
+def _save(db: sa.Connection, schema: int, copy: Copy) -> None:
     if db.dialect.name == "sqlite":
         with (
             copy(schema) as place,
-            closing(sqlite3.connect(engine.url.database or "")) as source,
+            closing(sqlite3.connect(db.engine.url.database or "")) as source,
             closing(sqlite3.connect(place)) as target,
         ):
             source.backup(target)
