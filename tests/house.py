@@ -18,7 +18,7 @@ from pathlib import Path
 
 from saferec_builder.cli.app import COMMANDS
 from tests import ROOT
-from tests.layers import PACKAGES, allowed, files, imports, name_of, room
+from tests.layers import LATE, PACKAGES, allowed, files, imports, name_of, parsed, room, statements
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def bodies() -> dict[str, int]:
     found = {}
     modules = {where.module for where in COMMANDS.values()}
     for path in (path for path in inside("cli") if path.stem in modules):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 steps = node.body[1:] if ast.get_docstring(node) else node.body
                 found[f"{name_of(path)}.{node.name}"] = steps[-1].end_lineno - steps[0].lineno + 1 if steps else 0
@@ -90,14 +90,16 @@ def prints() -> Iterator[str]:
     for path in files():
         if room(name_of(path)) in ("cli", "training"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "typer.echo"):
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+                continue
+            if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("print", "echo"):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
 def any_share(package: str) -> float:
     """Of all annotations (arguments, results, variables) those in which `Any` stands."""
-    told = [one for path in inside(package) for one in annotations(ast.parse(path.read_text(encoding="utf-8")))]
+    told = [one for path in inside(package) for one in annotations(parsed(path))]
     loose = sum("Any" in {n.id for n in ast.walk(one) if isinstance(n, ast.Name)} for one in told)
     return loose / len(told) if told else 0.0
 
@@ -113,15 +115,10 @@ def annotations(tree: ast.AST) -> Iterator[ast.expr]:
 def function_import_share(package: str) -> float:
     every = within = 0
     for path in inside(package):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        of_functions = {
-            id(node)
-            for one in ast.walk(tree)
-            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-            for node in ast.walk(one)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        }
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        tree = parsed(path)
+        functions = [one for one in statements(tree) if isinstance(one, LATE)]
+        of_functions = {id(node) for one in functions for node in statements(one)}
+        found = [node for node in statements(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         every, within = every + len(found), within + sum(id(node) in of_functions for node in found)
     return within / every if every else 0.0
 

@@ -1,6 +1,8 @@
 """The packages in the order of the data, and which module stands in which: what tests/test_layering.py holds."""
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests import ROOT
@@ -72,10 +74,14 @@ def mirrored(path: str) -> str:
 def held_by(path: str) -> list[str]:
     """The tests of a module: the file at its path and those of one side of it (test_hub_faults.py), or ELSEWHERE."""
     own = ROOT / mirrored(path)
-    others = {mirrored(str(p.relative_to(ROOT))) for p in files()}
     sides = {str(p.relative_to(ROOT)) for p in own.parent.glob(f"{own.stem}_*.py")}
-    found = [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - others)
+    found = [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - _every_mirrored())
     return found or [test for module, test in ELSEWHERE.items() if module == path]
+
+
+@cache
+def _every_mirrored() -> frozenset[str]:
+    return frozenset(mirrored(str(path.relative_to(ROOT))) for path in files())
 
 
 def room(module: str) -> str:
@@ -84,16 +90,51 @@ def room(module: str) -> str:
     return rest[0] if first == "saferec_builder" and rest else first
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Absolute names that a file imports, wherever it does."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {a.name for a in node.names}
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}.{a.name}" for a in node.names} | {str(node.module)}
-    return found
+    return frozenset(name for node in statements(parsed(path)) for name in _imported(node))
+
+
+def loaded_with(path: Path) -> set[str]:
+    """Absolute names that a file imports as it is itself imported: not in functions, and not for a type checker."""
+    return {name for node in statements(parsed(path), late=False) for name in _imported(node)}
+
+
+def statements(node: ast.AST, *, late: bool = True) -> Iterator[ast.AST]:
+    """All statements within; without `late` those that run as the module is imported."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        if not late and field == "body" and (isinstance(node, LATE) or _for_types(node)):
+            continue
+        for one in getattr(node, field, ()):
+            yield one
+            yield from statements(one, late=late)
+
+
+LATE = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def above(module: str) -> list[str]:
+    """The packages that it lies in, the nearest first."""
+    parts = module.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)]
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (a.name for a in node.names)
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0 and node.module, f"line {node.lineno}: relative import"
+        yield from (node.module, *(f"{node.module}.{a.name}" for a in node.names))
 
 
 def allowed(me: str, target: str) -> bool:

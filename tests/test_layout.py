@@ -1,31 +1,28 @@
 """Where tests stand: whoever changes a rule finds its test by the path alone."""
 
 import ast
-from pathlib import Path
-
-import pytest
 
 from tests import ROOT
-from tests.layers import ELSEWHERE, files, held_by, imports, mirrored, name_of, room
+from tests.layers import ELSEWHERE, files, held_by, imports, mirrored, name_of, parsed, room
 
 WRITTEN = [str(path.relative_to(ROOT)) for path in files()]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 ACROSS = {"flows", "servers", "bench"}  # what crosses packages, real servers, and the benchmarks
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_test_imports_another(path: Path) -> None:
+def test_no_test_imports_another() -> None:
     """What several need stands in tests/worlds/ or in a conftest.py."""
-    assert not {name for name in imports(path) if name.startswith("tests.") and ".test_" in name}
+    found = [(path, name) for path in TESTS for name in imports(path)]
+    assert [one for one in found if one[1].startswith("tests.") and ".test_" in one[1]] == []
 
 
-@pytest.mark.parametrize("path", WRITTEN)
-def test_every_module_has_its_test(path: str) -> None:
-    body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
-    if room(name_of(ROOT / path)) == "cli":
-        return  # parsed arguments, one call and its result: the tests of the rooms call the commands
-    if any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in body):
-        assert held_by(path), f"no {mirrored(path)}: write it, or name the test in ELSEWHERE of tests/layers.py"
+def test_every_module_has_its_test() -> None:
+    """But for the commands: parsed arguments, one call and its result; the tests of the rooms call them."""
+    for path in (path for path in files() if room(name_of(path)) != "cli"):
+        defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        if any(isinstance(node, defined) for node in parsed(path).body):
+            name = str(path.relative_to(ROOT))
+            assert held_by(name), f"no {mirrored(name)}: write it, or name the test in ELSEWHERE of tests/layers.py"
 
 
 def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
