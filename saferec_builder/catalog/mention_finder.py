@@ -6,7 +6,7 @@ real turns and reported on the other: tests/bench/fit_mentions.py and bench_link
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ import polars as pl
 from ahocorasick_rs import AhoCorasick
 
 from saferec_builder.catalog.linking import index
-from saferec_builder.catalog.title_evidence import ARTICLES, Place, evidence, rarity
+from saferec_builder.catalog.title_evidence import ARTICLES, Place, evidence, is_else, rarity
 from saferec_builder.catalog.title_words import Text, as_words
 from saferec_builder.core import titles
 from saferec_builder.core.undated import Work
@@ -24,6 +24,7 @@ from saferec_builder.core.undated import Work
 _HERE = Path(__file__).parent
 _NUMBERED = frozenset("([0123456789")
 _YEAR_AFTER = re.compile(r"""["'”’*_]*\s*(?:[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]|,?\s*((?:19|20)\d\d)\b(?!\s*[s'’]))""")
+_SEQUEL = re.compile(r" (?:[2-9]|II|III|IV|VI?)\b(?![-'’./]?\d| (?:times|stars|thumbs|hours|days|weeks|years|or|out)\b)")
 
 
 class Mention(NamedTuple):
@@ -75,19 +76,19 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
     """Mentions in the order of the text; of two that overlap the longer one stays."""
     read = as_words(text)
     found = [p for p in places(finder, read) if p.form not in finder.small or _marked(read, p)]
-    taken = bytearray(len(read.words))
+    taken, titled = bytearray(len(read.words)), {place.first for place in found}
     kept = []
     for place in sorted(found, key=lambda p: (p.first - p.last, p.first)):
         if any(taken[place.first : place.last + 1]):
             continue
-        mention = _judged(finder, read, place)
+        mention = _judged(finder, read, place, titled)
         if mention:
             kept.append(mention)
             taken[place.first : place.last + 1] = b"\1" * (place.last + 1 - place.first)
     return sorted(kept)
 
 
-def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
+def _judged(finder: Finder, read: Text, place: Place, titled: Collection[int]) -> Mention | None:
     year = _YEAR_AFTER.match(read.raw, place.end)
     if year:
         match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
@@ -95,12 +96,15 @@ def _judged(finder: Finder, read: Text, place: Place) -> Mention | None:
             return _mention(read, place, year.end(), match)
         if year[1]:
             return None  # another film of this name
+    if is_else(read, place, titled):
+        return None
     score = sum(finder.weights.get(name, 0.0) for name in evidence(read, place, place.form in finder.articled))
     if score < 0:
         return None
     named = titles.by_form(finder.index, place.form)
     named = titles.likeliest(finder.index, read.raw[read.spans[place.first][0] : place.end], named)
-    if year and named.item:  # "Suspiria 1977" where the catalog has the remake alone: its title, and nobody is guessed
+    # "Suspiria 1977", or "X-Men 2", where the catalog has another one alone: its title, and nobody is guessed
+    if (year or _SEQUEL.match(read.raw, place.end)) and named.item:
         named = titles.Match("ambiguous", None, (named.item,))
     return _mention(read, place, place.end, named)
 

@@ -5,7 +5,7 @@ line of its own, the words around ("have you seen ...", "... was good"), a name 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,11 @@ _STOPS = re.compile(r"[.!?;:\n…|]|(?:^|\s)[-–—/](?:\s|$)")
 _LINE_MARK = re.compile(r"\s*(?:[-*•–]|\(?\d{1,3}[.):])?\s*")
 _MOST = 5  # rarity above which more words tell nothing new
 ARTICLES = ("the", "a", "an")
+_DATING = frozenset(("in", "released", "since", "from", "until", "year", ","))  # what a year of another work follows
+_GENRES = frozenset(
+    "action adventure animation comedy crime documentary drama fantasy fiction gothic horror musical mystery romance"
+    " satire suspense thriller western".split()
+) | {"young adult", "true crime", "science fiction"}
 
 
 class Place(NamedTuple):
@@ -81,6 +86,29 @@ def evidence(read: Text, place: Place, articled: bool) -> list[str]:
         found.append(f"line{' alone' if alone else ''}{' marked' if marked else ''}")
         found.append(f"line rare {rare}{' alone' if alone else ''}{' marked' if marked else ''}")
     return found
+
+
+def is_else(read: Text, place: Place, titled: Collection[int] = ()) -> bool:
+    """Whether a place is certainly no title: the year of another work, a genre, or one word of a longer name that the
+    catalog lacks ("Serena Williams", "The Pillars of the Earth"). titled: words that titles begin with: a list."""
+    start, before = read.spans[place.first][0], _around(read, place)[0][0]
+    opening = read.raw[start - 1 : start]
+    if opening in _QUOTES:
+        return False
+    if _told_of(place.form)[2] == "year":
+        return opening in ("(", "[") or before in _DATING
+    if place.form in _GENRES:
+        return True
+    if place.first < place.last or read.lower or not read.raw[start].isupper():
+        return False
+    following, behind = place.last + 1, place.first - (2 if before in ARTICLES else 1)
+    goes_on = following not in titled and read.raw[place.end : place.end + 1] == " " and _within(read, following)
+    return goes_on or (behind > 0 and read.words[behind] == "of" and _within(read, behind - 1))
+
+
+def _within(read: Text, n: int) -> bool:
+    """Whether this word has a capital, and no sentence begins with it."""
+    return 0 < n < len(read.words) and _capital(read, n) and not _begins(read, n)
 
 
 @lru_cache(maxsize=65536)

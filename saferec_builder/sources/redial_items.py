@@ -1,5 +1,6 @@
 """ReDial's films: one JSON object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM)."""
 
+import re
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -7,7 +8,7 @@ from pydantic import BaseModel, Field
 from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Read, Rows, item_rows as items, redial, refs
+from saferec_builder.sources import Left, Read, Rows, item_rows as items, redial, refs
 
 
 class _Info(BaseModel):
@@ -32,6 +33,8 @@ def read(path: Path) -> Read:
 def _one(place: str, raw: object) -> Rows:
     info = _Info.model_validate(raw)
     title, year = titles.split_year(redial.clean(info.name))
+    if re.fullmatch(r"\(\d{4}\)", title):  # two films lost their names
+        raise Left("no title", f"found {title}, expected a name before the year")
     ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
     own, names = place.rsplit(":", 1)[1], info.genre
     item = items.item(

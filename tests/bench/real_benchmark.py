@@ -2,13 +2,16 @@
 
 python -m tests.bench.real_benchmark FOLDER makes FOLDER/ws from the folder SAFEREC_REAL_DATA, and in it the release
 1.0.0 with its key file. Nothing of the real data is in this repository but what was read of films:
-tests/data/real_benchmark/readings.csv has verdicts of a language model, from memory of the films. Two runs give the
-same bytes.
+tests/data/real_benchmark/readings.csv has verdicts of a language model, from memory of the films: of the 230 works most
+often accepted, and then of 33 more that are recommended most often, read so that more traits have enough safe answers.
+They were counted over all splits: what is clear leans to the answers that are asked for in the test, too. Two runs give
+the same bytes.
 """
 
 import csv
 import gzip
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -32,10 +35,14 @@ TRAITS = (
 )  # in the order of the verdicts in READINGS
 WARNINGS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
 REDIAL = ("ievalm_valid_data.jsonl", "raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl")
+# a third of OpenDialKG is talk of books, whose titles are those of films: "The Scarlet Letter" is no answer there
+BOOK = re.compile(r"\b(?:books?|novels?|author|reading)\b", re.I)
+FILM = re.compile(r"\b(?:movies?|films?|watch\w*|starr\w*|stars|actors?|actress\w*|direct\w*|cast|seen)\b", re.I)
 SETTINGS = {
     "[dataset]": ['name = "saferec-real"'],
     "[release]": ['titles = "any"', 'requests = "turn"', 'truth = "any"', 'disclosed = "both"'],
-    # with two tests in ten, one of the eight traits had 50 test requests with a safe truth; with four in ten, seven
+    # a raised share: with two tests in ten (the first choice), one of the eight traits had 50 test requests with a safe
+    # truth; with four in ten, seven had. So half as many people as usual are left to learn from
     "[splits]": ["validation = 0.1", "test = 0.4", "by_item = true"],
 }
 
@@ -78,10 +85,18 @@ def add_films(ws: Workspace, folder: Path) -> None:
 
 
 def mine(ws: Workspace, folder: Path) -> None:
-    """ReDial, INSPIRED's development set, and OpenDialKG's film dialogues."""
+    """ReDial, INSPIRED's development set, and OpenDialKG without the dialogues that speak of books and of no film."""
     ingest.mine(ws, "redial", [data() / "redial" / name for name in REDIAL])
     ingest.mine(ws, "inspired", [data() / "inspired"])
-    ingest.mine(ws, "opendialkg", [unpacked("opendialkg/conversations.jsonl.gz", folder)])
+    talks = unpacked("opendialkg/conversations.jsonl.gz", folder)
+    lines = talks.read_text(encoding="utf-8").splitlines(keepends=True)
+    talks.write_text("".join(line for line in lines if not of_books(line)), encoding="utf-8")
+    ingest.mine(ws, "opendialkg", [talks])
+
+
+def of_books(line: str) -> bool:
+    said = line.partition('"domain"')[0]
+    return bool(BOOK.search(said)) and not FILM.search(said)
 
 
 def unpacked(name: str, folder: Path) -> Path:

@@ -12,6 +12,7 @@ FILMS = [
     ("Birdman or (The Unexpected Virtue of Ignorance)", 2014),
     *(("Blade Runner 2049", 2017), ("Spider-Man: Homecoming", 2017), ("Ring, The", 1978)),
     *(("Ring: The Two Towers, The", 2002), ("Zodiac", 2007), ("'71", 2014), ("#Alive", 2020), ("Jack", 1996)),
+    *(("2012", 2009), ("Young Adult", 2011), ("L'Avventura (The Adventure)", 1960), ("Earth", 2007), ("Serena", 2014)),
     *(("Rocky II", 1979), ("Amélie", 2001), ("Movie", 2011)),
 ]
 
@@ -52,6 +53,15 @@ def shelf():
         ("Have you seen Rocky 2?", [("Rocky 2", "Rocky II (1979)")]),
         ("I like Amelie", [("Amelie", "Amélie (2001)")]),
         ("- tetris\n- zodiac", [("tetris", "Tetris (None)"), ("zodiac", "Zodiac (2007)")]),
+        # the year of another film, a genre, a part of a longer name that the catalog lacks
+        ("Have you seen Men in Black 3 (2012)? It was released in 2012.", []),
+        ("Have you heard of 2012?", [("2012", "2012 (2009)")]),
+        ("It is Young-Adult fiction, and an adventure.", []),
+        ('I liked "Young Adult" a lot', [("Young Adult", "Young Adult (2011)")]),
+        ("I like Serena Williams, and I love The Pillars of the Earth.", []),
+        ("have you seen Zodiac Alien", [("Zodiac", "Zodiac (2007)"), ("Alien", "Alien (1979)")]),
+        ("Do you know who stars in Zodiac 2?", [("Zodiac", None)]),
+        ("I saw Zodiac 2 times", [("Zodiac", "Zodiac (2007)")]),
         ("", []),
         ("🧑‍🚀 I saw Zodiac", [("Zodiac", "Zodiac (2007)")]),
     ],
