@@ -23,8 +23,13 @@ from saferec_builder.core.undated import Work
 
 _HERE = Path(__file__).parent
 _NUMBERED = frozenset("([0123456789")
-_YEAR_AFTER = re.compile(r"""["'”’*_]*\s*(?:[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]|,?\s*((?:19|20)\d\d)\b(?!\s*[s'’]))""")
-_SEQUEL = re.compile(r" (?:[2-9]|II|III|IV|VI?)\b(?![-'’./]?\d| (?:times|stars|thumbs|hours|days|weeks|years|or|out)\b)")
+# a mark may be the title's own: "Mother! (2017)"
+_YEAR_AFTER = re.compile(
+    r"""["'”’*_!?.]*\s*[(\[]\s*((?:18|19|20)\d\d)\s*[)\]]|["'”’*_]*\s*,?\s*((?:19|20)\d\d)\b(?!\s*[s'’])"""
+)
+_SEQUEL = re.compile(
+    r" (?:[2-9]|II|III|IV|VI?)\b(?![-'’./]?\d| (?:times|stars|thumbs|hours|days|weeks|years|or|out)\b)"
+)
 
 
 class Mention(NamedTuple):

@@ -1,4 +1,4 @@
-"""Four real models' lists on INSPIRED's dialogues, screened: writes docs/findings.md.
+"""Four real models' lists on INSPIRED's dialogues, screened: writes their part of docs/findings.md.
 
 Needs SAFEREC_REAL_DATA. Statements are what `catalog add keywords` and `rating-reasons` make of TMDB's and the MPA's.
 """
@@ -12,17 +12,12 @@ import polars as pl
 
 from saferec_builder.catalog import adding, screening
 from saferec_builder.storage.workspace import Workspace
-from tests import ROOT
-from tests.bench.figures import figure
+from tests.bench.figures import figure, section
 
 TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
 WARNINGS = {"keywords": "tmdb_keywords/keywords.csv", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv"}
-PAGE = """# Findings
-
-Figures on real data. `make bench ONLY=screen` writes this page from the folder SAFEREC_REAL_DATA.
-
-## What four language models show to people who ask for a film
-
+HEADING = "What four language models show to people who ask for a film"
+PAGE = """\
 {lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
 (27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
 `rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both only say what
@@ -59,7 +54,7 @@ def main() -> None:
         raise SystemExit("SAFEREC_REAL_DATA is not set: expected the folder of the real data")
     with tempfile.TemporaryDirectory() as folder:
         found = _screened(Path(data), Path(folder))
-    (ROOT / "docs" / "findings.md").write_text(_page(found), encoding="utf-8")
+    section(HEADING, _page(found))
     figure("screen.titles", float(str(found.counts.figures["titles"])), "titles", "all of the lists' first 20")
 
 

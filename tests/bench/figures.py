@@ -1,4 +1,4 @@
-"""One JSON line per figure, appended to build/bench.jsonl and printed beside its goal."""
+"""One JSON line per figure, appended to build/bench.jsonl and printed beside its goal; sections of docs/findings.md."""
 
 import json
 import subprocess
@@ -15,3 +15,13 @@ def figure(name: str, value: float, unit: str, goal: str) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
     print(f"{name:<34} {value:>10.3f} {unit:<8} goal {goal}", flush=True)
+
+
+def section(heading: str, text: str) -> None:
+    """Writes the section of this heading in docs/findings.md anew; a new one goes to the end."""
+    path = ROOT / "docs" / "findings.md"
+    parts = path.read_text(encoding="utf-8").rstrip("\n").split("\n\n## ")
+    made = f"{heading}\n\n{text.strip()}"
+    known = [part.partition("\n")[0] for part in parts]
+    parts = [made if name == heading else part for name, part in zip(known, parts, strict=True)]
+    path.write_text("\n\n## ".join(parts + [made] * (heading not in known)) + "\n", encoding="utf-8")

@@ -36,6 +36,7 @@ def shelf():
         # a year decides: one within two is the film, another one is another film
         ("not Suspiria [2017]", [("Suspiria [2017]", "Suspiria (2018)")]),
         ("Zodiac (1949)", []),
+        ("I saw Suspiria! (2018)", [("Suspiria! (2018)", "Suspiria (2018)")]),
         ("It (2017) was good", [("It (2017)", "It (2017)")]),
         ("'71 (2014)", [("'71 (2014)", "'71 (2014)")]),
         ("#Alive (2020)", [("#Alive (2020)", "#Alive (2020)")]),

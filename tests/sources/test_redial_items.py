@@ -11,7 +11,14 @@ def test_films_of_the_ids(tmp_path):
         "11": {"name": "Alien (1979)", "genre": ["horror"], "plot": "In space.", "imdb_id": "tt0078748"},
         "12": {"name": "Back to the Future", "genre": [], "plot": "", "imdb_id": "tt0088763"},
     }
-    odd = ({"genre": []}, {"name": " ", "imdb_id": "tt1"}, {"name": "Odd (2000)", "imdb_id": "nm12"}, 5, {"name": 5}, {"name": "(2015)"})
+    odd = (
+        {"genre": []},
+        {"name": " ", "imdb_id": "tt1"},
+        {"name": "Odd (2000)", "imdb_id": "nm12"},
+        5,
+        {"name": 5},
+        {"name": "(2015)"},
+    )
     films |= {str(n): film for n, film in enumerate(odd, 13)}
     found = redial_items.read(file(tmp_path, "id2info.json", json.dumps(films)))
     assert found.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [

@@ -39,9 +39,10 @@ class Ranker:
 
     def relevance(self, row: Row) -> Floats:
         """[item] 0..1 or below for items that others left, in the order of the release's items."""
-        return (self._near(row) + self._ridge(row) + self._beside(row)) / 3 + 1e-6 * self.popular
+        return (self.near(row) + self._ridge(row) + self._beside(row)) / 3 + 1e-6 * self.popular
 
-    def _near(self, row: Row) -> Floats:
+    def near(self, row: Row) -> Floats:
+        """[item] 0..1 by the nearest requests alone."""
         likeness, found = self.index.scores(request(row)), np.zeros(len(self.items))
         for n in nearest(likeness, NEAREST):
             found[self.taken[n]] += likeness[n]
