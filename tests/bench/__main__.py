@@ -4,7 +4,8 @@ import importlib
 import sys
 from pathlib import Path
 
-LONG = ("training", "ablations", "screen", "real")  # by name only; the last one writes docs/findings.md
+# by name only; screen and real_systems write docs/findings.md
+LONG = ("training", "ablations", "screen", "real", "real_systems")
 HERE = Path(__file__).parent
 ALL = sorted(p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py"))
 
