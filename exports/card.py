@@ -13,7 +13,15 @@ import jinja2
 from exports.manifest_types import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-OLDER: Facts = {"withdrawn": {}, "missed": {}, "certificate": None, "put_back": [], "plot": None, "no_safety": False}
+OLDER: Facts = {
+    "withdrawn": {},
+    "missed": {},
+    "certificate": None,
+    "put_back": [],
+    "plot": None,
+    "no_safety": False,
+    "linkable": None,
+}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 
 

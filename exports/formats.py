@@ -38,6 +38,9 @@ SINCE = {
     "items": frozenset({"pull"}),
 }
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
+_REFILLED = ("safe_refilled", "raw_refilled")
+ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # of a request, what tells which items it is about
+NAMED = ("recommended", "accepted")  # and of a conversation
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Content:
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
     more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
-    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again
+    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again: the
+    # digest, the cut, where evidence stands and which items are named are in the key file
 
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
@@ -164,6 +168,8 @@ def _learned(
 ) -> dict[str, pa.Table]:
     """config -> arrow table of these requests; what two configs share is made once."""
     schema_of = schemas(content.official)
+    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
+    part = _open(part, shown)
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),
         domain=pl.coalesce("domain", "answer_domain"),
@@ -173,31 +179,40 @@ def _learned(
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
     shared["prompt"] = prompts(said, part["cut"], shown, message, part["added"], part["disclosed"])
     shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
-    safe, raw = (
-        shared
-        | {"completion": _as_answer(names.lines(part[flavour]), message), "items": names.items(part[flavour])}
-        | {"refilled": plain(part[f"{flavour}_refilled"], pa.int32())}
-        for flavour in ("safe", "raw")
-    )
     texts = pa.list_(pa.string())
-    truth = {name: names.items(part[name]) for name in ("truth", "safe_truth", "seen")}
-    official = {
-        "seen_titles": names.seen(part["seen"]),
-        "groundtruth_with_release_year": names.pairs(part["safe_truth"]),
-        "constraints": _constraints(part["traits"], content.official, schema_of["safecrs"]),
-    }
-    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
+    safe, raw, truth, official = (named(config, part, names) for config in ("sft", "sft_raw", "grpo", "safecrs"))
+    official |= {"constraints": _constraints(part["traits"], content.official, schema_of["safecrs"])}
     traits: dict[str, pa.Array] = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
     traits["weight"] = plain(part["weight"], pa.float64())
     # computed from a text by public rules, they would help to find a text that is not shown
     told = part.select(pl.when(shown).then("claims").otherwise(pl.lit([], pl.List(pl.String))))
     traits["claims"] = plain(told.to_series(), texts)
     return {
-        "sft": _table(safe, schema_of["sft"], full),
-        "sft_raw": _table(raw, schema_of["sft_raw"], full),
+        "sft": _table(shared | safe, schema_of["sft"], full),
+        "sft_raw": _table(shared | raw, schema_of["sft_raw"], full),
         "grpo": _table(shared | truth | traits, schema_of["grpo"]),
-        "safecrs": _table(safe | official, schema_of["safecrs"], full),
+        "safecrs": _table(shared | safe | official, schema_of["safecrs"], full),
     }
+
+
+def named(config: str, part: pl.DataFrame, names: Names) -> dict[str, pa.Array]:
+    """The columns of a config that name items, of rows with ITEMS and NAMED; safecrs has the `completion` of sft."""
+    if config == "safecrs":
+        pairs = names.pairs(part["safe_truth"])
+        return {"seen_titles": names.seen(part["seen"]), "groundtruth_with_release_year": pairs}
+    if config not in ("sft", "sft_raw"):
+        columns = ("truth", "safe_truth", "seen") if config == "grpo" else (*NAMED, "seen")
+        return {name: names.items(part[name]) for name in columns}
+    flavour = "safe" if config == "sft" else "raw"
+    refilled = plain(part[f"{flavour}_refilled"], pa.int32())
+    completion = _as_answer(names.lines(part[flavour]), schemas()["sft"].field("completion").type.value_type)
+    return {"completion": completion, "items": names.items(part[flavour]), "refilled": refilled}
+
+
+def _open(part: pl.DataFrame, shown: pl.Series) -> pl.DataFrame:
+    """Of a source that keeps its text the items are in the key file: a set of them nearly always names one text."""
+    here = pl.when(pl.lit(shown))
+    return part.with_columns(here.then(c).otherwise(pl.lit(0) if c in _REFILLED else None) for c in (*ITEMS, *NAMED))
 
 
 def _table(columns: Mapping[str, pa.Array], schema: pa.Schema, kept: pl.Series | None = None) -> pa.Table:
@@ -232,8 +247,8 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: str, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
-    Of a source that keeps its text the digest, the cut and the number of turns are in the key file only, the id in the
-    source of every conversation.
+    Of a source that keeps its text the digest, the cut, the items and the number of turns are in the key file only,
+    the id in the source of every conversation.
     """
     schema = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
@@ -251,7 +266,7 @@ def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: s
         time=pl.col("time").dt.strftime("%Y-%m-%d"),
     )
     columns = {column: plain(facts[column], schema.field(column).type) for column in facts.columns}
-    columns |= {column: names.items(part[column]) for column in ("recommended", "accepted", "seen")}
+    columns |= named("conversations", _open(part, shown), names)
     columns["turns"] = turns(said, shown, schema.field("turns").type.value_type)
     return _table(columns, schema)
 

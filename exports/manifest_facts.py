@@ -46,10 +46,24 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
         "rule": ws.config.oracle.model_dump(),
         "sources": content.rows["source"].unique().sort().to_list(),
         "silent": sorted(content.silent),
+        "linkable": _linkable(content),
         "min_seekers": ws.config.release.min_seekers,
         "proposers": dict(proposals.group_by("proposer").len().sort("proposer").iter_rows()),
         "short_of_clear": _short(content.rows),
     }
+
+
+def _linkable(content: formats.Content) -> dict[str, float] | None:
+    """What finds a conversation whose text is released in its source -> of so many alone; None where no text is."""
+    shown = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
+    sets = shown.select(
+        items=pl.col("recommended").list.sort().cast(pl.List(pl.String)).list.join("\n"), day=pl.col("time").dt.date()
+    )
+    unique = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
+    alone = sets.select(
+        ((pl.col("items") != "") & of.is_unique()).mean().round(3).alias(name) for name, of in unique.items()
+    )
+    return alone.row(0, named=True) if shown.height else None
 
 
 def _short(filled: pl.DataFrame) -> int:

@@ -76,6 +76,7 @@ class Facts(TypedDict, total=False):
     rule: dict[str, float]
     sources: list[str]
     silent: list[str]
+    linkable: dict[str, float] | None  # what finds a text in its source -> share of the conversations that it finds
     min_seekers: int
     proposers: dict[str, int]
     short_of_clear: int

@@ -24,10 +24,9 @@ from exports import (
     formats as rows,
     injection,
     released_ids,
-    required_version_bump as versions,
     verify as proof,
 )
-from exports.arrow import plain, prompts, turns
+from exports.arrow import Names, plain, prompts, turns
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from saferec_builder.core import taxonomy
@@ -74,7 +73,7 @@ class _Tally:
 def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> Rebuilt:
     """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones.
 
-    key: the release's key file; a release that was made before there were any needs none.
+    key: the release's key file.
     """
     mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, facts = injection.banks(), write.facts_of(release)
@@ -87,7 +86,9 @@ def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> 
     def sentence(name: str, split: str, traits: Sequence[str]) -> str:
         return " ".join(one.text for one in injection.sentences(name, split, traits, banks))
 
-    return put_back(release, to, mined, withheld.erased(ws), sentence, released_ids.read(key) if key else None)
+    whose = f"{facts['name']} {facts['version']}"
+    held = released_ids.read(key, whose) if key else None
+    return put_back(release, to, mined, withheld.erased(ws), sentence, held)
 
 
 def put_back(
@@ -96,7 +97,7 @@ def put_back(
     mined: pl.DataFrame,
     gone: pl.DataFrame,
     sentence: Sentence,
-    key: pl.DataFrame | None = None,
+    key: pl.DataFrame | None,
 ) -> Rebuilt:
     """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions).
 
@@ -109,6 +110,8 @@ def put_back(
     silent = facts.get("silent") or []
     if not silent:
         raise ReleaseError(f"{home}: nothing to put back: this release holds its texts")
+    if key is None:
+        raise ReleaseError(f"{home}: it is put back by its key file: --key VERSION.key.parquet, from who published it")
     tally = _Tally()
     stamp = Stamp(version=manifest.version, sha256=write.sha256(home / write.SUMS))
 
@@ -125,10 +128,6 @@ def put_back(
         texts = {"README.md": card.render(made).encode()}
         return made, kept | texts | {"croissant.json": croissant.render(made, written.files, schemas)}
 
-    if key is None:
-        key = _plain(home, manifest)
-    elif _of_another(key, home, manifest):
-        raise ReleaseError(f"{home}: the key file is of another release: give that of {manifest.version}")
     here = mined.unique(["conversation", "digest"], keep="last")
     here = here.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     here = here.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
@@ -152,30 +151,12 @@ class _Sources:
     traits: frozenset[str]  # that may be claimed of a request
 
 
-def _of_another(key: pl.DataFrame, home: Path, manifest: write.Manifest) -> bool:
-    names = versions.table((home, {"counts": manifest.counts}), "conversations", ["conversation"])
-    return not names.is_empty() and key.join(names, on="conversation", how="semi").is_empty()
-
-
-def _plain(home: Path, manifest: write.Manifest) -> pl.DataFrame:
-    """The key of a release that has none: its ids and digests are those of the workspace."""
-    there = versions.table((home, {"counts": manifest.counts}), "conversations")
-    if there["digest"].null_count():
-        raise ReleaseError(f"{home}: its digests are in its key file: --key VERSION.key.parquet, from who published it")
-    return there.select(
-        pl.lit(None, kind).alias(name) if name in _KEYED else pl.col(_AS.get(name, name)).cast(kind)
-        for name, kind in released_ids.KEY.items()
-    )
-
-
-_AS = {"subject": "conversation"}
-_KEYED = ("labels", "reviews", "cuts", "numbers")  # only key files have them
-
-
 def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = have.mined
+    names = Names(_catalog(home))
     for split in rows.SPLITS:
         about = _about(home, split, have, tally)
+        held = _held(have.key, about)
         added, requests = _added(home, split, have.sentence), _requests(about)
         told = _told(requests, added, have)
         for config, counts in manifest.counts.items():
@@ -185,8 +166,9 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
                 if config in PROMPTED:
                     table = _prompted(table, requests, added, mined["turns"])
                     table = _claimed(table, told) if config == "grpo" else table
+                    table = _named(table, config, held, names)
                 elif config == "conversations":
-                    table = _spoken(table, about, mined["turns"])
+                    table = _named(_spoken(table, about, mined["turns"]), config, held, names)
                 elif config in ("labels", "reviews"):
                     table = _quoted(_placed(table, config, have.key), about, mined["turns"])
                 yield config, split, table
@@ -275,6 +257,34 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
     quiet = full["quiet"].to_arrow()
     mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
     return table.set_column(column, pa.field("prompt", kind), mixed)
+
+
+def _catalog(home: Path) -> pl.DataFrame:
+    path = home / write.data_file("items", "catalog")
+    columns = {"item": pl.String, "title": pl.String, "year": pl.Int32}
+    return pl.read_parquet(path, columns=[*columns], glob=False) if path.exists() else pl.DataFrame(schema=columns)
+
+
+def _held(key: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """The items of each request whose text is back, by its `row`, as the key file has them."""
+    back = about.filter(pl.col("quiet"), pl.col("place").is_not_null())
+    theirs = key.join(back, on="conversation", how="semi").select(*rows.NAMED, "lists")
+    return theirs.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists").with_columns(held=True)
+
+
+def _named(table: pa.Table, config: str, held: pl.DataFrame, names: Names) -> pa.Table:
+    """The table with these items where it has none."""
+    bare = pl.DataFrame({"row": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
+    full = bare.join(held, on="row", how="left", maintain_order="left")
+    there = full["held"].is_not_null().to_arrow()
+    put = rows.named(config, full, names)
+    if config == "safecrs":
+        put["completion"] = rows.named("sft", full, names)["completion"]
+    for name, values in put.items():
+        field = table.schema.field(name)
+        mixed = pc.if_else(there, values.cast(field.type), table[name].combine_chunks())
+        table = table.set_column(table.schema.get_field_index(name), field, mixed)
+    return table
 
 
 def _told(about: pl.DataFrame, added: pl.DataFrame, have: _Sources) -> pl.DataFrame:

@@ -2,7 +2,8 @@
 
 A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
 key file `releases/VERSION.key.parquet` has one row a conversation. Of sources that keep their texts it also holds what
-would find a conversation in the source again: digest, cut, and where evidence stands. It is published with nothing.
+would find a conversation in the source again: digest, cut, items, and where evidence stands. It is published with
+nothing, and its schema says of which release it is.
 """
 
 import io
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exports.formats import Content
+from exports.formats import ITEMS, NAMED, Content
 from saferec_builder.core.errors import ReleaseError, strict_json
 from saferec_builder.storage.schema import SPAN, keyed_digest
 from saferec_builder.storage.whole_files import write_private
@@ -28,6 +29,9 @@ _EVIDENCE: dict[str, pl.DataType | type[pl.DataType]] = {
         pl.Struct({"trait": pl.String, "reviewer": pl.String, "role": pl.String, "spans": pl.List(SPAN)})
     ),
 }
+_ITEMS: dict[str, pl.DataType | type[pl.DataType]] = dict.fromkeys((*ITEMS, *NAMED), pl.List(pl.String))
+_ITEMS |= dict.fromkeys(("safe_refilled", "raw_refilled"), pl.Int32)
+_LISTS = pl.List(pl.Struct({"row": pl.String} | {name: _ITEMS[name] for name in ITEMS}))
 KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "conversation": pl.String,  # as released
     "subject": pl.String,  # in the workspace: hash(source, source id)
@@ -39,6 +43,8 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "cuts": pl.List(pl.Int32),  # of its further requests
     "numbers": pl.List(pl.Int32),  # theirs: one that no release could hold leaves a gap
     **_EVIDENCE,  # quotes are empty
+    **{name: _ITEMS[name] for name in NAMED},
+    "lists": _LISTS,  # of each of its requests, named as in `grpo`
 }
 
 
@@ -79,10 +85,12 @@ def write(home: Path, content: Content, starts: Starts) -> Path:
     rows = rows.join(cuts, on="place", how="left", maintain_order="left")
     for name, frame in (("labels", content.labels), ("reviews", content.reviews)):
         rows = rows.join(_evidence(frame, name, quiet), on="place", how="left", maintain_order="left")
+    rows = rows.join(_items(content, quiet), on="place", how="left", maintain_order="left")
     table = rows.select(list(KEY)).to_arrow(compat_level=pl.CompatLevel.oldest())
     exact = json.dumps([start.isoformat() if start else None for start in starts])
+    about = {"split_starts": exact, "release": f"{content.name} {home.name}"}
     buffer = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"split_starts": exact}), buffer, compression="zstd")
+    pq.write_table(table.replace_schema_metadata(about), buffer, compression="zstd")
     write_private(path_of(home), buffer.getvalue())
     return path_of(home)
 
@@ -95,11 +103,25 @@ def _evidence(frame: pl.DataFrame, name: str, quiet: pl.Series) -> pl.DataFrame:
     return silent.group_by("place", maintain_order=True).agg(pl.struct(fields).alias(name))
 
 
-def read(path: Path) -> pl.DataFrame:
-    """KEY of a key file; ReleaseError where it is none."""
+def _items(content: Content, quiet: pl.Series) -> pl.DataFrame:
+    """place -> the items of its conversation and of each of its requests, where its text stays with the source."""
+    every = [frame for frame in (content.rows, content.more) if frame.width]
+    rows = pl.concat(frame.select("place", *_ITEMS, row="conversation").cast(pl.Schema(_ITEMS)) for frame in every)
+    quiet_ones = rows.filter(pl.col("place").is_in(quiet.implode())).group_by("place", maintain_order=True)
+    return quiet_ones.agg(pl.first(*NAMED), lists=pl.struct("row", *ITEMS))
+
+
+def read(path: Path, of: str | None = None) -> pl.DataFrame:
+    """KEY of a key file; ReleaseError where it is none, or says that it is of another release than this `NAME VERSION`
+    (one of an older program says nothing)."""
     try:
         found = pl.read_parquet(path, glob=False)
-        missing = {"cuts", "numbers"} - {*found.columns}  # of an earlier version
+        said = (pq.read_schema(path).metadata or {}).get(b"release", b"").decode("utf-8", "replace")
+        if of and said not in ("", of):
+            raise ReleaseError(
+                f"{path}: the key file of {said}, expected that of {of}: give its own VERSION.key.parquet"
+            )
+        missing = {"cuts", "numbers", *NAMED, "lists"} - {*found.columns}  # of an earlier version
         found = found.with_columns(pl.lit(None).alias(name) for name in missing)
         return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError) as fault:

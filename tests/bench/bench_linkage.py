@@ -23,6 +23,7 @@ from tests.bench.figures import figure
 from tests.worlds import release_world as world
 
 PEOPLE, A_DAY, K = 200, 10, 5
+ITEMS_GOAL = "none: sets of items find people where texts do, as the card says"
 TRAITS = ("gore", "needles", "spiders_snakes")
 Row = dict[str, Any]
 Leaves = Callable[[Row], set[str]]  # a released row -> the posts of the dump that it may be
@@ -64,13 +65,15 @@ def _world(folder: Path) -> tuple[Workspace, list[Row]]:
 def _report(name: str, ws: Workspace, dump: list[Row], home: Path) -> None:
     rows, truth = _released(ws, dump, home)
     attacks = _attacks(dump, rows)
-    goal, known = "1" if name else "0", "none: sets of items find people, as docs/privacy.md says"
+    goal = "1" if name else "0"
     first, rest = ("ids", "order", "time"), ("digest", "offsets", "lengths")
     figure(f"linkage.{name}matched_ids_order_time", _found(rows, truth, [attacks[a] for a in first]), "of all", goal)
     together = [attacks[a] for a in (*first, *rest)]
     figure(f"linkage.{name}matched_all_but_items", _found(rows, truth, together), "of all", goal)
-    figure(f"linkage.{name}matched_items", _found(rows, truth, [attacks["items"]]), "of all", known)
-    figure(f"linkage.{name}matched_together", _found(rows, truth, list(attacks.values())), "of all", known)
+    figure(
+        f"linkage.{name}matched_items", _found(rows, truth, [attacks["items"]]), "of all", ITEMS_GOAL if name else goal
+    )
+    figure(f"linkage.{name}matched_together", _found(rows, truth, list(attacks.values())), "of all", goal)
 
 
 def _released(ws: Workspace, dump: list[Row], home: Path) -> tuple[list[Row], dict[str, str]]:
@@ -81,7 +84,9 @@ def _released(ws: Workspace, dump: list[Row], home: Path) -> tuple[list[Row], di
     rows = [row for path in splits if path.exists() for row in pl.read_parquet(path).iter_rows(named=True)]
     labels = pl.read_parquet(home / "data" / "labels" / "*.parquet").group_by("conversation").agg("spans")
     spans = {c: [span for of in some for span in of] for c, some in labels.iter_rows()}
-    return [row | {"spans": spans.get(row["conversation"], [])} for row in rows], truth
+    named = {name: row["recommended"] for name, row in zip(names, dump, strict=True)}
+    more = ({"spans": spans.get(name, []), "named": named[name]} for name in (row["conversation"] for row in rows))
+    return [row | each for row, each in zip(rows, more, strict=True)], truth
 
 
 def _attacks(dump: list[Row], rows: list[Row]) -> dict[str, Leaves]:
@@ -100,7 +105,7 @@ def _attacks(dump: list[Row], rows: list[Row]) -> dict[str, Leaves]:
 
     def items(row: Row) -> set[str]:
         named = {titles[item] for item in row["recommended"]}
-        return fits(row, lambda one: set(one["recommended"]) == named)
+        return fits(row, lambda one: set(one["recommended"]) == named) if named else every
 
     def offsets(row: Row) -> set[str]:
         return fits(row, lambda one: all(_stands(one, span) for span in row["spans"])) if row["spans"] else every
@@ -151,9 +156,8 @@ def _order(dump: list[Row], rows: list[Row]) -> dict[str, set[str]]:
 
 
 def _same(row: Row, one: Row) -> bool:
-    """By the items, which the attacker can compare to see whether an order fits."""
-    titles = dict(zip(map(world.item, world.LETTERS), map(world.ref, world.LETTERS), strict=True))
-    return {titles[item] for item in row["recommended"]} == set(one["recommended"])
+    """By the items: where these are not released, an attacker who knows them all the same is as strong as one gets."""
+    return set(row["named"]) == set(one["recommended"])
 
 
 def _found(rows: list[Row], truth: dict[str, str], attacks: list[Leaves]) -> float:

@@ -46,10 +46,23 @@ def claims(folder):
     return [row["claims"] for row in pq.read_table(folder / "data/grpo/train.parquet").to_pylist()]
 
 
+def named(folder):
+    """Every title and item that a row of a conversation names."""
+    lists = {"sft": ["completion", "items"], "sft_raw": ["completion", "items"]}
+    lists |= {"grpo": ["truth", "safe_truth", "seen"], "conversations": ["recommended", "accepted", "seen"]}
+    lists |= {"safecrs": ["completion", "seen_titles", "groundtruth_with_release_year"]}
+    rows = [
+        (path.parent.name, row) for path in folder.glob("data/*/*.parquet") for row in pq.read_table(path).to_pylist()
+    ]
+    values = [row[column] for config, row in rows for column in lists.get(config, ())]
+    return [one for some in values for one in some if not isinstance(one, dict) or one["content"]]
+
+
 def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     ws, bare, full = silent
     assert not any(prompts(bare, "sft")) and not any(claims(bare))  # claims would help to find the text
     assert any(claims(full))
+    assert not named(bare) and len(named(full)) > 100
     mine = tmp_path / "mine"
     ran = cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
@@ -133,13 +146,18 @@ def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_p
         assert not (tmp_path / "mine").exists()
 
 
-def test_the_key_of_another_release_is_refused(silent, cli, tmp_path):
+@pytest.mark.parametrize("other", ["1.0.1", "others 1.0.0"])
+def test_the_key_of_another_version_or_dataset_is_refused(silent, cli, tmp_path, other):
+    """Both have the ids of the same conversations, or none of them."""
     ws, bare, _ = silent
-    _, path = key(ws)
-    names = pl.read_parquet(path)
-    names.with_columns(pl.col("conversation") + "x").write_parquet(tmp_path / "other.parquet")
+    table = pq.read_table(key(ws)[1])
+    other = other if " " in other else f"{ws.config.dataset.name} {other}"
+    pq.write_table(table.replace_schema_metadata({"release": other}), tmp_path / "other.parquet")
     ran = cli("rebuild", bare, "--to", tmp_path / "mine", "--key", tmp_path / "other.parquet", "-C", ws.root)
-    assert ran.code == 1 and "the key file is of another release: give that of 1.0.0" in ran.err
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert f"the key file of {other}, expected that of {ws.config.dataset.name} 1.0.0" in ran.err
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root)
+    assert ran.code == 1 and "it is put back by its key file" in ran.err and not (tmp_path / "mine").exists()
 
 
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
