@@ -20,16 +20,21 @@ def test_no_heap_names_them_after_it_and_the_log_is_named(postgres: str, tmp_pat
     ws = store.Workspace.open(ws.root)
     rows, said = world.requests(12)
     world.fill(ws, rows, said)
-    more = [world.review(row, note=f"{WORDS}-{row['conversation']}-note") for row in rows]
+    more = [world.review(row, note=notes(row["conversation"])) for row in rows]
     store.append(ws, tables.REVIEWS, world.reviews(*more))
-    reply = {"request": "r7", "model": "m", "body": f"{WORDS}-c007-reply", "tokens_in": 1, "tokens_out": 1}
+    reply = {"request": "r7", "model": "m", "body": notes("reply"), "tokens_in": 1, "tokens_out": 1}
     store.append(ws, tables.REPLIES, pl.DataFrame([reply], schema=tables.REPLIES.schema))
-    theirs = [f"{WORDS}-c007-note", f"{WORDS}-c007-reply"]
+    theirs = [*notes("c007").split(), *notes("reply").split()]
+    assert len(theirs) == 40
     assert {*theirs} == held(postgres, *theirs)
     ran = cli("forget", "c007", "-C", ws.root, "--json")
     assert ran.code == 0 and "(WAL) of PostgreSQL" in str(ran.json)
-    assert held(postgres, *theirs) == set() and held(postgres, f"{WORDS}-c008-note")
+    assert held(postgres, *theirs) == set() and held(postgres, notes("c008"))
     assert store.read(ws, tables.REVIEWS).height == 11 and store.read(ws, tables.FORGOTTEN).height > 0
+
+
+def notes(name: str) -> str:
+    return " ".join(f"{WORDS}-{name}-{n:02}" for n in range(20))
 
 
 def held(url: str, *words: str) -> set[str]:
