@@ -38,7 +38,7 @@ class Client(sync.Remote, Protocol):
     tool: str
     url: str
 
-    def place(self, mark: str, role: str) -> str: ...
+    def place(self, mark: str, role: str, cards: int) -> str: ...
     def projects(self, mark: str) -> list[sync.Project]: ...
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
@@ -72,7 +72,7 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
     if isinstance(place, Argilla):
         if not url or not token:
             raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")
-        return argilla_server.Server(url, token)
+        return argilla_server.Server(url, token, accounts=ws.root / "argilla-accounts.json")
     if url:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
@@ -139,11 +139,11 @@ def _projects(
     again.
     """
     mark = _mark(desk.ws, name)
-    there, homes = server.projects(mark), dict[str, list[Sheet]]()
-    for role in ("reviewer", "adjudicator"):
-        place, here = server.place(mark, role), [sheet for sheet in mine if sheet.task.role == role]
-        if here or any(found.place.startswith(place) for found in there):
-            homes.setdefault(place, []).extend(here)
+    there = server.projects(mark)
+    places = {server.place(mark, role, n) for role in ("reviewer", "adjudicator") for n in range(10)}
+    homes = {place: list[Sheet]() for place in sorted(places) if any(p.place.startswith(place) for p in there)}
+    for sheet in mine:
+        homes.setdefault(server.place(mark, sheet.task.role, len(sheet.units)), []).append(sheet)
     found = [(server.project(place, name, account, desk.taxonomy), here) for place, here in homes.items()]
     answered = set[str]()
     for left in there:

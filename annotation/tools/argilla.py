@@ -1,4 +1,4 @@
-"""Converts tasks to Argilla records and its responses back: a data set per reviewer, a record per task.
+"""Converts tasks to Argilla records and its responses back: data sets per reviewer, a record per task.
 
 record_of      sheet -> record with suggestions
 responses_of   record with responses -> each person's response to it
@@ -7,6 +7,7 @@ questions      what a data set asks
 
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,13 +20,29 @@ from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 
-BETWEEN = "\n\n"
+LAYOUT = "cards"  # another word where the questions change: the server lets nobody change them in a data set
+ADJUDICATOR = "adjudicator"
+SIZES = (3, 8)  # cards of a data set, whose questions all its records share; with more cards there is one a trait
+BETWEEN, FORMERLY = "\n", "\n\n"  # between turns; FORMERLY in data sets without cards
+NO_CARD = "nothing is proposed"
+CARD = re.compile(r"verdict_[1-9]\d{0,3}")
+END = "Submit: I have read it all, nothing else is there. Discard: I would rather not see this."
 NOTHING = "-"  # stands beside a trait that is alone, since a choice has two options at least there; no slug is like it
-FIRST = 5  # options that are shown at once, what was proposed before all others
+FIRST = 3  # traits that are shown at once
 Places = list[tuple[int, int, int]]  # turn, where its text begins in the dialogue, its length; in code points
 
 
-def dialogue(turns: Turns) -> tuple[str, Places]:
+def place(mark: str, role: str, cards: int) -> str:
+    """What begins the name of the workspace for somebody's tasks of so many cards."""
+    return f"{mark} {LAYOUT} {role} {next((size for size in SIZES if cards <= size), 'many')}"
+
+
+def size_of(cards: int, taxonomy: Taxonomy) -> int:
+    """How many questions about cards the data set of such a task has."""
+    return next((size for size in SIZES if cards <= size), len(taxonomy.traits))
+
+
+def dialogue(turns: Turns, between: str = BETWEEN) -> tuple[str, Places]:
     """All turns as one text, and where each one's words stand in it.
 
     Blanks at the end make up for characters that a browser counts twice: the server counts them once, and would
@@ -36,8 +53,8 @@ def dialogue(turns: Turns) -> tuple[str, Places]:
         head = f"{turn['role']}: "
         places.append((n, at + len(head), len(turn["text"])))
         parts.append(head + turn["text"])
-        at += len(parts[-1]) + len(BETWEEN)
-    text = BETWEEN.join(parts)
+        at += len(parts[-1]) + len(between)
+    text = between.join(parts)
     return text + " " * (units16(text, len(text)) - len(text)), places
 
 
@@ -48,31 +65,26 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
     """What `send` takes; suggestions are by the name of their question."""
     text, places = dialogue(sheet.turns)
     spans: list[dict[str, JsonValue]] = []
-    present: list[str] = []
-    unsure: list[str] = []
-    openly: list[str] = []
-    for trait, (verdict, form, found) in sheet.suggested.items():
+    openly = [trait for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
+    for trait, (_, _, found) in sheet.suggested.items():
         if trait not in taxonomy.slugs:
             raise ReviewError(f"{sheet.key}: {trait}: not in the taxonomy: propose again")
-        (present if verdict == "present" else unsure).append(trait)
-        openly += [trait] * (form == "explicit")
         spans += [_outward(span, text, places, trait, sheet) for span in found]
-    rulings = [
-        f"{taxonomy[unit['trait']].name} ({unit['trait']}): {line}"
-        for unit in sheet.units
-        for line in sheets.opinions(unit)
+    cards = [
+        f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(sheets.about(unit, sheet, taxonomy))
+        for n, unit in enumerate(sheet.units, 1)
     ]
     facts: dict[str, Any] = {"asked": sheet.asked, "guideline": guideline, "taxonomy": taxonomy.digest}
     facts |= {"shown": {trait: found for trait, (_, _, found) in sheet.suggested.items()}, "escaped": True}
-    suggestions = {"evidence": spans, "present": present, "unsure": unsure, "openly": openly}
     return {
         "external_id": sheet.key,
         "fields": {
-            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *rulings) if part)),
+            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *cards, END) if part)),
             "dialogue": _escaped(text),
         },
         "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},
-        "suggestions": {name: value for name, value in suggestions.items() if value},
+        "suggestions": {name: value for name, value in (("evidence", spans), ("openly", openly)) if value}
+        | {f"verdict_{n + 1}": NO_CARD for n in range(len(cards), size_of(len(cards), taxonomy))},
     }
 
 
@@ -94,10 +106,16 @@ def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) ->
 
 
 def responses_of(
-    record: dict[str, Any], people: Mapping[str, str], where: str, ours: Ours, key: str | None = None
+    record: dict[str, Any],
+    people: Mapping[str, str],
+    where: str,
+    ours: Ours,
+    key: str | None = None,
+    *,
+    cards: bool = True,
 ) -> Iterator[Response]:
     """One per response that was submitted or discarded; a draft is nobody's word yet. `key`: of the record as it was
-    sent.
+    sent. `cards`: its data set has them; one of the version before asks for ticks, and how the task ends.
 
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there.
     """
@@ -114,13 +132,13 @@ def responses_of(
     for row in sorted(record.get("responses") or [], key=lambda r: r["updated_at"]):
         if row["status"] == "draft":
             continue
-        values = {name: v["value"] for name, v in (row.get("values") or {}).items()}  # null where it was discarded
+        given = row.get("values") or {}  # null where it was discarded
+        values = {name: v.get("value") for name, v in given.items() if isinstance(v, dict)}
         response = Response(
             key=key,
             page=page,
             who=people.get(row["user_id"], f"user-{row['user_id'][:8]}"),
             place=f"argilla data set {where} record {record['id']}",
-            outcome="skipped" if row["status"] == "discarded" else str(values.get("outcome") or ""),
             asked=[t for t in list_of(facts.get("asked")) if isinstance(t, str)],
             present=[t for t in values.get("present") or [] if t != NOTHING],
             unsure=[t for t in values.get("unsure") or [] if t != NOTHING],
@@ -130,17 +148,26 @@ def responses_of(
             taxonomy=text_of(facts.get("taxonomy")),
             shown=marks_of(facts.get("shown")),
         )
-        openly = set(values.get("openly") or [])
-        response.forms = {t: "explicit" if t in openly else "implicit" for t in response.present}
+        gone = row["status"] == "discarded"
+        if cards:
+            said = {
+                name: dict(sheets.CHOICES).get(str(value), "") for name, value in values.items() if CARD.fullmatch(name)
+            }
+            response.verdicts = {int(name[8:]) - 1: verdict for name, verdict in said.items()}
+            response.outcome = sheets.RATHER_NOT if gone else sheets.READ
+        else:
+            response.outcome = sheets.SKIPPED if gone else str(values.get("outcome") or "")
         for span in values.get("evidence") or []:
-            _inward(span, turns, there, response)
+            _inward(span, dialogue(turns, BETWEEN if cards else FORMERLY), turns, there, response)
+        openly, named = set(values.get("openly") or []), {*response.asked, *response.present, *response.spans}
+        response.forms = {t: "explicit" if t in openly else "implicit" for t in named}
         yield response
 
 
-def _inward(span: dict[str, Any], turns: Turns, there: str, response: Response) -> None:
+def _inward(span: dict[str, Any], whole: tuple[str, Places], turns: Turns, there: str, response: Response) -> None:
     """A span may run over several turns: one in each of the seeker's. Words that are no turn's (a role's name) are left
     out; it is lost where the server showed other words (`there`) at its place."""
-    text, places = dialogue(turns)
+    text, places = whole
     trait, start, end = span["label"], points(text, span["start"]), points(text, span["end"])
     found: list[Span] = []
     for turn, begin, length in places:
@@ -158,23 +185,29 @@ def _inward(span: dict[str, Any], turns: Turns, there: str, response: Response) 
     response.spans.setdefault(trait, []).extend(theirs(found, turns))
 
 
-def questions(taxonomy: Taxonomy) -> list[dict[str, Any]]:
-    """The same questions as Label Studio's interface asks; `openly` stands for the form of each span."""
+def questions(taxonomy: Taxonomy, cards: int = SIZES[0]) -> list[dict[str, Any]]:
+    """A question for each card, which must be answered, then what anything else needs. All records of a data set share
+    them: where a record has fewer cards, the others come answered with NO_CARD."""
     options = [
         {"value": t.slug, "text": t.name, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
     ]
-    shown = {"visible_options": len(options)} if len(options) > 2 else {}  # a smaller number is refused
     ticked = options if len(options) > 1 else [*options, {"value": NOTHING, "text": "nothing else"}]
-    first = {"visible_options": FIRST} if len(options) > FIRST else shown  # the others behind a click, or a search
-    many = {"type": "multi_label_selection", "options": ticked, "options_order": "suggestion", **first}
-    last = [{"value": word, "text": word} for word in (sheets.READ, sheets.RATHER_NOT)]
-    span = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **shown}
-    asked = (
-        ("evidence", "1. Read it all. 2. Mark the words that show it", span, False),
-        ("present", "3. Present (what you leave unticked is absent)", many, False),
-        ("openly", "Which of these do they say openly? The others are implied", many, False),
-        ("unsure", "Unsure", many, False),
-        ("note", "A note for the team; it is never published", {"type": "text", "use_markdown": False}, False),
-        ("outcome", "4. And then", {"type": "label_selection", "options": last}, True),
-    )
-    return [{"name": n, "title": title, "settings": s, "required": need} for n, title, s, need in asked]
+    first = {"visible_options": FIRST} if len(options) > FIRST else {}  # the others behind a click, or a search
+    many: dict[str, Any] = {"type": "multi_label_selection", "options": ticked, **first}
+    span: dict[str, Any] = {"type": "span", "field": "dialogue", "allow_overlapping": True, "options": options, **first}
+    answers: dict[str, Any] = {
+        "type": "label_selection",
+        "options": [{"value": word, "text": word} for word in (*dict(sheets.CHOICES), NO_CARD)],
+    }
+    asked = [(f"verdict_{n}", f"Proposal {n}", answers) for n in range(1, cards + 1)]
+    asked += [
+        ("evidence", "Words that show it, or something else: click its name, drag over the words", span),
+        ("openly", "Which of these do they say openly? The others are implied", many | {"options_order": "suggestion"}),
+        ("present", "Also there, without words that show it (a film or game)", many),
+        ("unsure", "Unsure about something else", many),
+        ("note", "A note for the team; it is never published", {"type": "text", "use_markdown": False}),
+    ]
+    return [
+        {"name": n, "title": title, "settings": settings, "required": settings is answers}
+        for n, title, settings in asked
+    ]

@@ -1,20 +1,24 @@
 """Client of an Argilla server: the few calls that are needed, through Argilla's library."""
 
+import json
 import re
+import secrets
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from annotation.tools import server_errors as failures, sync
-from annotation.tools.argilla import questions, record_of, responses_of
+from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
 from annotation.tools.guidelines import of_tool
 from annotation.tools.reply_models import PAGE
 from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
-from saferec_builder.core.errors import ReviewError, strict_json
+from saferec_builder.core.errors import ReviewError, strict_json, whole_object
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import workspace
 
 if TYPE_CHECKING:
     from argilla import Argilla
@@ -42,9 +46,10 @@ class Server:
     tool = "argilla"
     chunk = 100
 
-    def __init__(self, url: str, token: str, timeout: float = 120.0) -> None:
+    def __init__(self, url: str, token: str, timeout: float = 120.0, accounts: Path | None = None) -> None:
+        """`accounts`: the file that keeps the passwords of accounts that are made, for the owner to hand on."""
         needed()
-        self.url, self.token, self.timeout = url.rstrip("/"), token, timeout
+        self.url, self.token, self.timeout, self.accounts = url.rstrip("/"), token, timeout, accounts
         self._questions: dict[str, dict[str, UUID]] = {}
 
     @cached_property
@@ -79,33 +84,56 @@ class Server:
             for s in ours
         ]
 
-    def place(self, mark: str, role: str) -> str:
-        return _slug(mark)
+    def place(self, mark: str, role: str, cards: int) -> str:
+        return _slug(place(mark, role, cards))
 
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
         """The reviewer's data set for these traits, made where there is none, in a workspace that they can enter."""
-        with self._asked("list the users") as api:
-            people = [user.id for user in api.users.list() if user.username == account]
-        if not people:
-            hint = "make one, or name theirs under [review] accounts in saferec.toml"
-            raise ReviewError(f"{self.url} has no user {account!r} for reviewer {name}: {hint}")
+        user, size = self._user(account), mark.rpartition("-")[2]
+        asked = questions(taxonomy, int(size) if size.isdigit() else len(taxonomy.traits))
+        title = f"{'Disputes' if f'-{ADJUDICATOR}-' in mark else 'Conversations'} for {name}"
+        if size != str(SIZES[0]):
+            title += f", {size} questions each"
         found = sync.project(
-            lambda word: [made for made in self.projects(word) if self._fits(made.id, taxonomy)],
-            lambda word: self._make(_slug(word), name, taxonomy),
+            lambda word: [made for made in self.projects(word) if self._fits(made.id, asked)],
+            lambda word: self._make(_slug(word), title, asked),
             mark,
         )
         with self._asked(f"let {account} into their workspace") as api:
             room = UUID(found.setup[0])
-            if people[0] not in [user.id for user in api.users.list_by_workspace_id(room)]:
-                api.users.add_to_workspace(room, people[0])
+            if user not in [user.id for user in api.users.list_by_workspace_id(room)]:
+                api.users.add_to_workspace(room, user)
         return found
 
-    def _fits(self, project: str, taxonomy: Taxonomy) -> bool:
+    def _user(self, account: str) -> UUID:
+        """Theirs, made where there is none: its password is kept first, and none other would open it."""
+        from argilla._models import UserModel
+
+        with self._asked("list the users") as api:
+            people: dict[str, UUID] = {user.username: user.id for user in api.users.list()}
+            if account not in people:
+                password = self._password(account)
+                people[account] = api.users.create(
+                    UserModel(username=account, first_name=account, password=password)
+                ).id
+        return people[account]
+
+    def _password(self, account: str) -> str:
+        if self.accounts is None:
+            raise ReviewError(f"{self.url} has no user {account!r}: make one there")
+        kept = whole_object(self.accounts.read_bytes()) if self.accounts.exists() else {}
+        if kept is None:
+            raise ReviewError(f"{self.accounts}: damaged: put your copy of it back: it holds passwords of Argilla")
+        word = str(kept.setdefault(account, secrets.token_urlsafe(16)))
+        workspace.write_private(self.accounts, json.dumps(kept, indent=1).encode())
+        return word
+
+    def _fits(self, project: str, asked: list[dict[str, Any]]) -> bool:
         """Whether it asks about these traits; the server lets nobody add an option, or take one away, once a data set
         is published. What stands beside an option it lets one change: that is put right here."""
         from argilla._models import QuestionModel
 
-        expected = {question["name"]: QuestionModel(**question) for question in questions(taxonomy)}
+        expected = {question["name"]: QuestionModel(**question) for question in asked}
         with self._asked(f"list the questions of data set {project}") as api:
             there = {question.name: question for question in api.questions.list(UUID(project))}
         if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in expected.items()):
@@ -117,23 +145,23 @@ class Server:
                     api.questions.update(there[name])
         return True
 
-    def _make(self, place: str, reviewer: str, taxonomy: Taxonomy) -> sync.Project:
+    def _make(self, room_name: str, title: str, asked: list[dict[str, Any]]) -> sync.Project:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
-        page, name = of_tool("In Argilla"), f"Conversations for {re.sub(r'[^A-Za-z0-9_ -]', '', reviewer)}"
-        asked = [QuestionModel(**question) for question in questions(taxonomy)]  # what it refuses is no server's fault
+        page, name = of_tool("In Argilla"), re.sub(r"[^A-Za-z0-9_, -]", "", title)
+        made_of = [QuestionModel(**question) for question in asked]  # what it refuses is no server's fault
         with self._asked("make a data set") as api:
-            room = api.workspaces.create(WorkspaceModel(name=place))
+            room = api.workspaces.create(WorkspaceModel(name=room_name))
             made = api.datasets.create(DatasetModel(name=name, workspace_id=room.id, guidelines=page))
             for field, title in (("ask", "What is asked"), ("dialogue", "Conversation")):
                 settings = {"type": "text", "use_markdown": False}
                 api.fields.create(FieldModel(name=field, title=title, settings=settings, dataset_id=made.id))
-            for question in asked:
+            for question in made_of:
                 question.dataset_id = made.id
                 api.questions.create(question)
             api.datasets.publish(made.id)
-        return sync.Project(str(made.id), name, place, (str(room.id),))
+        return sync.Project(str(made.id), name, room_name, (str(room.id),))
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return record_of(sheet, guideline, taxonomy)
@@ -199,7 +227,8 @@ class Server:
     ) -> Iterator[Response]:
         try:
             for record in self.records(project.id):
-                for response in responses_of(record, people, project.name, ours, keys.get(record["id"])):
+                cards, key = f"-{LAYOUT}-" in project.place, keys.get(record["id"])
+                for response in responses_of(record, people, project.name, ours, key, cards=cards):
                     response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
                     yield response
         except failures.Missing:

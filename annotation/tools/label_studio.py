@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from annotation.tools.quotes import only
 from annotation.tools.task_conversion import (
+    CHOICES,
     RATHER_NOT,
     READ,
     SKIPPED,
     Ours,
     Response,
     Sheet,
+    about,
     list_of,
     marks_of,
-    opinions,
     page_digest,
     points,
     text_of,
@@ -45,7 +46,6 @@ LAYOUT = (
 ADJUDICATOR = "adjudicator"
 UNUSED = "\u2014"  # no key of a keyboard: what has none gets one by itself, and then a slip of the hand marks words
 KEYS = ("ynu", "123", "456", "789")  # of the first cards; the server finds some for the others
-CHOICES = (("Yes", "present"), ("No", "absent"), ("Unsure", "unsure"))
 CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "unsure": "choices", "note": "textarea"}
 END = (  # of a reader, of an adjudicator
     "Submit (Ctrl+Enter): I have read it all, nothing else is there. Skip (Ctrl+Space): I would rather not see this.",
@@ -110,17 +110,11 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     """What is asked of one trait; its answers name it, so that they can be held against our own record."""
     unit, keys = sheet.units[n], KEYS[n] if n < len(KEYS) else ""
     trait = taxonomy[unit["trait"]]
-    _, _, spans = sheet.suggested.get(trait.slug, ("", None, []))
-    said = opinions(unit)
-    words = [] if said else [f"\u201c{span['quote']}\u201d" for span in spans]
-    own = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]
-    if not spans and sheet.task.kind == "sensitivity":
-        words = ["No words are marked yet: mark them before you say yes."]
     choices: list[JsonValue] = [
         {"value": name, "alias": f"{trait.slug} {verdict}"} | ({"hotkey": keys[n]} if keys else {})
         for n, (name, verdict) in enumerate(CHOICES)
     ]
-    return {"name": trait.name, "about": "\n".join([trait.definition, *words, *own, *said]), "choices": choices}
+    return {"name": trait.name, "about": "\n".join(about(unit, sheet, taxonomy)), "choices": choices}
 
 
 def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:

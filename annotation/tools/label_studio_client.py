@@ -92,7 +92,7 @@ class Server:
             found = [_project(p) for p in pages]
         return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: int(p.id))
 
-    def place(self, mark: str, role: str) -> str:
+    def place(self, mark: str, role: str, cards: int) -> str:
         return place(mark, role)
 
     def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:

@@ -22,7 +22,8 @@ RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
 CHANGED = "changed there"
 SKIPPED = "skipped"
-VERDICTS = ("present", "absent", "unsure")
+CHOICES = (("Yes", "present"), ("No", "absent"), ("Unsure", "unsure"))  # of a card
+VERDICTS = tuple(verdict for _, verdict in CHOICES)
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
@@ -160,6 +161,17 @@ def opinions(unit: dict[str, Any]) -> list[str]:
     return [f"Reviewers said: {'; '.join(unit['said'])}"] if unit["said"] else []
 
 
+def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
+    """The lines of a card below the trait's name: definition, quotes, what this person or reviewers said before."""
+    spans = sheet.suggested.get(unit["trait"], ("", None, list[Span]()))[2]
+    said = opinions(unit)
+    words = [] if said else [f"\u201c{span['quote']}\u201d" for span in spans]
+    if not spans and sheet.task.kind == "sensitivity":
+        words = ["No words are marked yet: mark them before you say yes."]
+    own = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]
+    return [taxonomy[unit["trait"]].definition, *words, *own, *said]
+
+
 def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
     """The lines above a task: a warning first, then what is asked, then what is known."""
     severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
@@ -186,7 +198,9 @@ def ticked(said: Response) -> Response:
     if said.verdicts is None:
         return said
     given = {t: said.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(said.asked)}
-    cards = {t: verdict if named == t and verdict in VERDICTS else None for t, (named, _, verdict) in given.items()}
+    cards = {
+        t: verdict if named in ("", t) and verdict in VERDICTS else None for t, (named, _, verdict) in given.items()
+    }
     refused = {t for t, verdict in cards.items() if verdict == "absent"}
     unsure = [t for t in said.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
     present = [t for t in (*said.present, *said.spans, *said.lost) if t not in cards and t not in unsure]

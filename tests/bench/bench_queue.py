@@ -1,4 +1,4 @@
-"""What sixty real conversations cost their reviewer in Label Studio: key presses, clicks and pixels scrolled.
+"""What sixty real conversations cost their reviewer in Label Studio and Argilla: key presses, clicks, pixels scrolled.
 
 In real Chromium at 1,440 x 900 before a real server, by a script that does what a person has to: scroll to the last
 turn, bring into view what is clicked, press what has a key. Nothing is timed. BEFORE is what this script counted over
@@ -16,6 +16,7 @@ from annotation.review_destinations import LabelStudio
 from annotation.tools import label_studio, local_label_studio as managed
 from saferec_builder.storage.workspace import Workspace, make
 from tests.bench.figures import figure
+from tests.servers import argilla_up
 from tests.servers.fixtures import memory
 from tests.servers.logins import log_in
 from tests.worlds import chromium, review_queue, review_world
@@ -64,8 +65,27 @@ class Hand:
 
 
 def main() -> None:
-    if not managed.installed():
-        sys.exit("Label Studio is not installed: .venv/bin/python -m tests.servers.install")
+    if not managed.installed() or argilla_up.missing():
+        sys.exit("Label Studio or Argilla is not installed: .venv/bin/python -m tests.servers.install")
+    in_label_studio()
+    in_argilla()
+
+
+def in_argilla() -> None:
+    from tests.bench import queue_in_argilla  # which counts with what is below
+
+    home = memory()
+    server = argilla_up.Argilla(home)
+    try:
+        make(home / "ws", demo=False)
+        said = review_queue.fill(Workspace.open(home / "ws"))
+        queue_in_argilla.main(Workspace.open(home / "ws"), said, server)
+    finally:
+        server.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def in_label_studio() -> None:
     home = memory()
     try:
         make(home / "ws", demo=False)

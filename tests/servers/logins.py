@@ -15,10 +15,9 @@ def log_in(page: Any, studio: review_world.LabelStudio, name: str) -> None:
     page.wait_for_url(lambda url: "login" not in url)
 
 
-def argilla_log_in(page: Any, url: str) -> None:
-    """As ann."""
+def argilla_log_in(page: Any, url: str, name: str = "ann") -> None:
     page.goto(f"{url}/sign-in")
-    page.fill("input[type=text]", "ann")
+    page.fill("input[type=text]", name)
     page.fill("input[type=password]", "password-1234")
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "sign-in" not in url)

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from annotation.tools import local_label_studio as managed
+from annotation.tools.argilla import NO_CARD
 from annotation.tools.tasks_and_answers import base_id, task_id
 from saferec_builder.storage import evidence_check as evidence, tables, workspace as store
 from tests.worlds import review_world
@@ -219,7 +220,7 @@ class OnArgilla:
         self.text = self.shown = html.unescape(record["fields"]["dialogue"])
 
     def values(self, quote: str = QUOTE, shift: int = 0, **said: Any) -> dict[str, Any]:
-        values = self.tool.values(self.shown, Verdict({"gore": quote}))
+        values = self.tool.values(self.shown, Verdict({"gore": quote}), ["gore"])
         for span in values["evidence"]["value"]:
             span["start"], span["end"] = span["start"] + shift, span["end"] + shift
         return {name: value for name, value in (values | said).items() if value}
@@ -263,7 +264,7 @@ class OnArgilla:
         self.tool.rest(self.tool.keys["ann"], "POST", path, {"values": self.values(), "status": "submitted"})
 
 
-NO = {"present": None, "evidence": None}
+NO = {"verdict_1": {"value": "No"}, "evidence": None}
 ARGILLA = {
     "as it should be": Case(lambda a: a.say(), QUOTE),
     "behind white space, an emoji and an accent": Case(lambda a: a.say(FAMILY), FAMILY),
@@ -271,11 +272,11 @@ ARGILLA = {
     "in a role's name": Case(lambda a: a.say(a.shown[8:11], -8), None, "quote not found"),
     "a recommender's": Case(lambda a: a.say("Ok!"), None, "not the seeker's words"),
     "a yes without words": Case(lambda a: a.say(evidence=None), None, "no quote"),
-    "words without a yes": Case(lambda a: a.say(present=None), None, "evidence without a verdict"),
-    "yes and unsure": Case(lambda a: a.say(unsure={"value": ["gore"]}), None, "two verdicts"),
+    "a card left open": Case(lambda a: a.say(verdict_1={"value": NO_CARD}), None, "not answered"),
+    "a card of nothing answered": Case(lambda a: a.say(verdict_2={"value": "No"}), QUOTE),
+    "yes, and ticked as unsure": Case(lambda a: a.say(unsure={"value": ["gore"]}), QUOTE),
     "a draft": Case(lambda a: a.say(status="draft"), None),
-    "discarded": Case(lambda a: a.say(status="discarded"), None, "skipped"),
-    "handed back": Case(lambda a: a.say(outcome={"value": "I would rather not see this"}), None),
+    "handed back": Case(lambda a: a.say(status="discarded"), None),
     "other words shown": changed(lambda a: a.text_is("faint when", "cheer when", quote="I see blood")),
     "words before": changed(lambda a: a.text_is("seeker: ", "seeker: Hello! ")),
     "words of an emoji's length": changed(lambda a: a.text_is("\U0001f631", "oh")),

@@ -40,7 +40,7 @@ class Memory:
         self._up()
         return [sync.Project(place, name, place) for place, name in self.made.items() if place.startswith(mark)]
 
-    def place(self, mark: str, role: str) -> str:
+    def place(self, mark: str, role: str, cards: int) -> str:
         return mark
 
     def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from annotation.tools import sync, task_conversion as sheets
+from annotation.tools.argilla import NO_CARD
 from annotation.tools.label_studio import CONTROLS
 from annotation.tools.label_studio_client import Server
 from saferec_builder.storage import tables, workspace as store
@@ -309,11 +310,14 @@ class Argilla:
         done = 0
         for record in self._records(who):
             subject = subject_of(record["fields"]["dialogue"])
-            verdict = person(subject, json.loads(record["metadata"]["saferec"])["asked"])
+            asked = json.loads(record["metadata"]["saferec"])["asked"]
+            verdict = person(subject, asked)
             if verdict is None:
                 continue
             shown = html.unescape(record["fields"]["dialogue"])  # the page takes it for HTML
-            body = {"values": self.values(shown, verdict), "status": "submitted"}
+            body = {"values": self.values(shown, verdict, asked), "status": "submitted"}
+            if verdict.outcome == sheets.RATHER_NOT:
+                body["status"] = "discarded"
             mine = record.get("responses") or []
             if mine:
                 self.rest(self.keys[who], "PUT", f"/api/v1/responses/{mine[0]['id']}", body)
@@ -323,14 +327,17 @@ class Argilla:
         return done
 
     @staticmethod
-    def values(text: str, verdict: Verdict) -> dict[str, Any]:
+    def values(text: str, verdict: Verdict, asked: list[str]) -> dict[str, Any]:
         spans = []
         for trait, quote in verdict.present.items():
             start = len(text[: text.index(quote)].encode("utf-16-le")) // 2
             end = start + len(quote.encode("utf-16-le")) // 2
             spans.append({"start": start, "end": end, "label": trait})
-        said = {"evidence": spans, "present": list(verdict.present), "unsure": verdict.unsure, "note": verdict.note}
-        return {name: {"value": v} for name, v in (said | {"outcome": verdict.outcome}).items() if v}
+        words = ["Yes" if t in verdict.present else "Unsure" if t in verdict.unsure else "No" for t in asked]
+        said: dict[str, Any] = {f"verdict_{n}": word for n, word in enumerate(words + [NO_CARD] * (3 - len(words)), 1)}
+        other = [[t for t in found if t not in asked] for found in (verdict.present, verdict.unsure)]
+        said |= {"evidence": spans, "present": other[0], "unsure": other[1], "note": verdict.note}
+        return {name: {"value": v} for name, v in said.items() if v}
 
 
 def taxonomy(ws: store.Workspace, **definitions: str) -> None:

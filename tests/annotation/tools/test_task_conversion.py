@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, label_studio
-from annotation.tools.task_conversion import READ, points, take, units16
+from annotation.tools.task_conversion import points, take, units16
 from annotation.tools.tasks_and_answers import Pulled, Task
 from saferec_builder.core.errors import ReviewError
 from tests.worlds.sheet_answers import (
@@ -127,6 +127,6 @@ def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
 
 
 def test_nothing_else_is_no_trait():
-    values = {"present": {"value": [argilla.NOTHING]}, "unsure": {"value": [argilla.NOTHING]}}
-    (said,) = argilla.responses_of(record("submitted", values | {"outcome": {"value": READ}}), {"u1": "ann"}, "x", ours)
+    values = {name: {"value": [argilla.NOTHING]} for name in ("present", "unsure")} | {"verdict_1": {"value": "No"}}
+    (said,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
     assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])
