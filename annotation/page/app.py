@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from annotation.page import links
+from annotation.page import links, practice
 from annotation.page.tasks import Facts, Given, Stale, Tasks
 from annotation.tools.guidelines import of_tool
 from annotation.tools.tasks_and_answers import Refused
@@ -57,6 +57,7 @@ class Page:
 
     tasks: Tasks
     address: str
+    practice: bool = False
 
     @property
     def cookie(self) -> str:
@@ -87,6 +88,7 @@ class Page:
         traits = [
             {n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in self.tasks.taxonomy.traits
         ]
+        first |= {"practice": practice.tasks(self.tasks.taxonomy) if self.practice and not first["done"] else []}
         return first | {"name": name, "traits": [*traits], "guidelines": of_tool("On the page")}
 
     async def next(self, request: Request) -> Response:
@@ -106,8 +108,8 @@ class Page:
             raise _Refuse(409, str(fault)) from None
 
 
-def application(tasks: Tasks, address: str) -> "ASGIApp":
-    page = Page(tasks, address)
+def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp":
+    page = Page(tasks, address, practice)
     routes = [Route(path, _file(*file)) for path, file in FILES.items()]
     routes += [Route("/session", page.session, methods=["POST"]), Route("/answer", page.answer, methods=["POST"])]
     routes += [Route("/start", page.start), Route("/tasks", page.next)]

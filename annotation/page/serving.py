@@ -28,6 +28,7 @@ class Served:
     links: dict[str, str] = field(repr=False)
     tasks: Tasks = field(repr=False)
     listening: socket.socket = field(repr=False)
+    practice: bool = False
 
     def run(self) -> None:
         with together(self.tasks.ws):
@@ -38,18 +39,21 @@ class Served:
 
         from annotation.page.app import application
 
-        app = application(self.tasks, self.address)
+        app = application(self.tasks, self.address, self.practice)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, proxy_headers=False
         )
         return uvicorn.Server(config)
 
 
-def serve(ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str | None = None) -> Served:
+def serve(
+    ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str | None = None, practice: bool = False
+) -> Served:
     """Reads the workspace and takes the port; `run` of what it gives answers browsers.
 
     `url` is the address that reviewers open, where it is another one: that of a proxy with TLS, or of this machine in
-    its network. UsageError where the page cannot be had so; ReviewError where nobody has tasks on it.
+    its network. `practice`: whoever has answered nothing yet begins with five invented tasks. UsageError where the page
+    cannot be had so; ReviewError where nobody has tasks on it.
     """
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise UsageError(f"the page needs {missing[0]}: pip install 'saferec-builder[page]'")
@@ -63,7 +67,7 @@ def serve(ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str 
     taken = _socket(host, port)
     address = _as_browsers_send(url or f"http://{host}:{taken.getsockname()[1]}")
     new = links.make(ws, set(people) - links.holders(ws).keys(), address)
-    return Served(address, {name: tasks.left(name) for name in people}, new, tasks, taken)
+    return Served(address, {name: tasks.left(name) for name in people}, new, tasks, taken, practice)
 
 
 def _as_browsers_send(address: str) -> str:

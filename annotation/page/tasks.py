@@ -185,6 +185,7 @@ class Tasks:
             "rules": task.role == "adjudicator",
             "head": sheet.head,
             "known": list[JsonValue](known),
+            "rejected": list[JsonValue](sheet.rejected),
             "speaker": evidence.SPEAKER[task.kind],
             "turns": [{"role": turn["role"], "text": turn["text"]} for turn in sheet.turns],
             "severe": [taxonomy[trait].name for trait in sheet.asked if taxonomy[trait].severe],

@@ -42,6 +42,7 @@ class Sheet:
     turns: Turns
     units: list[dict[str, Any]]
     former: str = ""  # the key that the version before gave it; none where something else is asked since
+    rejected: tuple[str, ...] = ()  # what was wrong with the last answer, in lines
 
     @property
     def asked(self) -> list[str]:
@@ -146,7 +147,7 @@ def sheets(
         base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
         about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
         names = (key(base, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(Sheet(*names, former="" if rejected else asked_id(base, about)))
+        made.append(Sheet(*names, former="" if rejected else asked_id(base, about), rejected=(*rejected,)))
     return made
 
 

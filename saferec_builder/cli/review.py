@@ -159,13 +159,14 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="Where it listens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 8765,
     url: Annotated[str | None, typer.Option("--url", help="The address that reviewers open, if another.")] = None,
+    practice: Annotated[bool, typer.Option("--practice", help="First five invented tasks, with feedback.")] = False,
     folder: Folder = Path("."),
 ) -> None:
     """Open the page for reviewers and print their links.
 
     It shows the tasks of `review push --tool page`. Ctrl-C ends it.
     """
-    served = serving.serve(Workspace.open(folder), host=host, port=port, url=url)
+    served = serving.serve(Workspace.open(folder), host=host, port=port, url=url, practice=practice)
     for name, left in served.people.items():
         link = served.links.get(name) or f"has a link (`review link {name}` makes a new one)"
         typer.echo(line(f"{name} ({left:,} open): {link}"))

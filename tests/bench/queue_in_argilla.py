@@ -62,7 +62,8 @@ def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], befor
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
     shown = str(page.evaluate(text))
-    told = said[_bare(shown.partition("\n")[2])]
+    bare = _bare(shown.partition("\n")[2])  # the names of the marks stand behind the text
+    told = next(told for text, told in said.items() if bare.startswith(text))
     page.evaluate("restart()")
     hand = Hand(page)
     height = page.viewport_size["height"]

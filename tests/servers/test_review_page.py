@@ -8,6 +8,7 @@ import pytest
 
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
+from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import chromium, review_page, review_world
 from tests.worlds.review_page import Opened, said
@@ -155,6 +156,55 @@ def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: O
     for key in keys:
         wide.keyboard.press(key)
     until(wide, lambda: said(page.ws).get(("c3", "gore")) == ("present", ["western"]))
+
+
+def test_practice_is_explained_and_kept_nowhere(browser: Any, workspace: store.Workspace) -> None:
+    """Five invented tasks; who says yes to everything and adds nothing is right in two."""
+    review_world.fill(workspace)
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo", practice=True) as page:
+        tab = start(browser, page)
+        told = []
+        for n in range(1, 6):
+            if tab.get_by_text("This one may be hard to read").count():
+                tab.wait_for_timeout(DRAWN)
+                tab.keyboard.press("Enter")
+            tab.get_by_text(f"Practice {n} of 5").wait_for()
+            for key in ["y"] * tab.locator(".card").count():
+                tab.keyboard.press(key)
+            tab.wait_for_timeout(DRAWN)
+            for _ in range(2):  # the second half of a double press does not pass the feedback by
+                tab.keyboard.press("Enter")
+            told.append(tab.get_by_text("as we would.").count())
+            assert tab.get_by_text("What we would say").count() and tab.locator(".plain p").first.inner_text()
+            tab.wait_for_timeout(DRAWN)
+            tab.keyboard.press("Enter")
+        assert told == [1, 0, 0, 1, 0]
+        assert subject(tab) in review_world.TEXTS and not said(page.ws)
+        answer(tab, SKIP)
+        until(tab, lambda: len(said(page.ws)) == 2)
+        tab.reload()  # who has answered something has practised
+        tab.locator(".turn").first.wait_for()
+        assert not tab.get_by_text("Practice").count() and tab.strange == []
+
+
+def test_an_answer_that_was_rejected_elsewhere_says_why(browser: Any, workspace: store.Workspace) -> None:
+    review_world.fill(workspace)
+    ws = store.Workspace.open(workspace.root)
+    push(ws, ["ann", "bo"], to=ReviewPage())
+    task = task_id("sensitivity", "c1", "d-c1", "ann", "reviewer")
+    line = {
+        "task": task,
+        "reviewer": "ann",
+        "place": "ann.csv:2",
+        "reason": "quote not found",
+        "detail": "gore: 'bloood'",
+    }
+    store.append(ws, tables.REJECTED, pl.DataFrame([line], schema=tables.REJECTED.schema))
+    with review_page.opened(ws) as page:
+        tab, other = start(browser, page), start(browser, page, "bo")
+        for one, words in ((tab, 1), (other, 0)):
+            to(one, "c1", SKIP)
+            assert one.get_by_text("(ann.csv:2): quote not found: gore: 'bloood'").count() == words
 
 
 def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes(

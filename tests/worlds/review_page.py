@@ -38,11 +38,11 @@ class Opened:
 
 
 @contextmanager
-def opened(ws: store.Workspace, *names: str, **words: Any) -> Iterator[Opened]:
+def opened(ws: store.Workspace, *names: str, practice: bool = False, **words: Any) -> Iterator[Opened]:
     """Tasks are pushed to these people; without names what was pushed before is served."""
     if names:
         push(ws, names, to=ReviewPage(), **words)
-    served = serving.serve(ws, port=0)
+    served = serving.serve(ws, port=0, practice=practice)
     server = served.server()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [served.listening]}, daemon=True)
     thread.start()

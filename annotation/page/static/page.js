@@ -10,7 +10,7 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 // `cur` is the task on the page. said: slug -> {verdict, form, spans, added}; at: the card in turn; pick: the card whose
 // words are being marked; first: the first of them; adding: the list of traits is open; cover: its warning stands alone
-const S = { traits: new Map(), tasks: [], unsent: [], past: [], cur: null, busy: false };
+const S = { traits: new Map(), practice: [], tasks: [], unsent: [], past: [], cur: null, busy: false };
 
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -43,6 +43,7 @@ async function open() {
     const { status, said } = opened.status === 204 ? await ask("start") : opened;
     if (status !== 200) return shut(said.why);
     S.traits = new Map(said.traits.map((trait) => [trait.slug, trait]));
+    S.practice = said.practice;
     $("who").textContent = said.name;
     $("guide").hidden = $("progress").hidden = false;
     markdown(said.guidelines, $("guidetext"));
@@ -68,14 +69,14 @@ function merge(said) {
   $("progress").max = said.done + said.left || 1;
   $("progress").value = said.done + sent;
   $("count").textContent = `${said.done + sent} read, ${Math.max(0, said.left - sent)} to go`;
-  if (S.cur && (S.cur.again || S.tasks.some((task) => task.key === S.cur.task.key))) return;
+  if (S.cur && (S.cur.again || S.cur.task.right || S.tasks.some((task) => task.key === S.cur.task.key))) return;
   const lost = S.cur;
   next();
   if (lost) say("The task that was here has changed, or was answered elsewhere.");
 }
 
 function next() {
-  const task = S.tasks.find((each) => !waits(each));
+  const task = S.practice[0] ?? S.tasks.find((each) => !waits(each));
   if (task) return draw(task);
   S.cur = null;
   if (S.unsent.length) return plain("Saving ...", "Your answers are kept here until they are stored.");
@@ -163,7 +164,8 @@ function talk() {
   const turns = task.turns.map(({ role, text }, n) => el("div", { class: role === task.speaker ? "turn theirs" : "turn" },
     el("b", {}, people[role] || role), el("p", {}, role === task.speaker ? spell(text, n) : text)));
   const known = task.known.map((line) => el("p", { class: "soft" }, line));
-  $("talk").replaceChildren(...[task.head && el("h2", {}, task.head)].filter(Boolean), ...turns, ...known);
+  const above = [...task.rejected.map((line) => el("p", { class: "need" }, line)), task.head && el("h2", {}, task.head)];
+  $("talk").replaceChildren(...above.filter(Boolean), ...turns, ...known);
 }
 
 function marks() {
@@ -407,6 +409,7 @@ function done() {
 function finish(outcome) {
   if (!ready()) return;
   const { task, said, note, since } = S.cur, read = outcome === "read";
+  if (task.right) return feedback(task, said, read);
   const verdicts = Object.fromEntries([...said].filter(() => read).map(([slug, { verdict, form, spans }]) =>
     [slug, { verdict, form: verdict === "present" ? form : null, spans: verdict === "absent" ? [] : spans }]));
   const seconds = Math.min(86399, Math.round((performance.now() - since) / 100) / 10); // a tab left open for days
@@ -417,6 +420,21 @@ function finish(outcome) {
   S.past.push(sent);
   next();
   send();
+}
+
+function feedback({ right, why, turns }, said, read) { // on a practice task: nothing is sent
+  S.practice.shift();
+  S.cur = null;
+  const traits = [...new Set([...Object.keys(right), ...said.keys()])];
+  const lines = traits.map((slug) => {
+    const ours = right[slug] ?? "absent", yours = said.get(slug)?.verdict ?? "absent";
+    const alike = ours === yours ? "as we would" : `we would say ${ours}`;
+    return el("p", {}, el("strong", {}, S.traits.get(slug).name), `: you said ${yours}, ${alike}.`);
+  });
+  const since = performance.now(), go = () => performance.now() - since > QUIET && next(); // a double press passes nothing by
+  const on = button(S.practice.length ? "Next practice" : "On to your tasks", "Enter", go, { class: "first" });
+  plain(read ? "What we would say" : "That is always fine", why, el("blockquote", {}, turns[0].text), read && lines, on);
+  on.focus();
 }
 
 function back() {
