@@ -4,6 +4,9 @@ Who answered, and on which texts: tests/data/README.md. `propose` reads
 the replies from a loopback server as it would from any other. Intervals: Clopper and Pearson, 95 %.
 """
 
+import csv
+import gzip
+import json
 import os
 import tempfile
 from collections.abc import Iterable
@@ -13,9 +16,11 @@ from typing import Any
 
 import polars as pl
 
+from saferec_builder.core import taxonomy
+from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage.workspace import Workspace, make
-from tests import rules_score
+from tests import DATA, rules_score
 from tests.bench.figures import figure
 from tests.rules_score import Gold
 from tests.worlds import recorded
@@ -63,9 +68,56 @@ def asked_of(gold: Gold) -> Gold:
     return replace(gold, frame=frame, forms={unit: form for unit, form in gold.forms.items() if unit[0] in names})
 
 
+def posts(folder: Path) -> None:
+    """Reddit posts, of which only the claims of either are read: what both pass over counts nowhere."""
+    texts = {}
+    for row in _rows(folder / "reddit_requests" / "posts.jsonl.gz"):
+        said = f"{row['title'].strip()}\n\n{row['text'].strip()}".strip()
+        texts[f"reddit:{row['id']}"] = [{"role": "seeker", "text": said}]
+    frame = rules_score.frame((name, turns) for name, turns in texts.items() if recorded.known(turns))
+    gold = Gold(frame, {}, {}, {})
+    against(f"reddit: {frame.height} posts", "reddit", present(rules_score.proposals(gold)), present(of_model(gold)))
+
+
+def plots(folder: Path) -> None:
+    """Flags of films from their plots: a claim is right where the film breaks the trait and the quote speaks of it."""
+    with gzip.open(folder / "tmdb5000_overviews" / "overviews.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        texts = {row["imdb"]: row["overview"] for row in csv.DictReader(file) if row["overview"]}
+    asked = {i: t for i, t in texts.items() if recorded.known([{"role": "plot", "text": t}], "item_flag")}
+    frame = pl.DataFrame({"item": [f"imdb:{i}" for i in asked], "plot": list(asked.values())})
+    by_rules = present(rules.flag_items(frame, taxonomy.load()).to_dicts())
+    with tempfile.TemporaryDirectory() as at:
+        make(Path(at) / "ws", demo=False)
+        by_model = present(recorded.flags_again(Workspace.open(Path(at) / "ws"), asked).to_dicts())
+    against(f"items: {len(asked)} plots", "items", by_rules, by_model)
+
+
+def against(title: str, name: str, by_rules: Units, by_model: Units) -> None:
+    """How many claims a language model read as right; one that it could not settle is not right."""
+    with (DATA / "recorded_graded.csv").open(encoding="utf-8") as file:
+        graded = {(row["subject"], row["trait"]): row["right"] for row in csv.DictReader(file)}
+    found = {"rules": by_rules, "model": by_model, "both": by_rules | by_model}
+    right = {who: {unit for unit in units if graded.get(unit) == "yes"} for who, units in found.items()}
+    print(f"{title}, {len(right['both'])} right claims by either")
+    for who, units in found.items():
+        odd = sum(graded.get(unit) == "unsure" for unit in units)
+        read = {unit for unit in units if unit in graded}
+        print(f"  {who:<6} precision {share(len(right[who]), len(read))}, {odd} unsure, {len(units - read)} not read")
+    alone = len(right["model"] - by_rules), len(right["rules"] - by_model)
+    print(f"  right and found by the model alone {alone[0]}, by the rules alone {alone[1]}")
+    figure(f"recorded.{name}_precision", len(right["model"]) / len(by_model), "", "told")
+
+
+def _rows(path: Path) -> Iterable[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
 def main() -> None:
     compare("demo", rules_score.demo("report"))
     if folder := os.environ.get("SAFEREC_REAL_DATA"):
         compare("turns", asked_of(rules_score.real(Path(folder))))
+        posts(Path(folder))
+        plots(Path(folder))
     else:
         print("real turns: SAFEREC_REAL_DATA is not set")

@@ -5,13 +5,14 @@ what). A quote that did not stand in the text is kept as the model wrote it.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import polars as pl
 
+from saferec_builder import catalog
 from saferec_builder.core import taxonomy
 from saferec_builder.proposing import prompting
 from saferec_builder.proposing.run import propose
@@ -28,9 +29,9 @@ def asked(data: str) -> str:
     return blake2b(data.encode(), digest_size=8).hexdigest()
 
 
-def known(turns: list[dict[str, str]]) -> bool:
-    """Whether the model was asked about this conversation."""
-    subject = Subject("sensitivity", "", "", tuple((turn["role"], turn["text"]) for turn in turns))
+def known(turns: list[dict[str, str]], kind: str = "sensitivity") -> bool:
+    """Whether the model was asked about this conversation, or about this plot (item_flag)."""
+    subject = Subject(kind, "", "", tuple((turn["role"], turn["text"]) for turn in turns))
     return asked(prompting.build_request(subject, taxonomy.load())["messages"][1]["content"]) in replies()
 
 
@@ -75,10 +76,25 @@ def read_again(ws: store.Workspace, talks: pl.DataFrame) -> pl.DataFrame:
     missing = {name: dtype for name, dtype in tables.CONVERSATIONS.schema.items() if name not in talks.columns}
     rows = talks.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in missing.items())
     store.append(ws, tables.CONVERSATIONS, rows.with_columns(source=pl.lit("messages")))
+    return _proposed(ws, items=False)
+
+
+def flags_again(ws: store.Workspace, plots: Mapping[str, str]) -> pl.DataFrame:
+    """tables.PROPOSALS rows of the model on these plots, by IMDb id, as `propose --items` stores them; `subject` is the
+    ref of the film."""
+    same = {"source": "csv", "domain": "film", "year": None, "aliases": [], "genres": []}
+    rows = [same | {"source_id": i, "title": i, "refs": [f"imdb:{i}"], "plot": plot} for i, plot in plots.items()]
+    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
+    items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
+    of = dict(items.select("item", "imdb:" + pl.col("title")).iter_rows())
+    return _proposed(ws, items=True).with_columns(pl.col("subject").replace_strict(of))
+
+
+def _proposed(ws: store.Workspace, *, items: bool) -> pl.DataFrame:
     never: list[str] = []
     with llm_stub.running() as stub:
         stub.usual = speaks(never.append)
         options(ws, f'base_url = "{stub.url}"')
-        propose(store.Workspace.open(ws.root), "openai:recorded")
+        propose(store.Workspace.open(ws.root), "openai:recorded", items=items)
     assert not never, f"{len(never)} texts were never asked, the first: {never[0][:200]}"
     return store.read(ws, tables.PROPOSALS)
