@@ -44,7 +44,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
     bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(unread)))
-    alphas = agreement.alphas(aggregation.by_reviewers(state.votes))
+    apart = aggregation.by_reviewers(state.votes)
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {
         "name": ws.config.dataset.name,
@@ -60,7 +60,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
-        "agreement": figures.agreement(alphas, taxonomy),
+        "agreement": figures.agreement(agreement.alphas(apart), apart, taxonomy),
         "missed": workload.missed(bounds, taxonomy, recall_bounds.words, precision_bounds.words),
         "effort": workload.effort(state.standing, labels),
         "load": workload.load(state.assignments, state.standing, taxonomy, _pseudonym(ws)),

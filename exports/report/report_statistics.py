@@ -6,6 +6,7 @@ gives  dicts and lists of numbers and words, the same for the same rows; no revi
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from math import sqrt
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +20,8 @@ Row = dict[str, Any]
 Ids = set[str]
 Reason = Callable[[str], str]
 Z = 1.959964  # two-sided 95 %
+CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band holds its lower end; the last holds 1, too
+FEW = 10  # positives, under which an alpha says little
 
 
 # ---- the way of the conversations
@@ -138,10 +141,12 @@ def methods(labels: pl.DataFrame) -> dict[str, int]:
 
 
 def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Each proposer against people's labels: {kind, proposer, version, read, total, traits: [rates per trait]}.
+    """Each proposer against people's labels: {kind, proposer, version, read, total, traits, sure}.
 
-    Found and missed count on the texts that this proposer read; a claim without a settled label is `open`, and so is
-    one that became a label `auto`: it would bear itself out.
+    total, traits: `rates`, of all and per trait. sure: precision per band of confidence (CONFIDENCES). Found and missed
+    count on the texts that this proposer read; a claim without a settled label is `open`, and so is one that became a
+    label `auto`: it would bear itself out. There is no recall: people look where something was proposed, so of what
+    they confirmed nearly all had been. What is missed is bounded by the audit (workload.missed).
     """
     labels = labels.filter(pl.col("method") != "auto")
     keys = ["kind", "proposer", "version"]
@@ -155,8 +160,26 @@ def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFr
         total = sum(counts.values(), Counter())
         subjects = texts["subject"].n_unique()
         named = {"kind": kind, "proposer": proposer, "version": version, "read": subjects}
-        made.append(named | {"total": rates(total), "traits": per_trait})
+        made.append(
+            named | {"total": rates(total), "traits": per_trait, "sure": _sure(claims, labels.filter(kind=kind))}
+        )
     return made
+
+
+def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
+    """{low, high, precision, n} per band of confidence that has a settled claim, the surest first."""
+    unit = ["subject", "trait", "digest"]
+    settled = labels.filter(pl.col("verdict").is_in(["present", "absent"])).select(
+        *unit, right=pl.col("verdict") == "present"
+    )
+    judged = claims.unique(unit, keep="last").join(settled, on=unit)
+    rows = []
+    for low, high in pairwise(CONFIDENCES):
+        band = judged.filter(pl.col("confidence") >= low, pl.col("confidence") < high)["right"]
+        rows.append(
+            {"low": low, "high": min(high, 1.0), "n": band.len(), "precision": wilson(int(band.sum()), band.len())}
+        )
+    return [row for row in reversed(rows) if row["n"]]
 
 
 def _against(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:
@@ -182,7 +205,7 @@ def _against(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) ->
 
 
 def rates(counts: Mapping[str, int]) -> Row:
-    """{right, wrong, missed, open, precision, recall}: each rate (mean, low, high), or None with nothing to count."""
+    """{right, wrong, missed, open, precision}: the rate as (mean, low, high), or None with nothing to count."""
     right, wrong, missed = (counts.get(word, 0) for word in ("right", "wrong", "missed"))
     return {
         "right": right,
@@ -190,7 +213,6 @@ def rates(counts: Mapping[str, int]) -> Row:
         "missed": missed,
         "open": counts.get("open", 0),
         "precision": wilson(right, right + wrong),
-        "recall": wilson(right, right + missed),
     }
 
 
@@ -210,12 +232,19 @@ def wilson(hits: int, n: int) -> dict[str, float] | None:
 # ---- agreement, coverage
 
 
-def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """{kind, slug, name, units, alpha, low, high} from agreement.alphas, what can be told first, the highest first."""
+def agreement(alphas: pl.DataFrame, votes: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
+    """{kind, slug, name, units, positives, few, alpha, low, high}, the traits with most positives first.
+
+    positives: units that two people or more read and that one at least calls present; `few` of them (under FEW) make
+    an alpha that one more disagreement would change much.
+    """
     names = {t.slug: t.name for t in taxonomy.traits}
-    rows = alphas.rename({"trait": "slug"}).to_dicts()
-    known = [row | {"name": names[row["slug"]]} for row in rows if row["slug"] in names]
-    return sorted(known, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -(r["alpha"] or 0), r["slug"]))
+    read = votes.group_by("kind", "trait", "subject").agg(n=pl.len(), some=(pl.col("verdict") == "present").any())
+    positives = read.filter(pl.col("n") > 1, "some").group_by("kind", "trait").agg(positives=pl.len().cast(pl.Int64))
+    rows = alphas.join(positives, on=["kind", "trait"], how="left").with_columns(pl.col("positives").fill_null(0))
+    known = rows.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
+    told = [row | {"name": names[row["slug"]], "few": row["positives"] < FEW} for row in known]
+    return sorted(told, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -r["positives"], r["slug"]))
 
 
 def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:

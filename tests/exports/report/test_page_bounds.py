@@ -59,7 +59,7 @@ def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace
     figures = gather(world(workspace))
     figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
     one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
-    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one, "recall": None})
+    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one})
     seen = probe(page.render(figures), width, tmp_path)
     assert len(seen["tracks"]) >= 5 and set(seen["tracks"]) == {1}
     assert seen["wide"] == []

@@ -5,6 +5,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
+from annotation.agreement import alphas
 from exports.report import report_statistics as figures
 from saferec_builder.core import oracle as violations
 from saferec_builder.storage import tables
@@ -97,7 +98,7 @@ def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
     assert len(told) == 1
     total = told[0]["total"]
     assert [total[key] for key in ("right", "wrong", "missed", "open")] == [1, 1, 1, 1]
-    assert total["precision"]["mean"] == total["recall"]["mean"] == 0.5
+    assert total["precision"]["mean"] == 0.5 and "recall" not in total
     by_trait = {row["slug"]: row for row in told[0]["traits"]}
     assert list(by_trait) == ["gore", "needles"]
     assert (by_trait["needles"]["open"], by_trait["needles"]["precision"], told[0]["read"]) == (1, None, 3)
@@ -112,6 +113,35 @@ def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
         TAXONOMY,
     )[0]["total"]
     assert (told["right"], told["wrong"], told["open"], told["precision"]["mean"]) == (0, 1, 1, 0.0)
+
+
+def test_precision_by_confidence_counts_each_settled_claim_in_one_band() -> None:
+    # 1 and .9 in the last band (b is wrong), .6 in the second; the unsure label of d counts nowhere
+    sure = [claim(A) | {"confidence": 1.0}, claim(B) | {"confidence": 0.9}, claim(C) | {"confidence": 0.6}]
+    told = figures.proposers(
+        frame(tables.PROPOSALS, *sure, claim(D) | {"confidence": 0.85}),
+        frame(tables.READINGS, *map(reading, (A, B, C, D))),
+        labels(label(A), label(B, verdict="absent"), label(C), label(D, verdict="unsure")),
+        TAXONOMY,
+    )[0]["sure"]
+    assert [(row["low"], row["high"], row["precision"]["mean"], row["n"]) for row in told] == [
+        (0.9, 1.0, 0.5, 2),
+        (0.6, 0.8, 1.0, 1),
+    ]
+
+
+def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
+    # gore: ten units with a `present` among two votes, needles: one; the unit that one person read counts nowhere
+    said = [(f"c{n}", "gore", who, "present") for n in range(10) for who in ("ann", "bo")]
+    said += [
+        ("c0", "needles", "ann", "present"),
+        ("c0", "needles", "bo", "absent"),
+        ("c1", "needles", "ann", "present"),
+    ]
+    votes = pl.DataFrame(said, schema=["subject", "trait", "reviewer", "verdict"], orient="row")
+    votes = votes.with_columns(kind=pl.lit("sensitivity"))
+    told = figures.agreement(alphas(votes), votes, TAXONOMY)
+    assert {r["slug"]: (r["positives"], r["few"]) for r in told} == {"gore": (10, False), "needles": (1, True)}
 
 
 def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
