@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from annotation.review_history import UNIT, WHO
+from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import LABELS, SPAN, WARNINGS, digest, last
 
@@ -59,9 +60,6 @@ def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], re
 def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
     """The votes that say something about agreement: an adjudicator has seen what the others said."""
     return votes.filter(pl.col("role") == "reviewer")
-
-
-VERDICTS = ("present", "absent", "unsure")
 
 
 def tallies(votes: pl.DataFrame, readers: int) -> pl.DataFrame:

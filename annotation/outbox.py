@@ -19,14 +19,13 @@ import polars as pl
 from annotation import task_assignment as dealing
 from annotation.review_state import Desk, gather
 from annotation.tools import files
-from annotation.tools.tasks_and_answers import Task, base_id, task_id
+from annotation.tools.tasks_and_answers import TASK, Task, base_id, ids, tasks as tasks_of
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Sent = TypeVar("Sent")
-TASK = ["kind", "subject", "reviewer", "role", "digest"]  # names a task as it was shown
 # not new: assigned before, and now a decoy is planted in it
 MORE = {"new": pl.Boolean(), "trait": pl.String(), "spans": pl.List(tables.SPAN), "file": pl.String()}
 NOTES = pl.Schema({**tables.ASSIGNMENTS.schema, **MORE})
@@ -98,7 +97,7 @@ def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -
     there, cells = {*seen, *_sent(ws, "there")}, _cells({*files, *map(Path, filter(None, rows["file"]))})
     held = {task for task, _ in cells}
     tasks, decoys = [], []
-    for task, row in zip(_ids(rows), rows.iter_rows(named=True), strict=True):
+    for task, row in zip(ids(rows), rows.iter_rows(named=True), strict=True):
         if task in there or task in held:
             tasks += [row] * row["new"]
             # a file may be an older one, in which the task stands without it
@@ -138,14 +137,12 @@ def in_doubt(ws: Workspace) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     begun = _sent(ws)
-    return rows.filter([task in begun for task in _ids(rows)])
+    return rows.filter([task in begun for task in ids(rows)])
 
 
 def tasks(ws: Workspace) -> dict[str, Task]:
     """id -> the tasks that a push may have sent, and that are no assignments so far."""
-    rows = _waiting(ws)
-    each = rows.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
-    return dict(zip(_ids(rows), (Task(*row) for row in each), strict=True))
+    return tasks_of(_waiting(ws))
 
 
 def people(ws: Workspace) -> set[str]:
@@ -177,10 +174,6 @@ def erase(ws: Workspace, revisions: Collection[tuple[str, str]]) -> None:
     theirs = pl.Series([pair in revisions for pair in rows.select("subject", "digest").iter_rows()], dtype=pl.Boolean)
     if theirs.any():
         _write(ws, rows.filter(~theirs))
-
-
-def _ids(rows: pl.DataFrame) -> list[str]:
-    return [task_id(*row) for row in rows.select("kind", "subject", "digest", "reviewer", "role").iter_rows()]
 
 
 def _sent(ws: Workspace, state: str = "") -> set[str]:

@@ -13,7 +13,7 @@ from annotation.review_state import Desk, gather
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, task_id
+from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, shown
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -76,7 +76,7 @@ def of_files(desk: Desk, paths: list[Path]) -> Pulled:
     earlier = review_history.answered(desk.reviews.filter(~read | here))
     rows = workspace.read(desk.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # of sheets alone: on a server everybody sees the keys of everybody's tasks
-    keyed = {task: (asked, shown, lists) for task, asked, shown, lists in rows if task.endswith(SHEET)}
+    keyed = {task: (asked, guide, lists) for task, asked, guide, lists in rows if task.endswith(SHEET)}
     given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
     found = file_answers.pull(
         paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk)
@@ -91,11 +91,8 @@ def unkeyed(desk: Desk) -> set[str]:
     keys = workspace.read(desk.ws, tables.KEYED)["task"]
     if keys.str.ends_with(SHEET).any():  # as the first push with keys has noted it
         return {key for key in keys if key == base_id(key)}
-    pushed = desk.assignments.drop("digest").join(
-        desk.known.select("kind", "subject", "digest"), on=["kind", "subject"]
-    )
-    tasks = {task_id(*row) for row in pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()}
-    return tasks - {base_id(task) for task in workspace.read(desk.ws, tables.SENT)["task"]}
+    given = shown(desk.assignments, desk.known).keys()
+    return given - {base_id(task) for task in workspace.read(desk.ws, tables.SENT)["task"]}
 
 
 def _once(desk: Desk, pulled: Pulled) -> None:

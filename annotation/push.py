@@ -27,7 +27,7 @@ from annotation.review_destinations import Argilla, Files, LabelStudio, Place, R
 from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.tools import files
 from annotation.tools.guidelines import GUIDELINES, guideline
-from annotation.tools.tasks_and_answers import sheet_id, task_id
+from annotation.tools.tasks_and_answers import TASK, sheet_id, tasks
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -109,12 +109,12 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     before = mine if isinstance(to, Files) else mine.clear()
     planted = _decoys(desk, pl.concat([before, new]), plan.avoid)
     units = still_open(desk, pl.concat([desk.assignments, new]), due, plan.avoid, planted)
-    new = new.join(units, on=outbox.TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is shown
+    new = new.join(units, on=TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is shown
     outbox.note(desk.ws, new, before, planted, _paths(desk, who, to))
     sent = outbox.sent(desk.ws, lambda: send(units, back), new)
     outbox.close(desk.ws)
     given = workspace.read(desk.ws, tables.ASSIGNMENTS)
-    new = new.join(given, on=outbox.TASK, how="semi")
+    new = new.join(given, on=TASK, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
     figures |= _waiting(routing.short(desk.given, desk.proposals, given, due, plan, back), plan)
     figures |= {"withheld": Counter(desk.withheld.values())} if desk.withheld else {}
@@ -272,11 +272,10 @@ def _to_page(desk: Desk, who: People) -> Send:
     """The page shows every open task of whom the ledger names: nothing else is sent."""
 
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
-        mine = units.filter(pl.col("reviewer").is_in(who.names))
-        tasks = mine.select("kind", "subject", "digest", "reviewer", "role").unique(maintain_order=True)
-        rows = [("page", row[3], task_id(*row), "", "there") for row in tasks.iter_rows()]
+        found = tasks(units.filter(pl.col("reviewer").is_in(who.names)))
+        rows = [("page", task.reviewer, name, "", "there") for name, task in found.items()]
         workspace.append(desk.ws, tables.SENT, pl.DataFrame(rows, schema=tables.SENT.schema, orient="row"))
-        left = dict(tasks["reviewer"].value_counts().sort("reviewer").iter_rows())
+        left = dict(sorted(Counter(task.reviewer for task in found.values()).items()))
         return {"open": left, "then": "`saferec-build review serve` opens the page and prints each person's link"}
 
     return send

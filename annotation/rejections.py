@@ -7,10 +7,8 @@ gives  these units with `rejected`: what is said above the task
 import polars as pl
 
 from annotation.tools.task_conversion import FORGED, SKIPPED
-from annotation.tools.tasks_and_answers import Pulled, task_id
+from annotation.tools.tasks_and_answers import TASK, Pulled, ids
 from saferec_builder.storage import tables
-
-TASK = ("kind", "subject", "digest", "reviewer", "role")
 
 
 def attach(units: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
@@ -21,8 +19,8 @@ def attach(units: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     for task, place, reason, detail in last.select("task", "place", "reason", "detail").iter_rows():
         if reason != SKIPPED:  # who would rather not is not asked again
             said.setdefault(task, []).append(_line(place, reason, detail))
-    keys = [task_id(*row) for row in units.select(TASK).iter_rows()]
-    return units.with_columns(pl.Series("rejected", [said.get(key) for key in keys], dtype=pl.List(pl.String)))
+    told = [said.get(key) for key in ids(units)]
+    return units.with_columns(pl.Series("rejected", told, dtype=pl.List(pl.String)))
 
 
 def _line(place: str, reason: str, detail: str) -> str:
@@ -32,8 +30,8 @@ def _line(place: str, reason: str, detail: str) -> str:
 
 def waiting(units: pl.DataFrame) -> dict[str, int]:
     """reviewer -> open tasks in which an answer was rejected."""
-    tasks = units.filter(pl.col("rejected").is_not_null()).select(TASK).unique()
-    return dict(tasks.group_by("reviewer").len().iter_rows())
+    back = units.filter(pl.col("rejected").is_not_null()).select(TASK).unique()
+    return dict(back.group_by("reviewer").len().iter_rows())
 
 
 def rows(pulled: Pulled) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from annotation.tools import (
 )
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, task_id
+from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, shown
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -98,7 +98,7 @@ def send(
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk), key)
     sent: dict[str, dict[str, int]] = {}
     ledgers: dict[str, sync.Ledger] = {}  # as the server was found
-    pushed = _pushed(desk)
+    pushed = shown(desk.assignments, desk.texts)
     now = set(desk.texts.filter("current").select("kind", "subject", "digest").iter_rows())
 
     def hidden(key: str) -> bool:  # in a former text; or asked of an adjudicator before, and now something else is
@@ -157,8 +157,8 @@ def _projects(
 
 def _keep(desk: Desk, new: list[Sheet], pages: dict[str, str]) -> None:
     """Writes down what these tasks ask and show, before anybody is asked."""
-    shown = pl.DataFrame([*pages.items()], schema=tables.TASK_PAGES.schema, orient="row")
-    workspace.append(desk.ws, tables.TASK_PAGES, shown)
+    frame = pl.DataFrame([*pages.items()], schema=tables.TASK_PAGES.schema, orient="row")
+    workspace.append(desk.ws, tables.TASK_PAGES, frame)
     rows = [sheets.record(sheet, guideline(), desk.taxonomy) for sheet in new]
     workspace.append(desk.ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
 
@@ -272,7 +272,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     people = server.names(known, names)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool)
-    ours = _ours(desk, outbox.tasks(desk.ws) | _pushed(desk))
+    ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     try:
         some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
         there = [
@@ -285,7 +285,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
         managed.clear_exports(home(desk.ws))
     every = list(_as_asked(desk.ws, server.tool, there, pulled))
     desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
-    tasks, before = _pushed(desk), review_history.answered(desk.reviews)
+    tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
     for response in _in_order(every, desk.taxonomy.digest):  # what was asked and said last counts
         task, dropped = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
@@ -361,14 +361,6 @@ def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None
                 " with the name that has tasks here, or mend [review] accounts in saferec.toml"
             )
         owner[account.casefold()] = name
-
-
-def _pushed(desk: Desk) -> dict[str, Task]:
-    """key -> task, for every text that a person may have seen."""
-    texts = desk.texts.select("kind", "subject", "digest")
-    pushed = desk.assignments.drop("digest").join(texts, on=["kind", "subject"])
-    rows = pushed.select("kind", "subject", "digest", "reviewer", "role").iter_rows()
-    return {task_id(*row): Task(*row) for row in rows}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from annotation.certificate import Certificate, Prevalence
 from annotation.confidence_bounds import ALPHA
 from annotation.recall_bounds import LabelBounds
 from annotation.review_history import UNIT
+from annotation.tools.tasks_and_answers import VERDICTS
 from exports import checks
 from exports.formats import VOTES
 from exports.manifest_types import Agreement, RecallBound, Statement
@@ -159,7 +160,7 @@ def with_votes(labels: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     said = reviews.select("review", "role", "verdict")
     each = labels.select(*UNIT, review="reviews").explode("review", empty_as_null=False)
     votes = aggregation.tallies(each.join(said, on="review"), readers=1)
-    votes = votes.rename({v: f"votes_{v}" for v in aggregation.VERDICTS} | {"soft": "soft_label"})
+    votes = votes.rename({v: f"votes_{v}" for v in VERDICTS} | {"soft": "soft_label"})
     joined = labels.join(votes.select(*UNIT, *VOTES), on=UNIT, how="left", maintain_order="left")
     return joined.with_columns(pl.col(VOTES[:3]).fill_null(0))
 

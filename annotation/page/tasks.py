@@ -19,7 +19,7 @@ from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Refused, Span, Turns, keyed_id, mark, task_id
+from annotation.tools.tasks_and_answers import Pulled, Refused, Span, Turns, keyed_id, mark, tasks
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -141,10 +141,7 @@ class Tasks:
 
     def _why(self, name: str, key: str) -> str:
         base = key.rpartition("-")[0]
-        ends = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select(
-            "kind", "subject", "digest", "reviewer", "role"
-        )
-        if base in {task_id(*row) for row in ends.unique().iter_rows()}:
+        if base in tasks(self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name)):
             return "An answer to this one is stored already."
         return "This one has changed, or is no longer yours."
 

@@ -16,6 +16,7 @@ import polars as pl
 from annotation.tools.files import Line, lines
 from annotation.tools.tasks_and_answers import (
     SHEET,
+    VERDICTS,
     Answered,
     Pulled,
     Refused,
@@ -23,7 +24,7 @@ from annotation.tools.tasks_and_answers import (
     Task,
     Turns,
     base_id,
-    task_id,
+    shown,
     unit_id,
 )
 from saferec_builder.core.taxonomy import Taxonomy
@@ -58,9 +59,7 @@ def pull(
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
     """
-    pushed = assignments.drop("digest").join(texts.select("kind", "subject", "digest"), on=["kind", "subject"])
-    names = ("kind", "subject", "digest", "reviewer", "role")
-    tasks = {task_id(*row): Task(*row) for row in pushed.select(names).iter_rows()}
+    tasks = shown(assignments, texts)
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
@@ -215,7 +214,7 @@ def _left_out(
 
 def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
     verdict, quote, turn = line.cell("verdict").lower(), line.cell("quote"), line.cell("turn")
-    if verdict not in ("present", "absent", "unsure"):
+    if verdict not in VERDICTS:
         raise Refused("unknown verdict", f"{verdict!r}: expected present, absent or unsure")
     if verdict == "absent":
         return {"verdict": verdict}

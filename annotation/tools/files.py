@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import Turns, task_id, unit_id
+from annotation.tools.tasks_and_answers import TASK, Task, Turns, unit_id
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -105,8 +105,7 @@ def _asked(units: list[dict[str, Any]]) -> list[str]:
 
 
 def _key(units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) -> str:
-    task = task_id(*(units[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")))
-    return key(task, [taxonomy.digest, *_asked(units)])
+    return key(Task(*(units[0][name] for name in TASK)).id, [taxonomy.digest, *_asked(units)])
 
 
 def _task_rows(

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import Pulled, Span, Task, Turn, Turns, asked_id, mark, task_id
+from annotation.tools.tasks_and_answers import TASK, VERDICTS, Pulled, Span, Task, Turn, Turns, asked_id, mark
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.tables import HANDED_BACK, digest
@@ -22,8 +22,7 @@ RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
 CHANGED = "changed there"
 SKIPPED = "skipped"
-CHOICES = (("Yes", "present"), ("No", "absent"), ("Unsure", "unsure"))  # of a card
-VERDICTS = tuple(verdict for _, verdict in CHOICES)
+CHOICES = tuple(zip(("Yes", "No", "Unsure"), VERDICTS, strict=True))  # of a card
 NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
 NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
 
@@ -137,17 +136,16 @@ def sheets(
     made = []
     for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
         rows = list(part.iter_rows(named=True))
-        task = Task(**{name: rows[0][name] for name in ("kind", "subject", "digest", "reviewer", "role")})
+        task = Task(*(rows[0][name] for name in TASK))
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
         known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
         ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known)])
-        base = task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
         about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
-        names = (key(base, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(Sheet(*names, former="" if rejected else asked_id(base, about), rejected=(*rejected,)))
+        names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
+        made.append(Sheet(*names, former="" if rejected else asked_id(task.id, about), rejected=(*rejected,)))
     return made
 
 

@@ -1,13 +1,16 @@
 """Types that all review tools share: the id of a task, what a task stands for, and the answers that came back."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, TypedDict
+
+import polars as pl
 
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage.tables import digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
+VERDICTS = ("present", "absent", "unsure")
 
 
 class Span(TypedDict):
@@ -88,9 +91,29 @@ class Task:
     reviewer: str
     role: str
 
+    @property
+    def id(self) -> str:
+        return task_id(*astuple(self))
 
-def id_of(task: Task) -> str:
-    return task_id(task.kind, task.subject, task.digest, task.reviewer, task.role)
+
+TASK = tuple(each.name for each in fields(Task))  # the columns that name a task as it was shown
+
+
+def ids(rows: pl.DataFrame) -> list[str]:
+    """The `task_id` of each row."""
+    return [task_id(*row) for row in rows.select(TASK).iter_rows()]
+
+
+def tasks(rows: pl.DataFrame) -> dict[str, Task]:
+    """`task_id` -> the task, of all that are named in these rows."""
+    found = (Task(*row) for row in rows.select(TASK).unique(maintain_order=True).iter_rows())
+    return {task.id: task for task in found}
+
+
+def shown(assignments: pl.DataFrame, texts: pl.DataFrame) -> dict[str, Task]:
+    """`task_id` -> the task, of every text that a person may have seen: an assignment is for all revisions of one."""
+    subject = ["kind", "subject"]
+    return tasks(assignments.drop("digest").join(texts.select(*subject, "digest"), on=subject))
 
 
 Dropped = tuple[str, str, str, str, str]
@@ -124,11 +147,11 @@ class Pulled:
         row = ("review", self.tool, place, reason, detail)
         if author:
             row = (*row[:4], f"{detail} ({' '.join(filter(None, [author.reviewer, link]))})")
-            self.returned[row] = (id_of(author), author.reviewer, link or place, reason, detail)
+            self.returned[row] = (author.id, author.reviewer, link or place, reason, detail)
         self.drops.append(row)
 
     def mend(self, task: Task) -> None:
         """Its author has answered it since, and nothing of that was dropped: what was before is no rejection."""
-        mended = {drop for drop, row in self.returned.items() if row[0] == id_of(task)}
+        mended = {drop for drop, row in self.returned.items() if row[0] == task.id}
         self.returned = {drop: row for drop, row in self.returned.items() if drop not in mended}
         self.drops = [drop for drop in self.drops if drop not in mended]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import tasks
 from saferec_builder import catalog
 from saferec_builder.demo import items_without_warnings as flags, people
 from saferec_builder.storage import tables, workspace
@@ -20,9 +20,8 @@ def path_of(folder: Path, name: str) -> Path:
 
 def answer(ws: Workspace, truth: Mapping[str, people.Gold], names: Sequence[str]) -> dict[Path, int]:
     """Fills in the files of these people; file -> its rows. `truth` is by conversation."""
-    assigned = workspace.read(ws, tables.ASSIGNMENTS).select("kind", "subject", "digest", "reviewer", "role")
     items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     known = {**truth, **flags.truth(items, ws.taxonomy)}
-    by_task = {task_id(*row): known[row[1]] for row in assigned.iter_rows()}
+    by_task = {name: known[task.subject] for name, task in tasks(workspace.read(ws, tables.ASSIGNMENTS)).items()}
     paths = {name: path_of(ws.root, name) for name in names}
     return {p: people.fill(p, by_task, adjudicator=name == ADJUDICATOR) for name, p in paths.items()}

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from annotation import outbox, sampling_design
-from annotation.tools.tasks_and_answers import task_id
+from annotation.tools.tasks_and_answers import tasks
 from exports import formats, released_ids
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import removals as wishes
@@ -142,7 +142,6 @@ def _gone(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten:
 
 def _tasks(ws: Workspace, given: pl.DataFrame, revisions: pl.DataFrame) -> list[str]:
     about = given.filter(kind="sensitivity").drop("digest").join(revisions, left_on="subject", right_on="conversation")
-    named = about.select("kind", "subject", "digest", "reviewer", "role").unique().iter_rows()
     pairs = set(revisions.iter_rows())
     waiting = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
-    return sorted({*(task_id(*row) for row in named), *waiting})
+    return sorted({*tasks(about), *waiting})

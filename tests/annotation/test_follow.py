@@ -33,7 +33,7 @@ def test_what_was_answered_since_is_pulled_once(ws, cli, memory, monkeypatch):
     monkeypatch.setattr(
         servers, "fetch", lambda desk, server, only=None: asked.append(only) or fetch(desk, server, only)
     )
-    of = {(memory.made[p], task["subject"]): remote for remote, (p, task) in memory.held.items()}
+    of = {(name, task["subject"]): remote for remote, (_, task, name) in memory.held.items()}
     memory.answer(of["ann", "c3"], Verdict())
     looks = follow(ws, LabelStudio("http://memory", "t"), every=0)
     assert next(looks).counts.added == 1 and next(looks) is None  # what was there before, and nothing new
@@ -56,7 +56,7 @@ def test_what_was_answered_since_is_pulled_once(ws, cli, memory, monkeypatch):
 
 def test_what_is_touched_while_a_pull_is_at_work_is_pulled_next(ws, cli, memory, monkeypatch):
     assert cli("review", "push", *ALL, "-C", ws.root).code == 0
-    first, second = [remote for remote, (_, task) in memory.held.items() if task["subject"] in ("c3", "c4")][:2]
+    first, second = [remote for remote, (_, task, _) in memory.held.items() if task["subject"] in ("c3", "c4")][:2]
     looks = follow(ws, LabelStudio("http://memory", "t"), every=0)
     next(looks)
     memory.answer(first, Verdict())

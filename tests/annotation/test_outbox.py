@@ -147,7 +147,9 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
         if rng.random() < 0.5:
             memory.arrive()
         memory.down = False
-        first = {task["key"]: remote for remote, (_, task) in reversed(memory.held.items())}  # of a twin the older one
+        first = {
+            task["key"]: remote for remote, (_, task, _) in reversed(memory.held.items())
+        }  # of a twin the older one
         memory.answers |= {remote: Verdict() for remote in first.values() if rng.random() < 0.5}
         if memory.made:
             pulled = cli("review", "pull", "-C", ws.root, "--json")
@@ -160,7 +162,7 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
     assert memory.tasks() == dict.fromkeys(given(ws), 1)
     assert planted(ws) == memory.suggested()
     said = store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*").select("reviewer", "subject")
-    heard = {(memory.made[p], task["subject"]) for r, (p, task) in memory.held.items() if r in memory.answers}
+    heard = {(name, task["subject"]) for r, (_, task, name) in memory.held.items() if r in memory.answers}
     assert heard == set(said.iter_rows())
     injected("pushes to a server in memory that broke off", faults)
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from annotation import servers
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.review_team import ANN, FILES, Memory
+from tests.worlds.review_memory import Memory
+from tests.worlds.review_team import ANN, FILES
+from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import yes
 
 SAID = {"present": ["gore"], "link": "http://labels.invalid/t/10", "place": "task 10"}
@@ -25,8 +26,8 @@ def review(cli: Any, ws: store.Workspace) -> Any:
     return review_world.reviewing(cli, ws)
 
 
-def of_gore(server: Memory) -> list[str]:
-    return [n for n, (_, task, _) in server.held.items() if "gore" in task["asked"]]
+def of_gore(memory: Memory) -> list[str]:
+    return [n for n, (_, task, _) in memory.held.items() if "gore" in task["asked"]]
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,10 @@ def of_gore(server: Memory) -> list[str]:
         (SAID | {"outcome": "skipped"}, "skipped", None),  # who would rather not is not asked again
     ],
 )
-def test_its_author_is_told_why_and_asked_once(ws, review, monkeypatch, words, reason, shown):
-    server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: server)
+def test_its_author_is_told_why_and_asked_once(ws, review, memory, words, reason, shown):
     review("push", *ANN)
-    (first,) = of_gore(server)
-    server.answered, server.words[first] = [first], words
+    (first,) = of_gore(memory)
+    memory.answers, memory.words[first] = {first: Verdict()}, words
     assert review("pull")["dropped"] == {reason: 1}
     (drop,) = store.read(ws, tables.DROPS).iter_rows(named=True)
     assert drop["place"] == "task 10" and drop["detail"].endswith(f"(ann {SAID['link']})")
@@ -56,11 +55,11 @@ def test_its_author_is_told_why_and_asked_once(ws, review, monkeypatch, words, r
     assert (sent["added"], review("push", *ANN)["sent"]["ann"]["added"]) == (bool(shown), 0)
     if not shown:
         return
-    again = next(n for n in of_gore(server) if n != first)
-    ask = server.held[again][1]["ask"].splitlines()[0]
+    again = next(n for n in of_gore(memory) if n != first)
+    ask = memory.held[again][1]["ask"].splitlines()[0]
     assert shown in ask and "zoe" not in ask
-    server.answered.append(again)
-    server.words[again] = {"present": ["gore"], "spans": {"gore": [review_world.span("c1", "blood")]}}
+    memory.answers[again] = Verdict()
+    memory.words[again] = {"present": ["gore"], "spans": {"gore": [review_world.span("c1", "blood")]}}
     pulled = review("pull")
     assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; what was wrong before is mended
     assert "rejected" not in review("status")["reviewers"]["ann"]

@@ -12,8 +12,8 @@ from annotation.tools.task_conversion import RATHER_NOT
 from annotation.tools.tasks_and_answers import asked_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
-from tests.worlds.review_team import Memory
-from tests.worlds.review_world import taxonomy
+from tests.worlds.review_memory import Memory
+from tests.worlds.review_world import Verdict, taxonomy
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
@@ -72,60 +72,54 @@ def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Worksp
 
 
 def test_who_answered_a_task_of_before_finds_it_no_second_time(
-    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
     """Tasks were named without their taxonomy before: they are replaced, and an answer to one closes its other one."""
-    server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: server)
     with monkeypatch.context() as before:
         before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: task)
         review("push", *TWO)
-    first = {n for n, (_, _, name) in server.held.items() if name == "ann"}
-    server.answered = [min(first)]
+    first = {n for n, (_, _, name) in memory.held.items() if name == "ann"}
+    memory.answers = {min(first): Verdict()}
     sent = review("push", *TWO)["sent"]  # before anything was pulled
     assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (2, 1)
     assert (sent["bo"]["added"], sent["bo"]["taken_back"]) == (2, 2)
     assert review("pull")["added"] == 2
     sent = review("push", *TWO)["sent"]
     assert (sent["ann"]["added"], sent["ann"]["taken_back"]) == (0, 1)  # one that is answered already
-    left = [n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered]
+    left = [n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers]
     assert len(left) == 1
     assert store.read(ws, tables.REVIEWS).filter(trait="*").height == 1
 
 
 def test_nobody_leaves_unticked_what_was_not_on_their_list(
-    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
-    server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: server)
     push = ("push", *TWO)
     review(*push)
-    server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
+    memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
     review("pull")
     taxonomy(ws, **OLD, needles="Injections.")
     review(*push)
-    new = next(n for n, (_, _, name) in server.held.items() if name == "ann" and n not in server.answered)
-    server.answered.append(new)
-    quote = review_world.span(*("c1", "blood") if "gore" in server.held[new][1]["asked"] else ("c2", "crash"))
-    server.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
+    new = next(n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers)
+    memory.answers[new] = Verdict()
+    quote = review_world.span(*("c1", "blood") if "gore" in memory.held[new][1]["asked"] else ("c2", "crash"))
+    memory.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
     review("pull")
-    server.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
+    memory.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
     assert review("pull")["added"] == 1  # that they hand it back
     said = store.read(ws, tables.REVIEWS).filter(trait="needles")
     assert said["verdict"].to_list() == ["present"]
 
 
 def test_tasks_of_the_version_before_stay_and_are_answered_once(
-    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch
+    ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
     """It kept no record of what a task asked, and its keys need no secret: those that the ledger knows are taken."""
-    server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: server)
     with monkeypatch.context() as before:
         before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked))
         before.setattr(servers, "_keep", lambda *_: None)
         review("push", *TWO)
-    server.answered = [n for n, (_, _, name) in server.held.items() if name == "ann"]
+    memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
     assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
     told = review("pull")
     assert (told["added"], told["tasks_of_the_version_before"]) == (4, 2)  # two tasks: a trait and `*` each

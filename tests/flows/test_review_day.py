@@ -8,15 +8,16 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import push as handing, servers
+from annotation import push as handing
 from annotation.review_state import gather
 from annotation.routing import Plan, found_units, revoked, route, texts
 from annotation.tools.task_conversion import READ, Response
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of, save
-from tests.worlds.review_team import ANN, BO, DI, FILES, TWO, Memory, given, rest
-from tests.worlds.review_world import taxonomy
+from tests.worlds.review_memory import Memory
+from tests.worlds.review_team import ANN, BO, DI, FILES, TWO, given, rest
+from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings
@@ -33,65 +34,58 @@ def review(cli: Any, ws: store.Workspace) -> Any:
     return review_world.reviewing(cli, ws)
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
-    made = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: made)
-    return made
+def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:
+    return [task for _, task, who in memory.held.values() if who == name]
 
 
-def tasks(server: Memory, name: str) -> list[dict[str, Any]]:
-    return [task for _, task, who in server.held.values() if who == name]
-
-
-def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, server: Memory) -> None:
+def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, memory: Memory) -> None:
     review("push", *TWO)
     review("opt-out", "ann", "gore")
     sent = review("push", *BO, *DI)
     assert (sent["new"], sent["sent"]["ann"]) == ({"proposed": 1}, {"taken_back": 1})
-    assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
+    assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
 
 
-def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, server: Memory) -> None:
+def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, memory: Memory) -> None:
     review("push", *TWO)
-    before = {task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]}
+    before = {task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]}
     rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
     store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
     review("push", *TWO)
-    left = [task["key"] for task in tasks(server, "ann") if task["asked"] == ["gore"]]
+    left = [task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]]
     assert len(left) == 1 and not before & set(left)
 
 
 def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
-    ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
+    ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ann has answered c1 on the page before, and not c2; then a version comes whose page has other controls."""
     review("push", *TWO)
-    (done,) = [n for n, (_, task, who) in server.held.items() if who == "ann" and task["asked"] == ["gore"]]
-    server.answered.append(done)
+    (done,) = [n for n, (_, task, who) in memory.held.items() if who == "ann" and task["asked"] == ["gore"]]
+    memory.answers[done] = Verdict()
     monkeypatch.setattr(Memory, "place", lambda self, mark, role: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
     assert sent == {
         "ann": {"added": 1, "skipped": 0, "taken_back": 1},
         "bo": {"added": 2, "skipped": 0, "taken_back": 2},
     }
-    assert sorted(task["asked"] for task in tasks(server, "ann")) == [["accidents_disasters"], ["gore"]]
-    assert done in server.held  # where it was
+    assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
+    assert done in memory.held  # where it was
     review("pull")
     assert store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1", trait="gore").height == 1
     assert review("push", *TWO)["added"] == 0
 
 
 def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
-    ws: store.Workspace, review: Any, server: Memory, monkeypatch: pytest.MonkeyPatch
+    ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Needles was nobody's proposal: ann marked it, and in a second answer left it out."""
     review("push", *TWO)
-    task = next(task for task in tasks(server, "ann") if task["asked"] == ["gore"])
+    task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     words = {"needles": [review_world.span("c1", "blood")]}
     both = [Response(place="1", present=["needles"], spans=words, **fixed), Response(place="2", **fixed)]
-    monkeypatch.setattr(server, "responses", lambda project, *_: both if project.name == "ann" else [])
+    monkeypatch.setattr(memory, "responses", lambda project, *_: both if project.name == "ann" else [])
     review("pull")
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
@@ -220,7 +214,7 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
     assert handing._units(gather(ws), 1) == 2
 
 
-def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, server: Memory) -> None:
+def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, memory: Memory) -> None:
     """What lies on a server is not sent anew: a decoy in it nobody would see, and all would seem to refuse it."""
     review("push", *TWO)
     review_settings(ws.root, decoys=0.5)
@@ -241,11 +235,11 @@ def test_gold_that_says_something_else_than_before_is_told(
     assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)
 
 
-def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, server: Memory) -> None:
+def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, memory: Memory) -> None:
     review("push", *TWO)
-    copy = dict(server.held)
+    copy = dict(memory.held)
     review("opt-out", "ann", "gore")
     for _ in range(2):
         review("push", *TWO)
-        assert [task["asked"] for task in tasks(server, "ann")] == [["accidents_disasters"]]
-        server.held = dict(copy)
+        assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
+        memory.held = dict(copy)

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from annotation import servers
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
-from tests.worlds.review_team import ANN, DI, FILES, TWO, Memory, given, rest
-from tests.worlds.review_world import taxonomy
+from tests.worlds.review_memory import Memory
+from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
+from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.settings import review_settings
 
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
@@ -30,24 +30,17 @@ def review(cli: Any, ws: store.Workspace) -> Any:
     return review_world.reviewing(cli, ws)
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Memory:
-    made = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *_: made)
-    return made
-
-
 def last_words(ws: store.Workspace, **of: str) -> list[str | None]:
     """ann's on c1 as they count now."""
     rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
     return rows.filter(reviewer="ann", subject="c1", **of)["verdict"].to_list()
 
 
-def answered(server: Memory, day: int, **said: Any) -> str:
+def answered(memory: Memory, day: int, **said: Any) -> str:
     """ann reads c1 on the server that day: what stands there from then on."""
-    number = next(n for n, (_, t, who) in server.held.items() if who == "ann" and "gore" in t["asked"])
-    server.answered.append(number)
-    server.words[number] = {"time": datetime(2026, 11, day, 9, 30, 1, 123457, tzinfo=UTC)} | said
+    number = next(n for n, (_, t, who) in memory.held.items() if who == "ann" and "gore" in t["asked"])
+    memory.answers[number] = Verdict()
+    memory.words[number] = {"time": datetime(2026, 11, day, 9, 30, 1, 123457, tzinfo=UTC)} | said
     return number
 
 
@@ -72,11 +65,11 @@ def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.
 
 
 def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
-    ws: store.Workspace, review: Any, server: Memory
+    ws: store.Workspace, review: Any, memory: Memory
 ) -> None:
     """ann marked blood on the server; the text changed, and in her file of this week gore is absent."""
     review("push", *TWO)
-    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    answered(memory, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
     review("pull")
     changed(ws)
     review("push", *TWO, *FILES)
@@ -92,20 +85,20 @@ def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
 
 
 def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
-    ws: store.Workspace, review: Any, server: Memory, tmp_path: Path
+    ws: store.Workspace, review: Any, memory: Memory, tmp_path: Path
 ) -> None:
     """ann read c1 on the server on the 2nd; the copy of her file, which she sent later, adds accidents."""
     review("push", *TWO, *FILES)
     path = shutil.copy(ws.root / "review" / "ann.csv", tmp_path / "ann.csv")
     review("push", *TWO)
-    answered(server, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
+    answered(memory, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
     review("pull")
     rest(path, "accidents_disasters", "blood")
     review("pull", *FILES, path)
     assert last_words(ws, trait="accidents_disasters") == ["present"]
     assert review("pull")["added"] == 0
     assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["present"]
-    answered(server, 9)  # and now she ticks nothing there
+    answered(memory, 9)  # and now she ticks nothing there
     assert review("pull")["added"] == 2
     assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["absent"]
 
@@ -200,7 +193,7 @@ def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, 
 
 @pytest.mark.parametrize("accounts", ['{ ann = "a@x.org", anna = "a@x.org" }', '{ anna = "ann" }'])
 def test_who_is_renamed_is_no_second_reader(
-    ws: store.Workspace, review: Any, cli: Any, server: Memory, accounts: str
+    ws: store.Workspace, review: Any, cli: Any, memory: Memory, accounts: str
 ) -> None:
     """With ann's account behind two names it was chance whose the answers were, and two pulls could make it both's."""
     review("push", *TWO)
@@ -233,7 +226,7 @@ def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace
 
 
 def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
-    ws: store.Workspace, review: Any, cli: Any, server: Memory
+    ws: store.Workspace, review: Any, cli: Any, memory: Memory
 ) -> None:
     """In ann's file gore was absent, and nothing else; on the server she finds gore and accidents."""
     push = ("push", *TWO)
@@ -243,7 +236,7 @@ def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
     files.answer("ann", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder)
     both = {slug: [review_world.span("c1", "blood")] for slug in OLD}
-    answered(server, 9, present=list(both), spans=both)
+    answered(memory, 9, present=list(both), spans=both)
     assert review("pull")["added"] == 2
     assert review("pull", *FILES, files.folder)["added"] == 0
     assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]

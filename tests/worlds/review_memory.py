@@ -26,8 +26,10 @@ class Memory:
 
     def __init__(self) -> None:
         self.plan, self.down = list[str](), False
-        self.made, self.held, self.number = dict[str, str](), dict[str, tuple[str, dict[str, Any]]](), 0
+        self.made, self.number = dict[str, str](), 0
+        self.held = dict[str, tuple[str, dict[str, Any], str]]()  # task -> its project, what was sent, whose it is
         self.answers = dict[str, Verdict]()  # task -> what its person said
+        self.words = dict[str, dict[str, Any]]()  # task -> what else stands in that response
         self.late = list[tuple[str, dict[str, Any]]]()
         self.touches = dict[str, datetime]()  # task -> when somebody answered it
         self.unread = 0  # so many times answers cannot be read
@@ -51,18 +53,19 @@ class Memory:
         return sync.Project(place, name, place)
 
     def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
-        return {"key": sheet.key, "subject": sheet.task.subject, "asked": sheet.asked, "taxonomy": taxonomy.digest}
+        told = {"key": sheet.key, "subject": sheet.task.subject, "ask": sheet.ask}
+        return told | {"asked": sheet.asked, "taxonomy": taxonomy.digest}
 
     def page_of(self, task: dict[str, Any]) -> str:
         return ""
 
     def count(self, project: str) -> int:
         self._up()
-        return sum(place == project for place, _ in self.held.values())
+        return sum(place == project for place, *_ in self.held.values())
 
     def keys(self, project: str) -> list[tuple[str, str, bool]]:
         self._up()
-        mine = [(remote, task) for remote, (place, task) in self.held.items() if place == project]
+        mine = [(remote, task) for remote, (place, task, _) in self.held.items() if place == project]
         return [(task["key"], remote, remote in self.answers) for remote, task in mine]
 
     def delete(self, task: str) -> None:
@@ -90,7 +93,7 @@ class Memory:
 
     def _add(self, project: str, task: dict[str, Any]) -> str:
         self.number += 1
-        self.held[str(self.number)] = (project, task)
+        self.held[str(self.number)] = (project, task, self.made[project])
         return str(self.number)
 
     def arrive(self) -> None:
@@ -116,19 +119,20 @@ class Memory:
         if self.unread:
             self.unread -= 1
             raise Broken("memory: 502")
-        for remote, (place, task) in self.held.items():
+        for remote, (place, task, name) in self.held.items():
             if place == project.id and (said := self.answers.get(remote)) and (not tasks or remote in tasks):
                 spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
-                who = people.get(self.made[place], "user-unknown")
-                told = {"asked": task["asked"], "taxonomy": task["taxonomy"], "present": list(said.present)}
-                yield sheets.Response(task["key"], who, f"memory {remote}", said.outcome, spans=spans, **told)
+                told = {"key": task["key"], "who": people.get(name, "user-unknown"), "place": f"memory {remote}"}
+                told |= {"outcome": said.outcome, "asked": task["asked"], "taxonomy": task["taxonomy"]}
+                told |= {"present": list(said.present), "spans": spans}
+                yield sheets.Response(**told | self.words.get(remote, {}))
 
     def tasks(self) -> Counter[tuple[str, str]]:
-        return Counter((self.made[place], task["subject"]) for place, task in self.held.values())
+        return Counter((name, task["subject"]) for _, task, name in self.held.values())
 
     def suggested(self) -> set[tuple[str, str, str]]:
         claimed = {(subject, trait) for subject, trait, *_ in CLAIMS}
-        rows = [(self.made[p], task["subject"], t) for p, task in self.held.values() for t in task["asked"]]
+        rows = [(name, task["subject"], t) for _, task, name in self.held.values() for t in task["asked"]]
         return {row for row in rows if row[1:] not in claimed}
 
 
