@@ -51,7 +51,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
     rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
     workspace.append(ws, tables.DROPS, rejected)
-    workspace.append(ws, tables.REJECTED, rejections.rows(pulled))
+    rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}

@@ -1,4 +1,4 @@
-"""Answers that could not be taken go back to their authors: the next push says why, while the task is open.
+"""Answers that could not be taken go back to their authors: the next push says why, until one is taken.
 
 reads  the table rejected, the units of open tasks
 gives  these units with `rejected`: what is said above the task
@@ -7,8 +7,9 @@ gives  these units with `rejected`: what is said above the task
 import polars as pl
 
 from annotation.tools.task_conversion import FORGED, SKIPPED
-from annotation.tools.tasks_and_answers import TASK, Pulled, ids
-from saferec_builder.storage import tables
+from annotation.tools.tasks_and_answers import TASK, Pulled, Task, ids
+from saferec_builder.storage import database, tables, workspace
+from saferec_builder.storage.workspace import Workspace
 
 
 def attach(units: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
@@ -34,5 +35,11 @@ def waiting(units: pl.DataFrame) -> dict[str, int]:
     return dict(back.group_by("reviewer").len().iter_rows())
 
 
-def rows(pulled: Pulled) -> pl.DataFrame:
-    return pl.DataFrame([*pulled.returned.values()], schema=tables.REJECTED.schema, orient="row")
+def keep(ws: Workspace, pulled: Pulled) -> None:
+    """Writes down what was rejected; an earlier rejection goes once an answer to its task was taken, and nothing of
+    that was rejected. The table drops keeps all of them."""
+    new = pl.DataFrame([*pulled.returned.values()], schema=tables.REJECTED.schema, orient="row")
+    answered = {tuple(answer[name] for name in TASK) for answer in pulled.answers.values()}
+    taken = {Task(*row).id for row in answered} - {*new["task"]}
+    mended = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*taken]))
+    database.erase(ws.database, [(tables.REJECTED, mended.select("task"))], [(tables.REJECTED, new)])

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
-from annotation import pull, review_history, reviewer_opt_outs as opt_outs, servers
+from annotation import pull, rejections, review_history, reviewer_opt_outs as opt_outs, servers
 from annotation.page import links
 from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
@@ -136,6 +136,7 @@ class Tasks:
             raise Refused(*pulled.drops[0][3:])
         rows = pull.new(replace(self._desk, reviews=mine), pulled)
         workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
+        rejections.keep(self.ws, pulled)
         self._reviews = pl.concat([self._reviews, rows])
         self._seen = self._now()
 

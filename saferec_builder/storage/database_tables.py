@@ -156,7 +156,7 @@ REJECTED = Table(
         "reason": (pl.String, "short and countable"),
         "detail": (pl.String, "found and expected"),
     },
-    "Answers that could not be taken: their authors are told at the next push, while the task is open.",
+    "Answers that could not be taken: their authors are told at the next push, until an answer to the task is taken.",
 )
 
 HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text

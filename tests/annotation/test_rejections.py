@@ -64,6 +64,15 @@ def test_its_author_is_told_why_and_asked_once(ws, review, memory, words, reason
     assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; what was wrong before is mended
     assert "rejected" not in review("status")["reviewers"]["ann"]
     assert review("push", *ANN)["sent"]["ann"]["added"] == 0
+    review_world.taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.", needles="Injections.")  # all is asked anew
+    assert "rejected" not in review("status")["reviewers"]["ann"]
+    review("push", *ANN)
+    (third,) = {*of_gore(memory)} - {first, again}
+    assert "last answer" not in memory.held[third][1]["ask"]
+    memory.answers[third] = Verdict()
+    memory.words[third] = words  # and wrong in the same way once more
+    review("pull")
+    assert review("status")["reviewers"]["ann"]["rejected"] == 1
 
 
 def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, review):
