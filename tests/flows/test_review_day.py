@@ -63,7 +63,7 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     review("push", *TWO)
     (done,) = [n for n, (_, task, who) in memory.held.items() if who == "ann" and task["asked"] == ["gore"]]
     memory.answers[done] = Verdict()
-    monkeypatch.setattr(Memory, "place", lambda self, mark, role: f"{mark} cards {role}")
+    monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
     assert sent == {
         "ann": {"added": 1, "skipped": 0, "taken_back": 1},
