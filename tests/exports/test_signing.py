@@ -2,11 +2,15 @@
 
 import shutil
 import subprocess
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from exports import folder as write
+from exports.verify import Origin, verified
+from saferec_builder.core.errors import ReleaseError
 from tests.worlds import release_world as world
 
 TABLES = [f"data/{config}/train.parquet" for config in ("sft", "sft_raw", "grpo", "safecrs", "conversations", "labels")]
@@ -44,50 +48,97 @@ def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, 
     assert "go together" in cli("verify", out, "--identity", "ann").err
 
 
-@pytest.mark.parametrize("path", [*TABLES, *TEXTS])
-def test_a_forger_who_makes_every_checksum_fit_has_no_signature_that_fits(signed, cli, keys, path):
-    out, ann = signed
-    if path.endswith(".parquet"):
-        world.reseal(out, path, lambda table: pa.concat_tables([table, table.slice(0, 1)]))
-    else:
-        (out / path).write_text((out / path).read_text() + "\n")
-        world.seal(out, path)
-    sums = out / "SHA256SUMS"  # the world's seal lists the signature too
-    sums.write_text("".join(line for line in sums.read_text().splitlines(True) if not line.endswith(".sig\n")))
-    assert cli("verify", out, *ann).code == 1
-    (out / "SHA256SUMS.sig").unlink()
-    words = ["ssh-keygen", "-q", "-Y", "sign", "-f", keys / "stranger", "-n", "saferec-release", sums]
-    subprocess.run(words, check=True, capture_output=True)
-    assert cli("verify", out, *ann).code == 1
+# What a forger does -> caught by a reader who asks for ann's signature. The last three only a pinned digest shows, or
+# nothing: docs/security.md lists them under "What is not covered".
+NOT_CAUGHT = {"an older version under a newer tag", "a withdrawal that is gone", "a withdrawal by a stranger"}
 
 
-@pytest.mark.parametrize("change", ["stranger", "namespace", "identity", "bytes"])
-def test_a_signature_of_another_kind_is_none(signed, cli, keys, change):
-    out, ann = signed
-    if change in ("stranger", "namespace"):
-        (out / "SHA256SUMS.sig").unlink()
-        who, what = ("stranger", "saferec-release") if change == "stranger" else ("ann", "file")
-        words = ["ssh-keygen", "-Y", "sign", "-f", keys / who, "-n", what, out / "SHA256SUMS"]
-        subprocess.run(words, check=True, capture_output=True)
-    elif change == "bytes":
-        (out / "SHA256SUMS.sig").write_bytes(b"\xff" * 40)
-    ann = (*ann[:3], "bo@example.org") if change == "identity" else ann
-    ran = cli("verify", out, *ann)
-    assert (ran.code, ran.err.count("\n")) == (1, 1) and "SHA256SUMS.sig: not signed by" in ran.err
-
-
-def test_an_older_version_under_a_newer_name_is_seen_by_its_digest_only(signed, released, cli, keys, tmp_path):
-    out, ann = signed
-    digest = cli("verify", out, "--json").json["digest"]
+@pytest.mark.slow
+def test_of_sixty_forgeries_those_are_caught_that_a_signature_can_show(signed, released, cli, keys, tmp_path):
+    out, _ = signed
     world.grow(released, cli)
     newer = tmp_path / "newer"
     assert cli("publish", "1.1.0", "--to", newer, "--sign", keys / "ann", "-C", released.root).code == 0
+    ann, made = Origin(keys / "signers", "ann@example.org"), dict[str, bool]()
+    for what, change in forgeries(out, newer, keys):
+        folder = tmp_path / "forged"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(newer, folder)
+        asked = change(folder)
+        try:
+            verified(folder, asked if isinstance(asked, Origin) else ann)
+            made[what] = False
+        except ReleaseError:
+            made[what] = True
+    assert len(made) == 60 and {what for what, caught in made.items() if not caught} == NOT_CAUGHT
+
+
+def forgeries(older, newer, keys):
+    """(what is done, how): of some the reader asks for something else than for ann."""
     pinned = write.sha256(newer / "SHA256SUMS")
-    shutil.rmtree(newer)
-    shutil.copytree(out, newer)
-    assert cli("verify", newer, *ann).code == 0  # ann did sign it: listed as not caught without a digest
-    assert "this is another release" in cli("verify", newer, *ann, "--digest", pinned).err
-    assert cli("verify", newer, "--digest", digest.upper()).code == 0
+
+    def then(*steps):
+        return lambda folder: [step(folder) for step in steps][-1]
+
+    def sign(who="stranger", purpose="saferec-release"):
+        def made(folder):
+            (folder / "SHA256SUMS.sig").unlink(missing_ok=True)
+            words = ["ssh-keygen", "-q", "-Y", "sign", "-f", keys / who, "-n", purpose, folder / "SHA256SUMS"]
+            subprocess.run(words, check=True, capture_output=True)
+
+        return made
+
+    def unsign(folder):
+        (folder / "SHA256SUMS.sig").unlink()
+
+    for path in (*TABLES, *TEXTS, "manifest.json"):
+        edit, seal = partial(_edit, path), partial(_seal, path)
+        yield f"{path} edited", then(edit)
+        yield f"{path} edited, checksums too", then(edit, seal)
+        yield f"{path} edited, signed by a stranger", then(edit, seal, sign())
+        yield f"{path} edited, nobody's signature", then(edit, seal, unsign)
+    yield "nothing but the signature of a stranger", sign()
+    yield "signed for another purpose", sign("ann", "file")
+    yield "a signature that is none", lambda folder: (folder / "SHA256SUMS.sig").write_bytes(b"\xff" * 40)
+    yield "the signature of another release of ann's", lambda folder: _take(older, folder, "SHA256SUMS.sig")
+    yield (
+        "the checksums and signature of another release",
+        then(lambda folder: _take(older, folder, "SHA256SUMS"), lambda folder: _take(older, folder, "SHA256SUMS.sig")),
+    )
+    yield "bo's name for ann's key", lambda folder: Origin(keys / "signers", "bo@example.org")
+    yield "a file more", lambda folder: _take(older, folder, "README.md", "data/more.md")
+    yield "a file less", lambda folder: (folder / TABLES[0]).unlink()
+    yield "an older version under a newer tag", lambda folder: _replace(older, folder)
+    yield (
+        "an older version, where a digest is pinned",
+        then(lambda folder: _replace(older, folder), lambda folder: Origin(digest=pinned)),
+    )
+    yield "a withdrawal that is gone", lambda folder: (folder / "WITHDRAWN.json").unlink(missing_ok=True)
+    yield "a withdrawal by a stranger", lambda folder: (folder / "WITHDRAWN.json").write_text('{"1.1.0": "no"}')
+
+
+def _edit(path, folder):
+    if path.endswith(".parquet"):
+        table = pq.read_table(folder / path)
+        pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), folder / path)
+    else:
+        (folder / path).write_text((folder / path).read_text() + "\n")
+
+
+def _seal(path, folder):
+    """Makes every checksum fit, but for the signature."""
+    world.seal(folder, path if path != "manifest.json" else "README.md")
+    sums = folder / "SHA256SUMS"
+    sums.write_text("".join(line for line in sums.read_text().splitlines(True) if not line.endswith(".sig\n")))
+
+
+def _take(older, folder, name, to=None):
+    shutil.copy(older / name, folder / (to or name))
+
+
+def _replace(older, folder):
+    shutil.rmtree(folder)
+    shutil.copytree(older, folder)
 
 
 def test_a_key_that_is_not_there_signs_nothing(released, cli, tmp_path):

@@ -6,8 +6,10 @@ the workspace. The servers here are the worst: they say every key that they are 
 """
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +41,32 @@ NOTE = "canary-note-5511"
 def parrot() -> Iterator[str]:
     with parrots.running(401) as url:
         yield url.removeprefix("http://")
+
+
+WATCHED: set[Path] | None = None  # files that a command opened to write, wherever they lie
+WRITES = os.O_WRONLY | os.O_RDWR
+
+
+def watch(event: str, args: tuple[object, ...]) -> None:
+    if WATCHED is not None and event in ("open", "os.rename", "sqlite3.connect"):
+        place = args[1] if event == "os.rename" else args[0]
+        written = event != "open" or set(str(args[1] or "")) & set("wax+") or int(args[2] or 0) & WRITES  # type: ignore[call-overload]
+        if written and isinstance(place, str | bytes | os.PathLike):
+            WATCHED.add(Path(os.fsdecode(place)).absolute())
+
+
+@pytest.fixture
+def touched(tmp_path: Path, monkeypatch: Patch) -> Iterator[set[Path]]:
+    """What commands write to: home, temporary files and caches are in the test's folder, and what lies elsewhere is
+    known by its opening."""
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
+        (tmp_path / "machine" / name).mkdir(parents=True)
+        monkeypatch.setenv(name, str(tmp_path / "machine" / name))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    sys.addaudithook(watch)  # nobody can take one away: it looks only while WATCHED is a set
+    monkeypatch.setattr(sys.modules[__name__], "WATCHED", set[Path]())
+    yield sys.modules[__name__].WATCHED
+    tempfile.tempdir = None
 
 
 @pytest.fixture
@@ -177,7 +205,7 @@ def found(text: bytes, canaries: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_canary_sings(home: Path, parrot: str, cli: Cli) -> None:
+def test_no_canary_sings(touched: set[Path], home: Path, parrot: str, cli: Cli, tmp_path: Path) -> None:
     keys = (*KEYS.values(), PASSWORD, TYPED)
     for code, words in line(home, parrot):
         for path in (home / "review").glob("*.csv") if words[:2] == ["review", "pull"] else ():
@@ -187,8 +215,10 @@ def test_no_canary_sings(home: Path, parrot: str, cli: Cli) -> None:
         assert "Traceback" not in ran.err
         assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
     secret = (home / ".secret").read_bytes()
-    files = [path for path in home.rglob("*") if path.is_file() and path.name not in ("saferec.toml", ".secret")]
-    assert len(files) > 30
+    ours = ("saferec.toml", ".secret", "talk.jsonl")
+    found_here = {path for path in {*tmp_path.rglob("*"), *touched} if path.is_file() and path.name not in ours}
+    files = sorted(path for path in found_here if not path.is_relative_to("/dev") and not path.is_relative_to("/proc"))
+    assert len(files) > 30 and any(home / "workspace.db" == path for path in touched)
     for path in files:
         held = path.read_bytes() + as_text(path)
         assert secret not in held and not found(held, (*keys, *PEOPLE)), path
