@@ -24,8 +24,8 @@ _UNIT = ("kind", "subject", "trait")
 @dataclass(frozen=True)
 class Plan:
     """A forecast: every label stands, and every proposal without a label is taken for true. What reviewers find beyond
-    the proposals comes on top, what they reject goes. One request a conversation, and splits by time, person and id:
-    what `[release] requests = "turn"`, `truth = "any"` and `[splits] by_item` add or move is not in it.
+    the proposals comes on top, what they reject goes. Splits are by time, person and id: what `[splits] by_item` moves,
+    and test requests whose answer stands in train, are not seen.
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits)
@@ -54,9 +54,10 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     named = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
     codes = oracle.codes[oracle.rows(named)]
     rows = _rows(made, oracle)
+    talks = made.filter(further=0)
     return Plan(
-        conversations=made.height,
-        answered=int((made["truth"].list.len() > 0).sum()),
+        conversations=talks.height,
+        answered=int((talks["truth"].list.len() > 0).sum()),
         rows=rows,
         withheld=tuple(small),
         items=len(named),
@@ -87,11 +88,12 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     kept, _ = build_rows.ordered(said, out)
     known = build_rows.current(_believed(ws), said)
     small = [] if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
-    undated = ws.config.release.titles == "any"
+    how = ws.config.release
+    undated = how.titles == "any"
     found = assemble.finders(refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=undated)
     talks = kept.select("turns", "recommended", "accepted", "seen")
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
-    terms = build_rows.Terms(frozenset(small), unreviewed=True, out=out)
+    terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
     kept = kept.drop("turns", "recommended", "accepted", "seen")
     return items.height, judged.oracle, build_rows.build(kept, known, reading, items["item"].sort(), terms), small
 
@@ -137,8 +139,9 @@ def _shortfalls(made: pl.DataFrame, oracle: Oracle, rows: pl.DataFrame, items: i
         return ()
     if answers.is_empty():
         return (
-            f"0 of {made.height:,} conversations have an answer among the catalog's {items:,} items: add items that"
-            ' they name (`saferec-build catalog add`), or set [release] titles = "any" where nobody writes a year',
+            f"0 of {made['place'].n_unique():,} conversations have an answer among the catalog's {items:,} items: add"
+            ' items that they name (`saferec-build catalog add`), or set [release] titles = "any" where nobody writes a'
+            " year",
         )
     if not (oracle.codes[oracle.rows(answers.unique())] == CLEAR).any():
         return (

@@ -13,9 +13,15 @@ def rows(plan):
     return {tuple(row[:2]): tuple(row[2:]) for row in plan.rows.iter_rows()}
 
 
-def test_the_forecast_before_review_is_what_a_release_then_holds(workspace):
+@pytest.mark.parametrize("requests_of", ["conversation", "turn"])
+def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
     """40 requests, 20 with a proposal of gore; then people agree with all of them."""
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[release]\n", f'[release]\nrequests = "{requests_of}"\n', 1))
+    workspace = store.Workspace.open(workspace.root)
     requests, labels = world.requests()
+    for row in requests:  # an answer of its own, where each turn is a request
+        row["turns"] += [{"role": "recommender", "text": "Or Film K (2011).", "items": []}]
     world.fill(workspace, requests, [])
     claims = [row for row in labels if row["verdict"] == "present"]
     claim = {"proposer": "rules", "version": "v", "taxonomy": world.TAXONOMY, "confidence": 1.0}
@@ -32,9 +38,9 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace):
         usable = hurt.filter(pl.col("safe_truth").list.len() > 0).height
         found["gore", split] = (hurt.height, hurt.filter(pl.col("truth").list.len() > 0).height, usable)
     assert rows(before) == {key: counts for key, counts in found.items() if counts[0]}
-    assert (
-        sum(usable for _, _, usable in found.values()) < 20
-    )  # A, B and C are bloody: A with B, or B with C, is no use
+    asked, _, usable = map(sum, zip(*found.values(), strict=True))
+    assert usable < asked  # A, B and C are bloody: A with B, or B with C, is no use
+    assert asked == 20 if requests_of == "conversation" else 30 < asked < 40  # K is no new film where the list has it
     assert (before.conversations, before.answered, before.items, before.shortfalls) == (40, 40, 12, ())
     assert "gore" not in before.withheld and len(before.withheld) == 19
 
