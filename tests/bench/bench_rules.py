@@ -18,7 +18,7 @@ import polars as pl
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
-from tests import rules_score
+from tests import DATA, rules_score
 from tests.bench.figures import figure
 
 MANY = 10_000
@@ -34,23 +34,40 @@ def main() -> None:
     figure("rules.cpu_seconds_10k", time.process_time() - start, "s", "< 60")
     if folder := os.environ.get("SAFEREC_REAL_DATA"):
         graded(Path(folder))
+        read_twice(Path(folder))
     else:
         print("graded claims: SAFEREC_REAL_DATA is not set")
+
+
+def read_twice(folder: Path) -> None:
+    """The other claims of `rules-8` on these, CCPE and the dialogues on books, that none was tuned on; right where both
+    readings of a language model say so."""
+    with (DATA / "claims_read_twice.csv").open(encoding="utf-8") as file:
+        claims = {
+            (row["source"], row["id"], row["trait"]): (row["first"], row["second"]) for row in csv.DictReader(file)
+        }
+    found, _ = claimed(folder, {unit[:2] for unit in claims})
+    for source in sorted({unit[0] for unit in claims}):
+        read = [claims[unit] for unit in found if unit[0] == source and unit in claims]
+        print(
+            f"  {source}: {read.count(('yes', 'yes'))} of {len(read)} right, {read.count(('unsure', 'unsure'))} unsure"
+        )
+    ccpe = [claims[unit] == ("yes", "yes") for unit in found if unit[0] == "ccpe" and unit in claims]
+    figure("rules.ccpe_precision", sum(ccpe) / max(1, len(ccpe)), "", "told")
+
+
+def claimed(folder: Path, wanted: set[tuple[str, str]]) -> tuple[set[tuple[str, ...]], set[tuple[str, str]]]:
+    """(source, id and trait of what the rules claim in these; those of which the text is here)."""
+    said = {key: turns for key, turns in talks(folder) if key in wanted}
+    frame = rules_score.frame((json.dumps(key), turns) for key, turns in said.items())
+    rows = rules.propose(frame, traits.load()).filter(verdict="present").select("subject", "trait")
+    return {(*json.loads(subject), trait) for subject, trait in rows.iter_rows()}, set(said)
 
 
 def graded(folder: Path) -> None:
     with open(folder / "reddit_requests" / "rule_claims_graded.csv", encoding="utf-8", newline="") as file:
         claims = {(row["source"], row["id"], row["trait"]): row["right"] == "1" for row in csv.DictReader(file)}
-    wanted = {(source, name) for source, name, _ in claims}
-    said = {key: turns for key, turns in talks(folder) if key in wanted}
-    frame = rules_score.frame((json.dumps(key), turns) for key, turns in said.items())
-    found = {
-        (*json.loads(subject), trait)
-        for subject, trait, verdict in rules.propose(frame, traits.load())
-        .select("subject", "trait", "verdict")
-        .iter_rows()
-        if verdict == "present"
-    }
+    found, said = claimed(folder, {(source, name) for source, name, _ in claims})
     dialogues = {"redial", "inspired", "messages"}
     for name, which, goals in (
         ("reddit", {"reddit_requests"}, (".60", ".85")),
@@ -77,6 +94,12 @@ def talks(folder: Path) -> Iterator[tuple[tuple[str, str], list[dict[str, str]]]
             mine = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
             yield ("redial", str(row["conversationId"])), _seekers(*mine)
     talk: dict[str, list[str]] = {}
+    with open(folder / "ccpe" / "ccpe_dialogues.csv", encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            if line["speaker"] == "USER":
+                talk.setdefault(line["dialog_id"], []).append(line["text"])
+    yield from ((("ccpe", name), _seekers(*texts)) for name, texts in talk.items())
+    talk = {}
     with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
         for line in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             if line["speaker"] == "SEEKER":
