@@ -205,11 +205,12 @@ def _missed(bound: Bound, people: Population) -> Missed:
 
 
 def _prevalence(bound: Bound, people: Population) -> Prevalence:
-    """Where some of what is claimed or drawn have no sure label, those that have one stand for these too."""
+    """Where some of what is claimed or drawn have no sure label, those that have one stand for these too; nobody stands
+    for what has no place in the design."""
     claimed, zone, there = people.claimed + people.unplaced, people.zone - people.gone, bound.misses - bound.holes
     read, audited = claimed - bound.open, bound.audited - bound.holes
     of_all = None
-    if people.subjects and read >= min(claimed, 1) and audited >= min(zone, 1):
+    if people.subjects and not people.unplaced and read >= min(claimed, 1) and audited >= min(zone, 1):
         found = bound.found * claimed / max(read, 1) + there * zone / max(audited, 1)
         of_all = found / people.subjects
     low, high = bound.labels / max(people.subjects, 1), (bound.labels + bound.most) / max(people.subjects, 1)

@@ -17,6 +17,7 @@ from annotation import (
 from annotation.recall_bounds import LabelBounds
 from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.mining import withheld
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -33,7 +34,7 @@ class ReviewStatus:
     left_out: dict[str, int]  # why a review does not count -> how many
     alarms: list[str]  # aggregation.undone: what the next `adjudicate` takes back
     next: str | None  # the one thing that lowers the bounds most
-    band: int  # conversations that are worth reading by score before more are audited
+    band: int  # `--band` that saves audits, before anything is drawn; 0: none
 
 
 def review_status(ws: Workspace) -> ReviewStatus:
@@ -42,10 +43,11 @@ def review_status(ws: Workspace) -> ReviewStatus:
     votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
     traits = progress(desk.proposals, desk.assignments, votes, desk.disputed, desk.ws.config.review.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
-    advice, band = recall.lowers_most(bounds), recall.band(desk.proposals, bounds.pooled)
+    undrawn = desk.known.filter("current", kind="sensitivity").join(desk.design, on=["kind", "subject"], how="anti")
+    band = recall.band(desk.proposals, withheld.without(undrawn, desk.withheld)["subject"], bounds.pooled.found)
     alarms = aggregation.undone(desk.labels, desk.judged)
     people, units = _reviewers(desk), desk.judged.height
-    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, advice, band)
+    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, recall.lowers_most(bounds), band)
 
 
 def progress(

@@ -181,7 +181,7 @@ def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
     least, sure = desk.ws.config.review.auto, set[dealing.Key]()
     if least:
         sure = routing.all_sure(desk.proposals, precision.sure(desk.proposals, least), plan)
-    new = design.arrivals(desk.given, desk.design, claimed=claimed, sure=sure, secret=desk.ws.secret, batch=plan.batch)
+    new = design.arrivals(desk.given, desk.design, plan, claimed=claimed, sure=sure, secret=desk.ws.secret)
     workspace.append(desk.ws, tables.DESIGN, new)
     rows = pl.concat([desk.design, new])
     return replace(plan, zone=design.zone(rows), census=design.census(rows))

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates, controls, sampling_design as drawing
+from annotation import confidence_bounds as certificates, controls, routing, sampling_design as drawing
 from annotation.confidence_bounds import Bound, FalseShare
 from annotation.controls import NOBODY, Blind
+from annotation.task_assignment import claims
 from saferec_builder.storage.tables import GOLD, TOMBSTONES
 
 POOLED = "any sensitivity"
@@ -174,8 +175,9 @@ def item_lines(items: LabelBounds | None) -> list[str]:
 def lowers_most(bounds: LabelBounds) -> str | None:
     """The one thing to do next: labels for what was chosen or drawn, then audits for the closest trait."""
     if bounds.undrawn:
-        why = "were mined since the last push, or before there was a draw"
-        return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: `review push`"
+        why = "were mined since the last push that draws audits, or before the first"
+        then = "`review push`, with `audit` above 0 in [review]"
+        return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: {then}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
         why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
         return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
@@ -186,15 +188,15 @@ def lowers_most(bounds: LabelBounds) -> str | None:
     return f"{open_[slug]:,} more audits certify {slug}"
 
 
-def band(proposals: pl.DataFrame, pooled: Bound) -> int:
-    """How many unread conversations are worth reading by score before more are audited; 0 where scores tell nothing.
+def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:
+    """How many conversations to read by score (routing.by_doubt), those that were read among them, before any is drawn;
+    0: none. `undrawn` have no place in the design, `found` of the others hold something.
 
-    The score of a conversation is the doubt that a proposer left on any of its traits.
+    Once a draw speaks for them a band saves nothing: what it finds is a part of what the draw has counted.
     """
-    if pooled.within or pooled.zone <= pooled.audited:
-        return 0
-    flags = pl.col("verdict").is_in(["present", "unsure"]).any().over("subject")
-    quiet = proposals.filter(kind="sensitivity").filter(~flags).filter(pl.col("confidence").is_not_null())
-    doubt = quiet.group_by("subject").agg(doubt=(1 - pl.col("confidence")).max())["doubt"].sort(descending=True)
-    chances = [*doubt.to_list(), *[0.0] * pooled.zone][: pooled.zone]
-    return certificates.plan(pooled.found, chances) if len(doubt) else 0
+    ours, waiting = proposals.filter(kind="sensitivity"), set(undrawn)
+    ranked = routing.by_doubt(ours, set(claims(ours).select("kind", "subject").iter_rows()))
+    unread = [(n, doubt) for n, ((_, subject), doubt) in enumerate(ranked, 1) if subject in waiting]
+    chances = [doubt for _, doubt in unread]
+    more = certificates.plan(found, [*chances, *[0.0] * (len(waiting) - len(chances))]) if chances else 0
+    return unread[min(more, len(unread)) - 1][0] if more else 0

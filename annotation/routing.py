@@ -119,7 +119,7 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
     units = claimed(proposals)
     proposed = {(kind, subject) for kind, subject, trait in units if (subject, trait) not in plan.auto}
-    band = _band(proposals, proposed, plan.band)
+    band = [key for key, _ in by_doubt(proposals, proposed)[: plan.band]] if plan.band else []
     return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
 
 
@@ -129,23 +129,19 @@ def _due(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Due]:
     reasons = {key: why for why, keys in reversed(ranked.items()) for key in keys}  # the first of several is kept
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
-        share = 1.0 if plan.everything and kind == "sensitivity" else plan.audit
         why = reasons.get((kind, subject)) or AUDIT
-        if why != AUDIT or drawn(plan.zone.get((kind, subject)), share):
+        if why != AUDIT or drawn(plan.zone.get((kind, subject)), plan.drawn(kind)):
             found.append((kind, subject, text, why))
     return found
 
 
-def _band(proposals: pl.DataFrame, proposed: set[Key] | frozenset[Key], size: int) -> list[Key]:
-    """The subjects that a proposer was least sure to find nothing in."""
-    if not size:
-        return []
-    scores: dict[tuple[str, str], float] = {}
+def by_doubt(proposals: pl.DataFrame, proposed: Collection[Key]) -> list[tuple[Key, float]]:
+    """What nobody proposed, those first in which a proposer was least sure to find nothing: the most that it doubted of
+    any trait there, 0 to 1."""
     absent = proposals.filter((pl.col("verdict") == "absent") & pl.col("confidence").is_not_null())
-    for kind, subject, sure in absent.select("kind", "subject", "confidence").iter_rows():
-        if (kind, subject) not in proposed:
-            scores[kind, subject] = max(scores.get((kind, subject), 0.0), 1 - sure)
-    return sorted(scores, key=lambda key: (-scores[key], digest("band", key[1])))[:size]
+    doubts = absent.group_by("kind", "subject").agg(pl.col("confidence").min()).iter_rows()
+    scores = {(kind, subject): 1 - sure for kind, subject, sure in doubts if (kind, subject) not in proposed}
+    return sorted(scores.items(), key=lambda row: (-row[1], digest("band", row[0][1])))
 
 
 def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:

@@ -4,8 +4,8 @@ reads  texts, what calls for readers, assignments, the rows so far
 gives  DESIGN rows of whoever is new; who is read anyway, and who waits for the draw; what the draw has shown of a trait
 
 The place in the draw is a keyed hash of the id: it has nothing to do with what is there, with the order in which tasks
-are handed out, or with the words of a text. A stratum is that of the first push after the arrival: what is claimed
-later stays in the zone, as an audit may have seen it there.
+are handed out, or with the words of a text. A stratum is that of the first push after the arrival that draws audits:
+what is claimed later stays in the zone, as an audit may have seen it there.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation.confidence_bounds import Audit, cut
-from annotation.task_assignment import AUDIT
+from annotation.task_assignment import AUDIT, Plan
 from saferec_builder.storage.tables import ASSIGNMENTS, DESIGN, TOMBSTONES, keyed_digest, last
 
 CLAIMED, SURE, ZONE = "claimed", "sure", "zone"
@@ -27,19 +27,23 @@ States = Mapping[str, bool | None]
 def arrivals(
     texts: pl.DataFrame,
     design: pl.DataFrame,
+    plan: Plan,
     *,
     claimed: Collection[Key],
     sure: Collection[Key],
     secret: bytes,
-    batch: str,
 ) -> pl.DataFrame:
     """DESIGN rows of the current texts that have none. `sure` are those that claims call for which may become `auto`
-    labels without a reader: they are no part of the zone as soon as they are read for a claim."""
+    labels without a reader: they are no part of the zone as soon as they are read for a claim.
+
+    Nobody joins the zone in a push that draws no audit: until then a score may still call for them (`--band`).
+    """
     new = texts.filter("current").join(design, on=["kind", "subject"], how="anti", maintain_order="left")
     rows = []
     for key in new.select("kind", "subject").iter_rows():
         stratum = SURE if key in sure else CLAIMED if key in claimed else ZONE
-        rows.append((*key, keyed_digest(secret, "draw", *key), stratum, batch))
+        if stratum != ZONE or plan.drawn(key[0]):
+            rows.append((*key, keyed_digest(secret, "draw", *key), stratum, plan.batch))
     return pl.DataFrame(rows, schema=DESIGN.schema, orient="row")
 
 
@@ -179,14 +183,14 @@ def weights(of: Strata, read: Collection[str]) -> dict[str, float]:
 
     1 / the chance to be read: 1 of what is claimed, zone / beginning of the draw of what was audited. Where some of
     either wait, those that are read stand for these too. Who was read in the zone without being drawn gets 0, for the
-    draw speaks for them. Empty where the draw has shown nothing of a zone that is there.
+    draw speaks for them. Empty where the draw has shown nothing of a zone that is there, or is still to come.
     """
     known = set(read)
     claimed = [subject for subject in of.read if subject not in of.undrawn]
     here = [subject for subject in of.zone if subject not in of.gone]
     drawn = {subject for subject in of.zone[: of.drawn] if subject in known and subject not in of.gone}
     asked = [subject for subject in claimed if subject in known]
-    if (here and not drawn) or (claimed and not asked):
+    if ((here or of.undrawn) and not drawn) or (claimed and not asked):
         return {}
     found = {subject: len(claimed) / len(asked) for subject in asked}
     return found | {

@@ -53,6 +53,10 @@ class Plan:
     held_back: float = 0.0  # share of the proposed conversations that one of the readers reads unsuggested
     recheck: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) drawn for the adjudicator though undisputed
 
+    def drawn(self, kind: str) -> float:
+        """The share of the zone that audits have come to after this push; 0: there is no draw yet."""
+        return 1.0 if self.everything and kind == "sensitivity" else self.audit
+
 
 def deal(dealer: "Dealer", due: list[Due]) -> list[tuple[str, ...]]:
     """ASSIGNMENTS rows: conversations, then items; in each the audits in the order of the draw, so that it has no

@@ -204,7 +204,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
     figures |= {"alarms": found.alarms} if found.alarms else {}
     figures |= {"next": found.next} if found.next else {}
-    worth = f"{found.band:,} conversations: `review push --band {found.band}`"
+    worth = f"`review push --band {found.band}`, with `audit = 0` until that is read"
     figures |= {"worth_reading_by_score": worth} if found.band else {}
     say(Counts("review status", skipped=found.units, figures=figures), as_json, "units reviewed")
 

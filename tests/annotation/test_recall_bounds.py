@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from annotation import recall_bounds as bounds
-from annotation.confidence_bounds import Audit
-from annotation.routing import Plan, revoked, route, texts
+from annotation.routing import Plan, by_doubt, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
@@ -210,6 +209,12 @@ def test_a_band_is_advised_where_scores_tell_something():
     ids = [f"c{n}" for n in range(2_000)]
     sure = pl.Series([0.6 if n < 40 else 0.9999 for n in range(2_000)])
     props = proposals(*((c, "gore", "absent") for c in ids)).with_columns(confidence=sure)
-    start = bounds.certificates.bound(Audit(150, 2_000, ()))
-    assert 20 <= bounds.band(props, start) <= 60
-    assert bounds.band(props.head(0), start) == 0
+    size = bounds.band(props, ids, 150)
+    assert 20 <= size <= 60
+    assert bounds.band(props.head(0), ids, 150) == 0
+    ranked = [subject for (_, subject), _ in by_doubt(props, ())]
+    assert {*ranked[:40]} == {*ids[:40]}
+    # after the first 40 nothing is worth it; after 30 others no more than the 10 that are left of these
+    assert bounds.band(props, ranked[40:], 190) == 0
+    assert 0 < bounds.band(props, ranked[30:], 180) <= 40
+    assert bounds.band(props, [], 150) == 0  # all have their places

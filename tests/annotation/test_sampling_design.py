@@ -43,8 +43,23 @@ def test_a_stratum_is_that_of_the_arrival_and_the_place_is_no_secret_of_the_text
     moved = TEXT.with_columns(digest=pl.lit("other words"))
     assert designed(moved, PROPS, Plan()).equals(rows)
     assert designed(TEXT, proposals(("c300", "gore", "present")), Plan(), rows).equals(rows)
-    others = design.arrivals(TEXT, rows.clear(), claimed=(), sure=(), secret=b"1" * 32, batch="b")
+    others = design.arrivals(TEXT, rows.clear(), Plan(), claimed=(), sure=(), secret=b"1" * 32)
     assert not {*others["draw"]} & {*rows["draw"]}
+
+
+def test_until_the_first_draw_a_score_may_call_for_anybody():
+    """80 of 400 are claimed; a push without audits gives no other a place. 50 are then read by score: no audit speaks
+    for them, as nothing was drawn when they were chosen. One that is chosen after the draw stays in the zone."""
+    before = designed(TEXT, PROPS, Plan(audit=0))
+    assert {c for _, c in design.census(before)} == {*CLAIMED} and not design.zone(before)
+    of = design.strata(before, IDS, given(*CLAIMED, why="proposed"), "sensitivity")
+    assert (len(of.undrawn), of.zone) == (320, []) and design.weights(of, CLAIMED) == {}
+    assert seen(before, dict.fromkeys(CLAIMED, "present"), given()).open == 320
+    doubt = pl.concat([PROPS, proposals(*((c, "gore", "absent") for c in IDS[80:])).with_columns(confidence=0.5)])
+    banded = designed(TEXT, doubt, Plan(audit=0, band=50), before)
+    after = designed(TEXT, doubt, Plan(audit=0.1, band=51), banded)
+    assert (banded.height, len(design.census(after)), len(design.zone(after))) == (130, 131, 269)
+    assert designed(TEXT, doubt, Plan(audit=0.2, band=90), after).equals(after)
 
 
 def test_a_later_claim_moves_nobody_and_what_it_finds_is_found():
@@ -137,7 +152,7 @@ def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_
     assert all_sure(PROPS, PROPS, Plan()) == sure
     doubt = proposals(("c0", "gore", "present"), ("c0", "needles", "unsure"))
     assert all_sure(doubt, doubt.head(1), Plan()) == set()  # it also claims something else
-    rows = design.arrivals(TEXT, BLANK.clear(), claimed=sure, sure=sure, secret=SECRET, batch="b")
+    rows = design.arrivals(TEXT, BLANK.clear(), Plan(), claimed=sure, sure=sure, secret=SECRET)
     assert design.zone(rows).keys() == {("sensitivity", c) for c in IDS} and not design.census(rows)
     sent = pl.concat([given(*CLAIMED[:10], why="proposed"), given(*CLAIMED[10:12])])
     found = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), sent, auto=frozenset(CLAIMED[12:79]))

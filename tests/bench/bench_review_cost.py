@@ -1,6 +1,7 @@
 """What certifying costs, as docs/review-guide.md tables it: the mean of 20 worlds of 10,000 conversations.
 
-For each of three proposers and three prevalences, and without proposals, in random order.
+For each of three proposers and three prevalences, with scores and without (`claims_only`), and without proposals, in
+random order.
 
 These are computed from the draw and the bound alone. One world of each goal is also paid for through `review push`,
 `pull` and `adjudicate`, and must cost the same to the conversation. `floor`: an oracle has people read what holds
@@ -26,16 +27,18 @@ GOALS = {
 
 def main() -> None:
     for any_of in worlds.ANY:
-        random = prices(worlds.NOBODY, any_of)
+        random = prices(None, any_of)
         name, texts = f"review_cost.any_{any_of:.2f}", fmean(price.read for price in random)
         figure(f"{name}.floor", fmean(price.floor for price in random) / texts, "ratio", "reported")
         figure(f"{name}.random_order", texts, "texts", "reported")
         for proposer in REGIMES:
-            paid = prices(proposer, any_of)
-            goal = GOALS.get((proposer.name, any_of), "reported")
-            figure(f"{name}.{proposer.name}.texts", fmean(price.read for price in paid), "texts", "reported")
-            figure(f"{name}.{proposer.name}.over_random", fmean(price.read for price in paid) / texts, "ratio", goal)
-            figure(f"{name}.{proposer.name}.pushes", fmean(price.pushes for price in paid), "pushes", "reported")
+            paid, bare = prices(proposer, any_of, scores=True), prices(proposer, any_of)
+            goal, of = GOALS.get((proposer.name, any_of), "reported"), f"{name}.{proposer.name}"
+            figure(f"{of}.texts", fmean(price.read for price in paid), "texts", "reported")
+            figure(f"{of}.over_random", fmean(price.read for price in paid) / texts, "ratio", goal)
+            figure(f"{of}.pushes", fmean(price.pushes for price in paid), "pushes", "reported")
+            figure(f"{of}.claims_only", fmean(price.read for price in bare) / texts, "ratio", "reported")
+            figure(f"{of}.wrong", sum(price.wrong for price in paid), "worlds", "<= 3")
     for proposer in REGIMES:
         for any_of in worlds.ANY:
             if (proposer.name, any_of) in GOALS:
@@ -43,12 +46,14 @@ def main() -> None:
                 figure(f"review_cost.any_{any_of:.2f}.{proposer.name}.commands_off_by", off, "texts", "= 0")
 
 
-def prices(proposer: Regime, any_of: float) -> list[worlds.Price]:
-    return [worlds.computed(worlds.world(proposer, any_of, seed, worlds.UNITS)) for seed in WORLDS]
+def prices(proposer: Regime | None, any_of: float, *, scores: bool = False) -> list[worlds.Price]:
+    made = (worlds.world(proposer, any_of, seed, worlds.UNITS) for seed in WORLDS)
+    return [worlds.computed(world, scores=scores) for world in made]
 
 
 def by_commands(proposer: Regime, any_of: float) -> int:
     """How many conversations more, or fewer, the commands have people read than was computed."""
     made = worlds.world(proposer, any_of, 0, worlds.UNITS)
     with tempfile.TemporaryDirectory() as place:
-        return abs(worlds.price(made, Path(place) / "ws").read - worlds.computed(made).read)
+        paid = worlds.price(made, Path(place) / "ws", scores=True)
+    return abs(paid.read - worlds.computed(made, scores=True).read)

@@ -24,7 +24,7 @@ from tests.worlds.routing import NO_DISPUTES, SECRET
 PREVALENCE = {"gore": 0.2, "needles": 0.12, "accidents_disasters": 0.08, "animal_harm": 0.05, "torture": 0.1}
 NEW = "horror_scares"  # joins the taxonomy midway, prevalence 10 %
 SEVERE = frozenset({"torture"})
-PEOPLE = ("ann", "bo")
+PEOPLE = ("ann", "bo", "di", "el", "fe")
 UNITS, DAYS, READ = 900, 8, 0.85  # READ: share of what lies there that a person reads until the next look
 Key = tuple[str, str]
 
@@ -43,6 +43,8 @@ class Condition:
     withdraw: float = 0.0  # share of those newly found who do
     arrive: int = 0  # conversations mined every other day, with twice the prevalence and a worse proposer
     second: bool = False  # another proposer and a band, midway
+    first: int = 0  # days on which they read by score, more each day, before anything is drawn
+    readers: int = 2
     taxonomy: bool = False  # a trait joins midway: nobody's `*` counts until they have read again
     alone: bool = False  # one reader for the first half: two thirds as fast, and nothing is a label
     errors: float = 0.0  # share of what is there that a reader overlooks, apart from the other
@@ -60,8 +62,12 @@ CONDITIONS = {
     "found people withdraw": Condition(withdraw=0.8),
     "added and drift": Condition(arrive=120),
     "second proposer": Condition(second=True, recall=0.8),
+    "scores and band": Condition(first=3, recall=0.8, days=DAYS + 2),
+    "scores, band and arrivals": Condition(first=3, recall=0.85, arrive=120, second=True, days=DAYS + 2),
     "taxonomy changed": Condition(taxonomy=True, days=DAYS + 2),
     "one reader, then two": Condition(alone=True, errors=0.1),
+    "three readers": Condition(readers=3, errors=0.1),
+    "five readers": Condition(readers=5, errors=0.2),
     "correlated errors": Condition(together=0.3, errors=0.05),
     "interleaved queue": Condition(budget=130, growth=0.5, days=14),
     "item flags": Condition(kind="item_flag", errors=0.1),
@@ -107,8 +113,9 @@ class World:
         slugs, chance = [*PREVALENCE, NEW], np.array([*PREVALENCE.values(), 0.1])
         held = rng.random((units, len(slugs))) < chance * more
         blind = np.where(rng.random((units, 1)) < what.together, 0.5, what.errors)
-        one, other = (held & (rng.random(held.shape) >= blind) for _ in PEOPLE)
-        label = (one & other) | ((one ^ other) & held)  # who rules overlooks nothing
+        seen = [held & (rng.random(held.shape) >= blind) for _ in range(what.readers)]
+        votes = 2 * np.sum(seen, axis=0)
+        label = (votes > what.readers) | ((votes == what.readers) & held)  # who rules overlooks nothing
         found = held & (rng.random(held.shape) >= (1 - what.recall) * more)
         found[:, :-1] |= rng.random((units, len(PREVALENCE))) < 0.005
         later = held & (rng.random(held.shape) < 0.7)
@@ -120,8 +127,8 @@ class World:
 
         self.truth |= sets(held)
         self.label |= sets(label)
-        for person, seen in zip(PEOPLE, (one, other), strict=True):
-            self.said.setdefault(person, {}).update(sets(seen))
+        for person, theirs in zip(PEOPLE, seen, strict=False):
+            self.said.setdefault(person, {}).update(sets(theirs))
         for claims, of in ((self.claims, found), (self.later, later)):
             claims += [(names[n], slugs[trait]) for n, trait in np.argwhere(of).tolist()]
         self.score |= dict(zip(names, score.tolist(), strict=True))
@@ -168,7 +175,9 @@ class Campaign:
             self.gone |= {name for name in sorted(found) if self.rng.random() < what.withdraw}
         if what.second and midway:
             self.world.claims += self.world.later
-            self.band = 60
+            self.band = max(self.band, 60)
+        if 0 < day < what.first:
+            self.band += 60
         if what.taxonomy and midway:
             self.slugs.append(NEW)
             self.world.claims += [(name, s) for name, s in self.world.later if s == NEW]
@@ -181,17 +190,17 @@ class Campaign:
 
     def _push(self, day: int) -> None:
         what = self.world.condition
-        people = PEOPLE[: 1 if what.alone and day < what.days // 2 else 2]
+        people = PEOPLE[: 1 if what.alone and day < what.days // 2 else what.readers]
         text = pl.DataFrame({"subject": self.here, "digest": self.here})
         text = text.with_columns(kind=pl.lit(self.kind), current=pl.lit(True))
         text = text.match_to_schema(pl.Schema(routing.TEXTS), missing_columns="insert")
         props = self._proposals()
         caps = {"severe": SEVERE, "severe_a_day": 12, "severe_in_a_row": 3} if what.caps else {}
-        plan = Plan(people, audit=min(1.0, what.growth * (day + 1)), batch=f"{day}", budget=what.budget, **caps)
-        plan = replace(plan, band=self.band)
-        new = design.arrivals(
-            text, self.design, claimed=routing.called_for(props, plan), sure=(), secret=SECRET, batch=plan.batch
-        )
+        audit = min(1.0, what.growth * max(0, day + 1 - what.first))
+        plan = Plan(people, audit=audit, batch=f"{day}", budget=what.budget, **caps)
+        plan = replace(plan, band=self.band, readers=what.readers)
+        claimed = routing.called_for(props, plan).union(self.given.select("kind", "subject").iter_rows())
+        new = design.arrivals(text, self.design, plan, claimed=claimed, sure=(), secret=SECRET)
         self.design = pl.concat([self.design, new])
         plan = replace(plan, zone=design.zone(self.design), census=design.census(self.design))
         who = dict.fromkeys(("kind", "subject", "reviewer"), pl.String)
@@ -228,14 +237,18 @@ class Campaign:
                 left.append((name, person, why))
         self.waits = left
         for name, people in self.done.items():
-            if len(people) == len(PEOPLE) and name not in self.ruled:
-                if self.rng.random() < READ:
+            if 2 * len(people) > what.readers and name not in self.ruled:
+                if len(people) == what.readers and self.rng.random() < READ:
                     self.ruled.add(name)
-                one, other = (world.said[person][name] for person in PEOPLE)
-                sure = self.slugs if name in self.ruled else [s for s in self.slugs if (s in one) == (s in other)]
+                sure = [s for s in self.slugs if name in self.ruled or self._agree(name, s)]
                 verdicts = {s: s in world.label[name] for s in sure}
                 self.known.setdefault(name, {}).update(verdicts)
                 self.ever.setdefault(name, {}).update(verdicts)
+
+    def _agree(self, name: str, slug: str) -> bool:
+        """Whether more than half of its readers say the same, whoever is still to come."""
+        said = [slug in self.world.said[person][name] for person in self.done[name]]
+        return 2 * max(sum(said), len(said) - sum(said)) > self.world.condition.readers
 
     def _bounds(self) -> bounds.LabelBounds:
         here = self.here

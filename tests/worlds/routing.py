@@ -42,7 +42,7 @@ def designed(text: pl.DataFrame, props: pl.DataFrame, plan: Plan, had: pl.DataFr
     """DESIGN as a push with this plan leaves it, where `had` is there already."""
     known = tables.DESIGN.empty if had is None else had
     claimed = called_for(props, plan)
-    new = design.arrivals(text, known, claimed=claimed, sure=set(), secret=SECRET, batch=plan.batch)
+    new = design.arrivals(text, known, plan, claimed=claimed, sure=set(), secret=SECRET)
     return pl.concat([known, new])
 
 
