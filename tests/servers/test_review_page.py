@@ -11,11 +11,10 @@ from annotation.review_destinations import ReviewPage
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import chromium, review_page, review_world
-from tests.worlds.review_page import Opened, said
+from tests.worlds.review_page import DRAWN, Opened, said
 from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
-DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 
 NONCE = "a nonce {}".format
+DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
 
 
 @dataclass

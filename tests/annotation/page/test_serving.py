@@ -25,7 +25,7 @@ from tests.worlds import review_page, review_world
 from tests.worlds.review_page import NONCE, given
 from tests.worlds.settings import review_settings
 
-KILLS = int(os.environ.get("SAFEREC_PAGE_KILLS", "3"))
+KILLS = 50 if os.environ.get("SAFEREC_SOAK") else 3
 TURN = {"role": "seeker", "items": []}
 
 

@@ -1,0 +1,62 @@
+"""Faults around Done on the page, in real Chromium: every answer is stored, once. `make soak` meets 200 of them."""
+
+import os
+from collections import Counter, deque
+from typing import Any
+
+import polars as pl
+import pytest
+
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_page
+from tests.worlds.review_page import DRAWN
+from tests.worlds.settings import review_settings
+
+FEW = int(os.environ.get("SAFEREC_FAULTS", "8"))
+FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut")  # as tests/servers/faulty.py has them
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(3_600)]
+
+
+def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: store.Workspace, injected: Any) -> None:
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
+        | {"turns": [{"role": "seeker", "text": f"Film {n}, please.", "items": []}]}
+        for n in range(FEW)
+    ]
+    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    review_settings(workspace.root, audit=0, held_back=0)
+    plan, met = deque(FAULTS[n % len(FAULTS)] for n in range(FEW)), Counter[str]()
+    spared: list[str] = []  # nonces that have met their fault
+
+    def spoil(route: Any) -> None:
+        nonce = route.request.post_data_json["nonce"]
+        fault = "" if nonce in spared else plan.popleft()
+        spared.append(nonce)
+        met[fault] += 1
+        told = route.fetch() if fault not in ("refuse", "fail") else None
+        if fault in ("refuse", "done_but_cut"):
+            route.abort()
+        elif fault:
+            route.fulfill(status=500, json={"why": "broken on purpose"})
+        else:
+            route.fulfill(response=told)
+
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo", everything=True) as page:
+        tab = browser.new_context().new_page()
+        tab.set_default_timeout(60_000)
+        tab.route("**/answer", spoil)
+        tab.goto(page.link("ann"))
+        tab.get_by_role("button", name="I have read this").click()
+        for left in range(FEW - 1, -1, -1):
+            tab.wait_for_timeout(DRAWN)
+            tab.keyboard.press("Enter")
+            tab.wait_for_function(
+                "(left) => document.getElementById('count').textContent.endsWith(`${left} to go`)", arg=left
+            )
+            tab.wait_for_function("S.unsent.length === 0")
+        tab.get_by_text("Nothing is left to read").wait_for()
+    assert met.pop("") == FEW and sum(met.values()) == FEW and max(met.values()) - min(met.values()) <= 1
+    found = store.read(page.ws, tables.REVIEWS)
+    assert sorted(found["subject"]) == sorted(row["conversation"] for row in rows) and set(found["reviewer"]) == {"ann"}
+    injected("faults around an answer on the page", FEW)
