@@ -51,7 +51,7 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
     totals = [sum(column) for column in zip(*itertools.chain(*found.values()), strict=True)]
     was = [sum(COUNTS[kind] * BEFORE[kind][n] for kind in COUNTS) for n in (0, 1)]
     figure("queue.argilla_actions_ratio", totals[0] / was[0], "ratio", "<= 0.70")
-    figure("queue.argilla_scroll_ratio", totals[1] / was[1], "ratio", "<= 0.25")
+    figure("queue.argilla_scroll_ratio", totals[1] / was[1], "ratio", "of pixels")
     figure("queue.argilla_first_screen", statistics.fmean(seen), "of proposals", ">= 1 (name, quote and question)")
 
 

@@ -47,7 +47,7 @@ def test_axe_finds_nothing_serious(
         look(ann, "answered", "Practice 1 of 5")
         press(ann, "e")
         look(ann, "words", "Practice 1 of 5")
-        press(ann, "Enter", "a")
+        press(ann, *["Enter"] * (width > 500), "a")  # on a phone no field has taken the keys
         look(ann, "list", "Horror and jump scares")
         press(ann, "Escape", "Enter")
         look(ann, "feedback", "What we would say")
