@@ -77,10 +77,11 @@ def judged(
 
     Without a year it is what the likeliest work is (core/undated.py); any other that is likely meant may violate.
     """
-    every = judging.statements(items, links, warnings)
+    by_title = index(items)
+    every = judging.statements(items, links, warnings, by_title)
     name_, year = titles.split_year(title)
-    known = known_works.known(items, links, every) if year is None else {}
-    match = titles.find(index(items, known_works.works(items, known)), name_, year, domain)
+    by_title.works = known_works.works(items, known_works.known(items, links, every)) if year is None else {}
+    match = titles.find(by_title, name_, year, domain)
     near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     meant = match.candidates or ((match.item,) if match.item else ())

@@ -82,11 +82,14 @@ def _judged(
     return np.column_stack([risk for risk, _ in judged]), np.column_stack([codes for _, codes in judged])
 
 
-def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+def statements(
+    items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None = None
+) -> pl.DataFrame:
     """The warnings that count and that an item of the catalog is meant by, with `item`, `row` (its number) and `exact`
-    (False: the title that the source names may be another work's, see titles.Match)."""
+    (False: the title that the source names may be another work's, see titles.Match). `by_title`: index(items), where it
+    is there already."""
     numbers = items.select("item").with_row_index("row")
-    keyed = meant(items, links, warnings).with_columns(key=topic_key())
+    keyed = meant(items, links, warnings, by_title).with_columns(key=topic_key())
     latest = keyed.join(numbers, "item", maintain_order="left")
     page = pl.when(pl.col("kind").is_in(["topic", "guide", "review"])).then(pl.coalesce("url", "ref"))
     said = tables.last(latest.with_columns(page=page), *_ONE, "page").drop("page")
@@ -97,10 +100,12 @@ def statements(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame)
     return said.filter(~counted | pl.col("warning").is_in(worse["warning"].implode()))
 
 
-def meant(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+def meant(
+    items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None = None
+) -> pl.DataFrame:
     """Every warning that an item of the catalog is meant by, with `item` and `exact`; those that a later one replaces,
     too."""
-    named = _linked(items, links, warnings)
+    named = _linked(items, links, warnings, by_title)
     return warnings.join(named, ["ref", "domain"], nulls_equal=True, maintain_order="left")
 
 
@@ -109,12 +114,14 @@ def topic_key() -> pl.Expr:
     return pl.col("topic").str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ?")
 
 
-def _linked(items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
+def _linked(
+    items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None
+) -> pl.DataFrame:
     """(ref, domain, item, exact) of every warning that links: a title is looked up among the items of its domain."""
     refs = warnings.select("ref", "domain").unique(maintain_order=True)
     frames = [refs.join(links, "ref", maintain_order="left").with_columns(exact=True)]
     titled = refs.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
-    by_title = titles.Index() if titled.is_empty() else index(items)
+    by_title = by_title or (titles.Index() if titled.is_empty() else index(items))
     for (domain,), part in titled.group_by("domain", maintain_order=True):
         found = matches(part["ref"], links.clear(), by_title, domain)
         named = [(ref, domain, match.item, match.exact) for ref, match in found.items() if match.item]
