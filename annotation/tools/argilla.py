@@ -26,7 +26,7 @@ SIZES = (3, 8)  # cards of a data set, whose questions all its records share; wi
 BETWEEN, FORMERLY = "\n", "\n\n"  # between turns; FORMERLY in data sets without cards
 NO_CARD = "nothing is proposed"
 CARD = re.compile(r"verdict_[1-9]\d{0,3}")
-END = "Submit: I have read it all, nothing else is there. Discard: I would rather not see this."
+END = ("I have read it all, nothing else is there", "this is my decision")  # of a reader, of an adjudicator
 NOTHING = "-"  # stands beside a trait that is alone, since a choice has two options at least there; no slug is like it
 FIRST = 3  # traits that are shown at once
 Places = list[tuple[int, int, int]]  # turn, where its text begins in the dialogue, its length; in code points
@@ -74,12 +74,13 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
         f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(sheets.about(unit, sheet, taxonomy))
         for n, unit in enumerate(sheet.units, 1)
     ]
+    end = f"Submit: {END[sheet.task.role == ADJUDICATOR]}. Discard: I would rather not see this."
     facts: dict[str, Any] = {"asked": sheet.asked, "guideline": guideline, "taxonomy": taxonomy.digest}
     facts |= {"shown": {trait: found for trait, (_, _, found) in sheet.suggested.items()}, "escaped": True}
     return {
         "external_id": sheet.key,
         "fields": {
-            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *cards, END) if part)),
+            "ask": _escaped("\n".join(part for part in (sheet.head, sheet.ask, *cards, end) if part)),
             "dialogue": _escaped(text),
         },
         "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},

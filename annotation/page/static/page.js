@@ -433,7 +433,7 @@ function feedback({ right, why, turns }, said, read) { // on a practice task: no
   });
   const since = performance.now(), go = () => performance.now() - since > QUIET && next(); // a double press passes nothing by
   const on = button(S.practice.length ? "Next practice" : "On to your tasks", "Enter", go, { class: "first" });
-  plain(read ? "What we would say" : "That is always fine", why, el("blockquote", {}, turns[0].text), read && lines, on);
+  plain(read ? "What we would say" : "That is always fine", `“${turns[0].text}”`, read && lines, el("p", {}, why), on);
   on.focus();
 }
 
