@@ -4,8 +4,8 @@ BIN := .venv/bin
 EXTRAS := label-studio,argilla,page,hub,train
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
-	exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync annotation/page/test_serving \
-	servers/test_review_campaign servers/test_review_page_faults
+	storage/test_migrations exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync \
+	annotation/page/test_serving servers/test_review_campaign servers/test_review_page_faults
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations real-benchmark soak audit coverage docs clean
 
 venv: .venv/ready
@@ -59,8 +59,8 @@ soak: venv
 audit: venv
 	$(BIN)/python -m tests.audit
 
-# what the fast tests alone reach; `make coverage TESTS=` measures all of them
-coverage: TESTS := not slow and not servers and not training
+# what the tests reach without servers and training; `make coverage TESTS=` measures all of them
+coverage: TESTS := not servers and not training
 coverage: venv
 	mkdir -p build/coverage && rm -f build/coverage/*
 	$(BIN)/coverage run -m pytest -m "$(TESTS)"

@@ -6,6 +6,7 @@ says that it was made safe otherwise.
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -31,16 +32,7 @@ class _Safe(str):
 
 def render(manifest: Facts) -> str:
     """The card of a release, from its manifest (`files` is not needed)."""
-    room = jinja2.Environment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
-    )
-    room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
-    template = room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
-    return template.render(
+    return _template().render(
         m={
             "withdrawn": {},
             "missed": {},
@@ -60,6 +52,19 @@ def render(manifest: Facts) -> str:
         share=lambda part, whole: percent(part / whole if whole else 0.0),
         alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    room = jinja2.Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
+    )
+    room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
+    return room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
 
 
 def percent(share: float) -> str:

@@ -93,11 +93,37 @@ def real_data() -> Path:
 NOT_RUN = "part not run: "  # how a test says that a real part is missing: skip(f"{NOT_RUN}chromium (install: ...)")
 
 
+# a minute or more each
+LONGEST = (
+    "servers/",
+    "flows/test_kill",
+    "flows/test_bad_day",
+    "test_wheel",
+    "flows/test_line",
+    "flows/test_team_database",
+)
+SERVERS = ("tests/servers/", "tests/annotation/tools/test_sync.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with long tests first: where several processes share the files, none is left with a long one at the end."""
     marks = {"slow", "servers", "training"}
     long = {item.path for item in items if any(mark.name in marks for mark in item.iter_markers())}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(
+        key=lambda item: (not item.nodeid.startswith(tuple(f"tests/{name}" for name in LONGEST)), item.path not in long)
+    )
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file goes to one process, and all that ask a real review server to the same one: each server starts once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "servers" if nodeid.startswith(SERVERS) else super()._split_scope(nodeid)
+
+    return Files(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -42,6 +42,7 @@ def test_a_search_begins_with_what_holds(name: str) -> None:
 ANSWER = json.loads(fuzz_laws.CONTENT)
 
 
+@pytest.mark.slow
 @CALM
 @given(changed(fuzz_laws.BODY))
 @example({**fuzz_laws.BODY, "usage": {"prompt_tokens": 10**30, "completion_tokens": -5}})  # no table holds such a count

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,12 @@ def read_runs(folder: Path) -> Report:
 
 def render(figures: Figures) -> str:
     """The page. `figures` is what `saferec-build report` gathers: see gather.gather."""
+    policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
+    return _template().render(f=figures, policy=policy, found=finding(figures["runs"]))
+
+
+@cache
+def _template() -> jinja2.Template:
     room = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -139,8 +146,7 @@ def render(figures: Figures) -> str:
     )
     room.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
     room.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
-    policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
-    return room.get_template("report.html").render(f=figures, policy=policy, found=finding(figures["runs"]))
+    return room.get_template("report.html")
 
 
 def _hash(template: str, tag: str) -> str:

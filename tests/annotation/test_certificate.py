@@ -106,6 +106,7 @@ def counts(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield path
 
 
+@pytest.mark.slow
 def test_no_number_can_be_changed_unseen(stated, tmp_path):
     places = list(counts(stated))
     assert len(places) > 60

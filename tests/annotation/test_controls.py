@@ -185,6 +185,7 @@ def test_the_share_of_the_truth():
     assert breaks_at(0.3, blind) == 0 and of_the_truth(None, blind) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harder", [1, 2, 5])
 def test_the_bound_on_the_truth_holds_as_far_as_it_says(harder):
     # at every look of each world; of 20 worlds one may be wrong, P(2 or more | 20, 0.05) = 0.26, and none is seen

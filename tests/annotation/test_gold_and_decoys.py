@@ -1,6 +1,7 @@
 """Gold and decoys among the tasks."""
 
 import polars as pl
+import pytest
 
 from annotation.careless_reviewers import PAST
 from annotation.controls import readings
@@ -72,6 +73,7 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     assert store.read(ws, tables.DECOYS).equals(before)
 
 
+@pytest.mark.slow
 def test_nobody_is_shown_what_they_opted_out_of_in_10_000_assignments():
     some = [t.slug for t in TAXONOMY.traits]
     ids = [f"c{n}" for n in range(5_000)]

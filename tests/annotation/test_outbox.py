@@ -18,7 +18,8 @@ from tests.worlds.review_world import TEXTS, Verdict
 from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
 
-SEEDS = 120 if os.environ.get("SAFEREC_SOAK") else 8  # of six pushes each, half of which break off
+SOAK = bool(os.environ.get("SAFEREC_SOAK"))
+SEEDS = 120 if SOAK else 3  # of six pushes each, half of which break off
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
     import shutil
 
     kills = 0
-    for then, decoys in ((ALL, 0.5), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0)):
-        for at in range(1, 1_000):
+    for then, decoys, step in ((ALL, 0.5, 1), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0, 1 if SOAK else 4)):
+        for at in range(1, 1_000, step):
             here = tmp_path / f"{decoys}-{at}"
             shutil.copytree(ws.root, here)
             copy = store.Workspace.open(here)

@@ -175,6 +175,7 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
 
 
+@pytest.mark.slow
 def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     review("push", *TWO)
     for name in ("ann", "bo"):

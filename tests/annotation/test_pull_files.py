@@ -1,6 +1,7 @@
 """Answers come in: each once, in its turn, by its last word."""
 
 import polars as pl
+import pytest
 
 from annotation import pull as incoming
 from annotation.tools.tasks_and_answers import base_id, keyed_id
@@ -10,6 +11,7 @@ from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, no, yes
 
 
+@pytest.mark.slow
 def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
     """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
     review("push", *TWO)

@@ -97,6 +97,7 @@ def test_what_has_no_place_in_the_design_is_open_and_it_is_said():
     assert "400 conversations were mined since the last push" in (bounds.lowers_most(found) or "")
 
 
+@pytest.mark.slow
 def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
     """Two proposals, and a budget for one; of the two others one is drawn. Everything that was given is read."""
     review("push", *TWO, "--all", "--budget", 2)

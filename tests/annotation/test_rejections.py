@@ -30,6 +30,7 @@ def of_gore(memory: Memory) -> list[str]:
     return [n for n, (_, task, _) in memory.held.items() if "gore" in task["asked"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason", "shown"),
     [

@@ -44,6 +44,7 @@ def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
             adding.join_rows(workspace, row, other)
 
 
+@pytest.mark.slow
 def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, real_data):
     adding.add_catalog(workspace, "movielens", [real_data / "movielens_small"])
     for source, name in (("keywords", "tmdb_keywords/keywords"), ("rating-reasons", "mpaa_reasons/mpaa_reasons")):

@@ -83,6 +83,7 @@ def test_movielens_and_redial_together(real_data):
     assert (linked.height, linked["item"].n_unique()) == (9742 + 6583, items.height)
 
 
+@pytest.mark.slow
 def test_titles_with_a_year_link_to_the_right_film_without_their_id(real_data):
 
     films = movielens.read(real_data / "movielens_small").rows

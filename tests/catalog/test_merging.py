@@ -188,6 +188,7 @@ def test_a_person_joins_two_rows_whatever_keeps_them_apart_and_takes_it_back():
     assert catalog.merge(both)[0].height == 2
 
 
+@pytest.mark.slow
 def test_real_catalogs_that_share_ids_hardly_conflict(real_data):
     """396 films of MovieLens and MovieTweetings stood twice, and what one id said of them was lost."""
     lens = movielens.read(real_data / "movielens_small").rows

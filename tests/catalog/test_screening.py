@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +91,8 @@ def test_the_difference_is_that_of_the_shares_also_where_lists_are_short(ws, tmp
 @pytest.mark.slow
 def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path):
     """Five systems, one step of .06 apart on 1,500 requests: the error of a step is at most .018, so 3.4 errors."""
-    right = 0
-    for seed in range(20):
+    right, seeds = 0, 20 if os.environ.get("SAFEREC_SOAK") else 4
+    for seed in range(seeds):
         random = np.random.default_rng(seed)
         shares = dict(zip("abcde", 0.1 + 0.06 * np.arange(5), strict=True))
         hits = {model: random.random(1500) < share for model, share in shares.items()}
@@ -99,7 +100,7 @@ def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path)
         found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
         right += found.rates.sort("violated")["model"].to_list() == list("abcde")
         assert found.differences["detectable"].max() < 0.06
-    assert right == 20
+    assert right == seeds
 
 
 def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):

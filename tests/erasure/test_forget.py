@@ -135,6 +135,7 @@ def names_of(ws: store.Workspace) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["id", "author", "here", "released", "pseudonym", "removals.csv"])
 def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     ws: store.Workspace, lived_in: Path, cli: Cli, way: str

@@ -1,45 +1,59 @@
-"""A workspace from which a release can be made."""
+"""Workspaces from which a release can be made, and two with one: made once, and copied for each test."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.hub import WRITER, Hub
-from tests.worlds import release_world as world
+from tests.worlds import once, release_world as world
 from tests.worlds.hub_world import quick
 from tests.worlds.release_rows import reviews
 
 
 @pytest.fixture
-def ws(workspace):
+def ws(workspace: store.Workspace) -> store.Workspace:
     return world.fill(workspace, *world.requests())
 
 
 @pytest.fixture
-def reviewed(workspace):
-    said = world.requests()[1]
-    named = [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said]
-    world.fill(workspace, world.requests()[0], named)
-    for who in ("ann", "bo"):
-        store.append(workspace, tables.REVIEWS, reviews(said, who))
-    toml = workspace.root / "saferec.toml"
-    toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
-    return workspace
+def reviewed(of_reviews: Path, workspace: store.Workspace) -> store.Workspace:
+    """Two people read every request; release 1.0.0 is there."""
+    return once.copied(of_reviews, workspace)
 
 
 @pytest.fixture
-def home(reviewed, cli):
-    assert cli("release", "1.0.0", "-C", reviewed.root).code == 0
+def home(reviewed: store.Workspace) -> Path:
     return reviewed.releases / "1.0.0"
 
 
 @pytest.fixture
-def released(ws, cli):
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    return ws
+def released(of_labels: Path, workspace: store.Workspace) -> store.Workspace:
+    """Labels without reviews; release 1.0.0 is there."""
+    return once.copied(of_labels, workspace)
+
+
+@pytest.fixture(scope="session")
+def of_reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = store.Workspace.create(tmp_path_factory.mktemp("reviewed") / "ws")
+    rows, said = world.requests()
+    world.fill(made, rows, [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said])
+    for who in ("ann", "bo"):
+        store.append(made, tables.REVIEWS, reviews(said, who))
+    toml = made.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
+    return once.released(made)
+
+
+@pytest.fixture(scope="session")
+def of_labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = store.Workspace.create(tmp_path_factory.mktemp("released") / "ws")
+    return once.released(world.fill(made, *world.requests()))
 
 
 @pytest.fixture
-def hub(monkeypatch):
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     quick(monkeypatch)
     monkeypatch.setenv("HF_TOKEN", WRITER)
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)

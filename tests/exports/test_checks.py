@@ -194,6 +194,7 @@ def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cl
     assert SAID not in card(ws) and not json.loads((ws.releases / "1.0.0/manifest.json").read_text())["no_safety"]
 
 
+@pytest.mark.slow
 def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
     rows, _ = world.requests()
     ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])

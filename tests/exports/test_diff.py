@@ -98,6 +98,7 @@ def test_a_tail_by_hand():
     assert diff._tail(0, 5, 0.1) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_flip_is_told_with_its_reviews(workspace, cli):
     rows, said = world_.requests()
     said = [row | {"reviews": [f"{row['label']}-a"]} for row in said]
@@ -125,6 +126,7 @@ def test_a_flip_is_told_with_its_reviews(workspace, cli):
     assert "ALARM: trait gore: 3 of 40 labels are decided no longer" in found
 
 
+@pytest.mark.slow
 def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     """Of 40 requests 20 are of people who cannot see blood. Ann and bo found them; cy reads 12 of these, marks nothing
     (one `*` each) and the labels follow: 12 flips. Cy contradicts 12 of 12, dee none of the 20 calm ones.

@@ -23,13 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationW
 
 
 @pytest.fixture
-def ws(workspace, cli):
-    world.fill(workspace, *world.requests())
-    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
-    return workspace
-
-
-@pytest.fixture
 def publish(released, cli):
     return lambda *words: cli("publish", *words, "--hub", "--repo", REPO, "-C", released.root, "--json")
 

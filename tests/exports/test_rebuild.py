@@ -1,5 +1,8 @@
 """A release without texts, and the same texts put back by somebody who mined the source."""
 
+import shutil
+from pathlib import Path
+
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from exports import folder as write, released_ids
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.once import command, copied, released
 
 
 def chats():
@@ -14,17 +18,23 @@ def chats():
     return [row | {"source": "hf:chats"} for row in rows], said
 
 
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rebuild")
+    made = world.fill(store.Workspace.create(folder / "ws"), *chats())
+    command("propose", "-C", made.root)
+    released(made, "--inject", "gore", "--with-text")
+    (made.releases / "1.0.0").rename(folder / "full")
+    released(made, "--inject", "gore")
+    return folder
+
+
 @pytest.fixture
-def silent(workspace, cli, tmp_path):
+def silent(both: Path, workspace: store.Workspace, tmp_path: Path) -> tuple[store.Workspace, Path, Path]:
     """(workspace, folder of a release without texts, folder of the same with them)."""
-    world.fill(workspace, *chats())
-    assert cli("propose", "-C", workspace.root).code == 0
-    words = ("release", "1.0.0", "--inject", "gore", "-C", workspace.root)
-    ran = cli(*words, "--with-text")
-    assert ran.code == 0, ran.err
-    full = (workspace.releases / "1.0.0").rename(tmp_path / "full")
-    assert cli(*words).code == 0
-    return workspace, workspace.releases / "1.0.0", full
+    full = shutil.copytree(both / "full", tmp_path / "full")
+    ws = copied(both / "ws", workspace)
+    return ws, ws.releases / "1.0.0", full
 
 
 @pytest.fixture

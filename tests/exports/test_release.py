@@ -48,6 +48,7 @@ def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store
     assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 57, 40)
 
 
+@pytest.mark.slow
 def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:
     rows, said = world.requests()
     first = release(world.fill(workspace, rows[:-1], said[:-1]), "1.0.0")
@@ -158,6 +159,7 @@ def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     assert tree(ws.releases) == tree(tmp_path / "calm/releases")
 
 
+@pytest.mark.slow
 def test_a_dataset_that_outgrows_its_boundaries_is_told(cli, workspace):
     """What is mined later all lies behind the boundaries, and the command told of rows in all, not of the splits."""
     rows, said = world.requests(80)

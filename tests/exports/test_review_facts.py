@@ -124,6 +124,6 @@ def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     names = ("trait", "verdict", "role", "note", "review")
     made = [flag | dict(zip(names, (*row, f"item-{n}"), strict=True)) for n, row in enumerate(said)]
     store.append(reviewed, tables.REVIEWS, world.reviews(*made))
-    assert cli("release", "1.0.0", "-C", reviewed.root).code == 0
-    found = pl.read_parquet(reviewed.releases / "1.0.0/data/reviews/catalog.parquet")
+    assert cli("release", "2.0.0", "-C", reviewed.root).code == 0
+    found = pl.read_parquet(reviewed.releases / "2.0.0/data/reviews/catalog.parquet")
     assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]

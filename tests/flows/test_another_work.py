@@ -138,6 +138,7 @@ def test_a_title_that_names_one_work_is_exact(title, domain):
     assert words(title, domain, ORACLE, INDEX)[0] == {"clear"}
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):

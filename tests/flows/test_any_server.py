@@ -8,6 +8,8 @@ from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import fill, options, price
 from tests.worlds.odd_servers import KINDS, PAID_FOR_NOTHING, TEXTS, UNPAID, USABLE, odd
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 NAMES = list(KINDS)
 
 

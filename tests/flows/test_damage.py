@@ -54,6 +54,7 @@ def test_verify_sees_every_damage_of_a_release(ws, cli, injected):
     injected("damaged files of a release", len(done))
 
 
+@pytest.mark.slow
 def test_a_damaged_workspace_is_one_line_and_putting_the_file_back_is_enough(ws, cli, injected):
     """A bug would pass through `cli` as its exception. Whatever befalls a shard or a manifest is seen and named; of the
     other files that which a command reads, and inside the database no bit of a value.

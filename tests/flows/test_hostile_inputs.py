@@ -56,6 +56,7 @@ CASES: dict[str, tuple[str, Callable[[Path], str], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_hostile_file_is_one_line_in_bounded_time_and_memory(tmp_path: Path, case: str) -> None:
     source, make, told = CASES[case]

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Injected
 from tests.worlds import calm as world
 
-KILLS = 12 if world.SOAK else 3  # per command
+KILLS = 12 if world.SOAK else 2  # per command
 
 
 @pytest.mark.slow

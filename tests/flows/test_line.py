@@ -17,11 +17,11 @@ REVIEWERS = ("ann", "bo")
 @pytest.mark.slow
 def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -> None:
     folder = tmp_path / "demo"
-    first = cli("demo", "--to", folder, "--generated", "150", "--no-training")
+    first = cli("demo", "--to", folder, "--generated", "60", "--no-training")
     assert first.code == 0, first.err
     assert str(folder / "releases" / "1.0.0") in first.out and str(folder / "report.html") in first.out
     before = line.contents(folder)
-    again = cli("demo", "--to", folder, "--generated", "150", "--no-training")
+    again = cli("demo", "--to", folder, "--generated", "60", "--no-training")
     assert again.code == 0, again.err
     for name, frame in line.contents(folder).items():
         assert frame.equals(before[name]), name

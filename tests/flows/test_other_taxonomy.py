@@ -15,6 +15,8 @@ from tests.worlds import review_world
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict, taxonomy
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 

@@ -16,7 +16,7 @@ from tests.worlds.metered import AT_ONCE, Meter, contents, finish, prepare, star
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("many", "kills"), [(600, 4), pytest.param(5_000, 20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("many", "kills"), [(300, 3), pytest.param(5_000, 20, marks=pytest.mark.soak)])
 def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, kills: int, injected: Injected) -> None:
     rng, killed = random.Random(3), 0
     with running() as stub:

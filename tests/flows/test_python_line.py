@@ -16,6 +16,8 @@ from saferec_builder.demo import inputs, reviewing
 from saferec_builder.proposing import prompting
 from tests.doc_pages import DOCS, FENCE
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 PAGE = DOCS / "python.md"
 MOST = 15  # statements from a new workspace to the report
 

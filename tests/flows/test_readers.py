@@ -12,6 +12,8 @@ from tests.worlds.csv_rows import edit
 from tests.worlds.opinions import span
 from tests.worlds.settings import review_settings
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 QUOTE = "faint at the sight of blood"
 
 

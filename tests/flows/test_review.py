@@ -9,6 +9,8 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, claim, labels, no, yes
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 
 def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     sent = review("push", *TWO)

@@ -22,6 +22,8 @@ from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:

@@ -15,6 +15,8 @@ from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
 from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.settings import review_settings
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 
 

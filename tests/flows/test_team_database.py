@@ -19,6 +19,7 @@ from tests import ROOT
 from tests.servers.fixtures import empty
 from tests.worlds import calm as world, release_world
 from tests.worlds.csv_rows import as_proposed, edit
+from tests.worlds.once import command
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +50,9 @@ def pushed(ws: store.Workspace) -> list[Path]:
     release_world.fill(ws, rows, [])
     (ws.root / ".secret").write_bytes(b"the same for all: the draw hangs on it")
     at = ["-C", str(ws.root)]
-    assert world.run(["propose", *at]).code == 0
+    command("propose", *at)
     people = [word for name in PEOPLE for word in ("--reviewer", name)]
-    assert world.run(["review", "push", "--tool", "files", *people, "--all", *at]).code == 0
+    command("review", "push", "--tool", "files", *people, "--all", *at)
     files = [ws.root / "review" / f"{name}.csv" for name in PEOPLE]
     for path in files:
         edit(path, as_proposed)
@@ -74,13 +75,22 @@ def verdicts(ws: store.Workspace) -> pl.DataFrame:
     return labels.with_columns(pl.col("reviews").list.sort()).sort(UNIT)
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> store.Workspace:
+    """What one after the other leaves."""
+    ws = store.Workspace.create(tmp_path_factory.mktemp("calm") / "ws")
+    for path in pushed(ws):
+        for words in commands(ws, path):
+            command(*words)
+    return ws
+
+
 def test_five_pull_and_adjudicate_at_once(
-    database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
+    database: Callable[[Path], store.Workspace],
+    calm: store.Workspace,
+    tmp_path: Path,
+    injected: Callable[[str, int], None],
 ) -> None:
-    calm = store.Workspace.open(_made(tmp_path / "calm"))
-    for path in pushed(calm):
-        for words in commands(calm, path):
-            assert world.run(words).code == 0
     said = store.read(calm, tables.REVIEWS).sort("review")
     assert said["reviewer"].n_unique() == len(PEOPLE) and said.height >= 60
 
@@ -96,11 +106,6 @@ def test_five_pull_and_adjudicate_at_once(
         assert verdicts(ws).equals(verdicts(calm))  # the last to adjudicate had seen what everybody pulled
         assert "(0 added" in world.run(["adjudicate", "-C", str(ws.root)]).out
     injected("processes at once on one database", ROUNDS * len(PEOPLE) * 2)
-
-
-def _made(folder: Path) -> Path:
-    make(folder, demo=False)
-    return folder
 
 
 APPENDS = """

@@ -16,6 +16,8 @@ from saferec_builder.storage import tables, workspace as store
 from tests import DATA
 from tests.worlds.settings import review_settings
 
+pytestmark = pytest.mark.slow  # the whole way, command by command
+
 ROWS = {"conversations": 271, "marks": 271, "catalog_rows": 397, "warnings": 18502, "proposals": 368, "readings": 668}
 ROWS |= {"asked": 20, "drops": 13, "assignments": 937, "reviews": 2328, "labels": 5955}
 RELATIVE = "relative to these reviewers"

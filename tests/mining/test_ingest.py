@@ -185,6 +185,7 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
 
 
+@pytest.mark.slow
 def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
     names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
     current = []

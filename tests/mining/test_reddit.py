@@ -18,6 +18,7 @@ from tests.worlds.reddit_dump import comment, line, submission
 from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
 
 
+@pytest.mark.slow
 def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace, tmp_path, monkeypatch):
     """Else the shards of an earlier run would hand their texts to every later one, and a release would stop at them."""
     rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
@@ -58,6 +59,7 @@ def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
     assert (told["added"], told["lines"]) == (1, 12)
 
 
+@pytest.mark.slow
 def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspace, tmp_path):
     rows = [S, *THREAD, submission(2, author="Bo"), comment(40, "s2", author="Helper"), submission(3)]
     path = reddit_dump.write(tmp_path / "all.ndjson", rows)

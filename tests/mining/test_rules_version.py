@@ -108,6 +108,7 @@ def test_a_folder_that_moved_and_a_comment_in_each_file_change_no_version(tmp_pa
     assert told("saferec_builder.search", tmp_path) == [privacy.rules(), language.rules()]
 
 
+@pytest.mark.slow
 def test_the_version_is_that_of_every_machine() -> None:
     """Two machines may mine the same files: the order of a set and the letters of the locale differ."""
     for machine in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "LC_ALL": "C", "PYTHONUTF8": "0"}):

@@ -27,6 +27,7 @@ def demo(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     return demo_workspace
 
 
+@pytest.mark.slow
 def test_the_rules_are_scored_on_the_half_they_were_not_tuned_on(demo: store.Workspace, cli: Cli) -> None:
     cli("propose", "-C", demo.root)
     before = {t.name: store.read(demo, t) for t in tables.TABLES.values()}
@@ -50,6 +51,7 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
     assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
 
 
+@pytest.mark.slow
 def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace, cli: Cli, stub: Stub) -> None:
     def model(handler: Handler) -> None:
         # claims animal_harm wherever a dog is: the text without its evidence has none, or another one

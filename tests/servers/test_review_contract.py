@@ -133,6 +133,7 @@ def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, 
     assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on what is disputed, nothing more
 
 
+@pytest.mark.slow
 def test_a_later_dispute_on_the_same_conversation_is_asked_too(ws, tool, review, cli):
     review("push", *TWO)
     tool.answer("ann", says(YES))
@@ -323,6 +324,7 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["files", "page", *SERVERS], indirect=True)
 def test_twenty_flags_come_back_into_the_catalog(ws, tool, review, cli, monkeypatch):
     """Gore is proposed of 20 films; both readers find it in the first ten, and bo alone in the eleventh."""
@@ -341,6 +343,7 @@ def test_twenty_flags_come_back_into_the_catalog(ws, tool, review, cli, monkeypa
         assert f"verdict  {word}" in told.out, (n, told.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
 def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
     """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody

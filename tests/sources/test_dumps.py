@@ -74,6 +74,7 @@ def test_what_no_line_may_do(cli, workspace, tmp_path, monkeypatch):
     assert "😀" in texts and not any("\x00" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before(cli, workspace, tmp_path):
     rows = [S, *(comment(n, "s1", body=str(random.Random(n).random()) * 20) for n in range(1_600))]
     data = "".join(line(row) + "\n" for row in rows).encode()

@@ -125,6 +125,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_p
     assert other.exists() and len(list(folder.glob(".*"))) == 1
 
 
+@pytest.mark.slow
 def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
     """Two shards on eight cores are two workers with four threads each, whatever --workers permits.
 
@@ -256,6 +257,7 @@ def started(folder):
     return process
 
 
+@pytest.mark.slow
 def test_workers_end_with_whoever_started_them(tmp_path):
     """After kill -9 they did the shards that were queued, paid for them, and then waited for ever."""
     process = started(tmp_path)
@@ -270,6 +272,7 @@ def test_workers_end_with_whoever_started_them(tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
     """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
     process = started(tmp_path)

@@ -14,6 +14,7 @@ from exports.report.gather import gather
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
+from tests.worlds.once import copied, released
 from tests.worlds.release_world import conversation, conversations, film, label, requests
 from tests.worlds.report_world import chromium, claim, drop, frame, probe, reading, results, run, text_of, world
 
@@ -22,12 +23,16 @@ EVIL = (
 )
 
 
+@pytest.fixture(scope="session")
+def of_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return released(world(store.Workspace.create(tmp_path_factory.mktemp("page") / "ws")))
+
+
 @pytest.fixture
-def told(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> tuple[store.Workspace, list[object]]:
+def told(of_world: Path, workspace: store.Workspace, tmp_path: Path) -> tuple[store.Workspace, list[object]]:
     """A released world and the words of its `report`."""
-    assert cli("release", "1.0.0", "-C", world(workspace).root).code == 0
     runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.318), run("safe_sft", 0.41, 0.0, 0.012), chosen="safe_sft")
-    return workspace, ["report", "--runs", runs, "--json", "-C", workspace.root]
+    return copied(of_world, workspace), ["report", "--runs", runs, "--json", "-C", workspace.root]
 
 
 # ---- what it says
@@ -242,6 +247,7 @@ def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> N
 # ---- a real browser
 
 
+@pytest.mark.slow
 def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> None:
     ws, words = told
     cli(*words)
@@ -250,6 +256,7 @@ def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> 
     assert '<html lang="en" class="js">' in seen.stdout  # its own script ran under its own policy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, words = told
@@ -265,6 +272,7 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"
 
 
+@pytest.mark.slow
 def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
     made = hostile(workspace, tmp_path / "runs")
     path = tmp_path / "evil.html"

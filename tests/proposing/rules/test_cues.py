@@ -3,6 +3,7 @@
 import re
 import tomllib
 
+import pytest
 from hypothesis import given, strategies as st
 
 from saferec_builder.core import taxonomy as traits
@@ -23,6 +24,7 @@ def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: 
     assert places.hold_more(start, end) == longer
 
 
+@pytest.mark.slow
 def test_the_index_by_first_letters_misses_no_phrase() -> None:
     book = cues.load()
     everything = {p for rows in book.signs.by_start.values() for _, p in rows}

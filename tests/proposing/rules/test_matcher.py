@@ -206,6 +206,7 @@ def test_sentences_of_our_own() -> None:
     assert len(flagged) <= 3 and sum(len(row["not"]) for row in data.values()) == 418
 
 
+@pytest.mark.slow
 def test_whole_messages_of_our_own() -> None:
     # tuned on the first two (935 and 1,695), not on the last (540)
     files = {"voices": MESSAGES / "voices.toml", "strangers": MESSAGES / "strangers.toml", "heldout": HELD_OUT}
@@ -217,6 +218,7 @@ def test_whole_messages_of_our_own() -> None:
         assert flagged[0] <= flags[0] and flagged[1] == flags[1], name
 
 
+@pytest.mark.slow
 def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))
     frames = {kind: data["frames"][kind] for kind in ("says", "not")}
@@ -238,6 +240,7 @@ def test_the_report_half() -> None:
     assert all(rules_score.flagged(gold, rows, kind)[0] <= 1 for kind in ("lookalike", "none"))
 
 
+@pytest.mark.slow
 def test_real_turns(real_data: Path) -> None:
     gold = rules_score.real(real_data)
     assert len(gold.kinds) == 1_377
