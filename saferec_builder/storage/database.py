@@ -15,7 +15,7 @@ from time import sleep
 
 import polars as pl
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import migrations, tables
@@ -170,6 +170,8 @@ def _insert_new(db: sa.Connection, sql: sa.Table) -> sa.Insert:
     """Adds the rows whose key is not there yet."""
     if db.dialect.name == "sqlite":
         return sqlite.insert(sql).on_conflict_do_nothing()
+    from sqlalchemy.dialects import postgresql  # not at the start of every command
+
     return postgresql.insert(sql).on_conflict_do_nothing()
 
 
