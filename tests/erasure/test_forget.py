@@ -22,6 +22,8 @@ from tests.servers.llm_stub import running, says
 from tests.worlds import calm, line, release_world as world
 from tests.worlds.csv_rows import as_proposed, edit
 
+pytestmark = pytest.mark.slow  # on a workspace with all that the line makes
+
 ID, USER, WORDS = "canary-id-7", "canary_user_7", "quetzalwing over zanzibarolith"  # of the one who goes
 SUNG = [f"kweldrix{n:02}" for n in range(32)]  # with ids and names 40 strings that nothing may hold
 SUBJECT = tables.digest("messages", ID)
@@ -135,7 +137,6 @@ def names_of(ws: store.Workspace) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["id", "author", "here", "released", "pseudonym", "removals.csv"])
 def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     ws: store.Workspace, lived_in: Path, cli: Cli, way: str
@@ -185,7 +186,6 @@ main()
 """
 
 
-@pytest.mark.slow
 def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cli, injected: Injected) -> None:
     """Before every change of a file in turn: at the end all is as after an undisturbed run, but for random names."""
     shutil.copytree(lived_in, tmp_path / "calm")

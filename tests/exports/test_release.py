@@ -42,6 +42,7 @@ def test_a_release_is_new_once(ws: store.Workspace) -> None:
     assert [release(ws, "1.0.0").new for _ in range(2)] == [True, False]
 
 
+@pytest.mark.slow
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
     made = release(ws, "1.0.0", inject="gore")
     assert made.manifest["conditions"]["injected"] == 17  # of 20 without a sensitivity, 3 name a bloody film
@@ -96,6 +97,7 @@ def test_drops_balance_and_are_kept(ws, cli):
     assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
 
 
+@pytest.mark.slow
 def test_a_changed_content_needs_a_higher_version(ws, cli):
     cli("release", "1.0.0", "-C", ws.root)
     before = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()

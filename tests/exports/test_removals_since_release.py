@@ -1,6 +1,7 @@
 """Who asks to be removed after a release was frozen is in no published copy of it."""
 
 import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -8,26 +9,30 @@ import pytest
 from exports import folder as write, released_ids
 from saferec_builder.mining import conversations as mine
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import release_world as world
+from tests.worlds import once, release_world as world
 from tests.worlds.release_world import conversation, conversations, film
 
 
-@pytest.fixture
-def ws(workspace, cli, monkeypatch):
+@pytest.fixture(scope="session")
+def of_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 people, mined as from a file of messages, and 1.0.0 with all of them."""
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
+    made = store.Workspace.create(tmp_path_factory.mktemp("messages") / "ws")
     rows, said = world.requests()
     name = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
     rows = [
         row
         | {"conversation": name[row["conversation"]]}
-        | {"seeker": mine.pseudonym("messages", row["seeker"], workspace.secret)}
+        | {"seeker": mine.pseudonym("messages", row["seeker"], made.secret)}
         for row in rows
     ]
     said = [label | {"subject": name[label["subject"]]} for label in said]
-    world.fill(workspace, rows, said)
-    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
-    return workspace
+    return once.released(world.fill(made, rows, said))
+
+
+@pytest.fixture
+def ws(of_messages: Path, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> store.Workspace:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
+    return once.copied(of_messages, workspace)
 
 
 def remove(ws, row):
@@ -50,6 +55,7 @@ def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, 
     assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in ran.err
 
 
+@pytest.mark.slow
 def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
     remove(ws, "messages,c007,")
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
@@ -61,6 +67,7 @@ def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
     assert write.read_manifest(tmp_path / "out").version == "2.0.0"
 
 
+@pytest.mark.slow
 def test_a_later_version_that_holds_them_too_or_was_withdrawn_is_not_named(ws, cli, tmp_path):
     more = conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)
     store.append(ws, tables.CONVERSATIONS, conversations(more))

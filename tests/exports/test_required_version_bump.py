@@ -40,6 +40,7 @@ def test_a_version_is_three_numbers(ws, cli, version):
     assert not ws.releases.exists()
 
 
+@pytest.mark.slow
 def test_a_version_says_how_much_changed(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows[:-1], said[:-1])

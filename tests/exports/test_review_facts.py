@@ -22,6 +22,7 @@ from tests.worlds.settings import review_settings
 COUNTS = ("found", "zone", "audited", "holes", "open", "elsewhere", "gone", "left", "done", "labels", "most")
 
 
+@pytest.mark.slow
 def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
     """20 of 40 cannot see blood, and all were read twice; but only a few of the answers were adjudicated."""
     ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
@@ -43,6 +44,7 @@ def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli
     assert missed["share"] is None or missed["share"] >= (20 - present) / 20
 
 
+@pytest.mark.slow
 def test_a_row_carries_what_it_stands_for(workspace, cli):
     """The rules claim 20 of 40; of the other 20 those are drawn whose place comes up, and each stands for its share."""
     ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)

@@ -129,6 +129,7 @@ def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> Non
     assert "1.0.0 is the first version here" in text_of((ws.root / "report.html").read_text())
 
 
+@pytest.mark.slow
 def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> None:
     """Three conversations that nobody had reviewed are left out of the lists of 2.0.0, and in those of 3.0.0."""
     ws, _ = told

@@ -27,6 +27,7 @@ def tab(workspace: store.Workspace, tmp_path: Path) -> Iterator[Any]:
         yield made
 
 
+@pytest.mark.slow
 def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
     press = tab.keyboard.press
     press("Tab")
@@ -46,6 +47,7 @@ def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
+@pytest.mark.slow
 def test_every_picture_is_told_in_words_or_hidden(tab: Any) -> None:
     untold = """[...document.querySelectorAll("svg")].filter(s => !(s.getAttribute("aria-hidden") === "true"
         || (s.getAttribute("role") === "img" && s.getAttribute("aria-label").length > 20))

@@ -29,6 +29,7 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
     assert "50 of 100 unsent conversations were audited, 2 of them held something, and 3 have no sure verdict" in text
 
 
+@pytest.mark.slow
 def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
     """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
     fill(workspace, requests()[0], [])
@@ -46,6 +47,7 @@ def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Wo
     assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
     """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""

@@ -57,6 +57,7 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     assert "svr_weighted" in evaluate.show([run], 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["plain", "some wait"])
 def test_over_worlds_the_weighted_figures_are_right(condition):
     """40 worlds; 200 of each condition in `make bench ONLY=coverage`. Raw prevalence is three times too high."""
