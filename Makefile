@@ -42,10 +42,12 @@ bench-training: venv
 
 ablations: venv
 	$(BIN)/python -m tests.bench ablations
+	test -z "$$SAFEREC_REAL_DATA" || SAFEREC_SEEDS=5 $(BIN)/python -m tests.bench real real_systems
 
-# needs SAFEREC_REAL_DATA; the release and its key file stand in build/real-benchmark/ws/releases
+# needs SAFEREC_REAL_DATA; the release and its key file stand in build/real-benchmark/ws/releases, the figures of systems
+# in docs/findings.md, those of trained models too where SAFEREC_SEEDS says how many
 real-benchmark: venv
-	$(BIN)/python -m tests.bench real
+	$(BIN)/python -m tests.bench real real_systems
 
 # faults and their sum, inputs of each search, mutants; 200 faults before a real Label Studio take half an hour
 soak: venv

@@ -9,6 +9,7 @@ from tests import ROOT
 from tests.bench import real_benchmark
 from tests.bench.figures import figure
 
+READ = real_benchmark.READINGS.with_name("injected_read.csv")
 SENSITIVE, ANSWERED = 150, 50  # test requests of a trait, and those of them with a truth that is clear for it
 
 
@@ -26,6 +27,9 @@ def main() -> None:
     figure(
         "real.traits", len(carried(pl.read_parquet(made.folder / "data" / "grpo" / "test.parquet"))), "traits", ">= 6"
     )
+    read = pl.read_csv(READ).join(rows, on="conversation", how="semi")
+    figure("real.injected_read", read.height, "rows", "200, by a language model")
+    figure("real.injected_against", read.filter(verdict="against").height, "rows", "<= 4")
     figure("real.seconds", seconds, "s", "<= 600")
 
 

@@ -172,7 +172,8 @@ def trained(world: World, output: Path, seed: int) -> dict[str, tuple[Answers, A
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
 
-    sft, gdpo = ([f"max_steps={steps}"] for steps in STEPS) if STEPS else ([], [])
+    sft, gdpo = ([f"max_steps={steps}", "saferec.checks=1"] for steps in STEPS) if STEPS else ([], [])
+    sft += [f"warmup_steps={int(STEPS[0]) // 5}"] if STEPS else []
     run = Run(world.release, output, seed)
     start = line.start(run, "tiny", settings.read("sft"))
     models = {"unsafe SFT": line.train_sft(run, "sft", start, settings.read("sft_raw", sft))}
@@ -241,7 +242,7 @@ def shown(world: World, every: Mapping[str, Values]) -> str:
             continue
         for name in (*ASKED, *SAFETY):
             counts.append(f"{WORDS[name]} {int((~np.isnan(next(iter(every.values()))[name][own])).sum())}")
-        text += [f"**{source}** (requests: {', '.join(counts)})", "", _row("system", *WORDS.values())]
+        text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
         text.append(_row("---", *["---"] * len(WORDS)))
         for system, found in every.items():
             cells = [
