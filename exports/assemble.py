@@ -103,7 +103,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     candidates = target_lists.candidates(built, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
     further, chosen = _more(every, options.inject, ws, said.turns, base.judged.oracle)
-    more = claims.add(fill(further), snapshot.claims, shown)
+    more = claims.add(fill(further), snapshot.claims, shown, taxonomy.slugs)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
     _check(filled, said.turns, base.out, silent, base.items)

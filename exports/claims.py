@@ -23,10 +23,11 @@ def found(proposals: pl.DataFrame) -> pl.DataFrame:
     return said.select("subject", "digest", "trait", first=first.cast(pl.Int32))
 
 
-def add(rows: pl.DataFrame, known: pl.DataFrame, traits: Collection[str]) -> pl.DataFrame:
+def add(rows: pl.DataFrame, known: pl.DataFrame, traits: Collection[str], ours: Collection[str] = ()) -> pl.DataFrame:
     """The rows with `claims`; they have conversation, subject, digest, cut, and perhaps `added`, a sentence of ours.
 
-    known: as `found` gives it. traits: those that may be claimed; a withheld one is not.
+    known: as `found` gives it. traits: those that may be claimed of a person; a withheld one is not. ours: those that
+    may be claimed of a sentence of ours, which tells of nobody.
     """
     said = rows.select("conversation", "subject", "digest", "cut").join(known.unique(), on=["subject", "digest"])
     said = said.filter(pl.col("first") < pl.col("cut"), pl.col("trait").is_in(list(traits)))
@@ -35,7 +36,7 @@ def add(rows: pl.DataFrame, known: pl.DataFrame, traits: Collection[str]) -> pl.
     made = made.with_columns(pl.col("claims").fill_null(pl.lit([], pl.List(pl.String))))
     if "added" not in rows.columns:
         return made
-    ours = {text: claimed([text]) & set(traits) for text in made["added"].unique().drop_nulls()}
+    invented = {text: claimed([text]) & set(ours) for text in made["added"].unique().drop_nulls()}
     both = made.select("claims", "added").iter_rows()
-    claims = [sorted({*before, *ours.get(text, ())}) for before, text in both]
+    claims = [sorted({*before, *invented.get(text, ())}) for before, text in both]
     return made.with_columns(claims=pl.Series(claims, dtype=pl.List(pl.String)))

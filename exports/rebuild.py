@@ -293,7 +293,7 @@ def _told(about: pl.DataFrame, added: pl.DataFrame, have: _Sources) -> pl.DataFr
     texts = have.mined[back["place"].to_list()].with_columns(conversation=back["request"])
     known = claims.found(rules.propose(texts, have.taxonomy))
     asked = added.join(back, on="request").with_columns(subject="request")
-    return claims.add(asked, known, have.traits).select("conversation", "claims")
+    return claims.add(asked, known, have.traits, have.taxonomy.slugs).select("conversation", "claims")
 
 
 def _claimed(table: pa.Table, told: pl.DataFrame) -> pa.Table:

@@ -62,6 +62,18 @@ def opened(folder: Path) -> World:
     return World(release, guard.fit(release), table, dict(held.iter_rows()), groups, drawn)
 
 
+def heard(world: World) -> str:
+    """What share of the disclosed sensitivities the guard hears, by how they are told."""
+    told = [row for row in world.table if row["traits"]]
+    each: dict[str, list[bool]] = {}
+    for row, found in zip(told, world.keeper.heard(told), strict=True):
+        for trait, form in zip(row["traits"], row["form"], strict=True):
+            each.setdefault(form, []).append(trait in found)
+    every = [one for some in each.values() for one in some]
+    parts = ", ".join(f"{form} {np.mean(some):.2f}" for form, some in sorted(each.items()))
+    return f"{np.mean(every):.2f} of what is disclosed ({parts})"
+
+
 def part(world: World, share: int) -> World:
     """Every so manieth conversation of it."""
     kept = np.flatnonzero(world.groups % share == 0)
@@ -85,6 +97,8 @@ An oracle filter takes out what is not clear for what is disclosed, which it kno
 
 {tables}
 
+The guard hears {heard}, in sentences of writers whom no training request has.
+
 Differences, request by request, over both sources:
 
 {apart}
@@ -107,6 +121,7 @@ def main() -> None:
     every = {name: values(world, *given) for name, given in untrained(world).items()}
     found = {
         "tables": shown(world, every),
+        "heard": heard(world),
         "apart": apart(world, every, [("guard", "BM25"), ("guard", "BM25 + oracle filter")]),
         "models": _models(world, folder) if SEEDS else "No model was trained for this page.",
     }

@@ -37,6 +37,9 @@ def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
 def test_a_sentence_of_ours_is_read_beside_the_request():
     known = claims.found(matcher.propose(pl.DataFrame([talk("a", "No spiders, I panic.", "Film A?")]), taxonomy.load()))
     rows = pl.DataFrame({"conversation": ["x", "y"], "subject": ["a", "b"], "digest": ["d-a", "d-b"], "cut": [1, 1]})
-    made = claims.add(rows.with_columns(added=pl.lit(FAINT)), known, TRAITS)
+    added = rows.with_columns(added=pl.lit(FAINT))
+    made = claims.add(added, known, TRAITS, TRAITS)
     assert made["claims"].to_list()[0] == sorted({"spiders_snakes", *made["claims"].to_list()[1]})
     assert made["claims"].to_list()[1] == sorted(matcher.claimed([FAINT])) != []
+    # where too few people have a trait to name any, what our own sentence says is no secret of theirs
+    assert claims.add(added, known, [], TRAITS)["claims"].to_list() == [made["claims"].to_list()[1]] * 2
