@@ -5,9 +5,9 @@ ValidationError, which server_errors.explained turns into a line with the endpoi
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 
 def _moment(text: str) -> str:
@@ -16,6 +16,7 @@ def _moment(text: str) -> str:
 
 
 Moment = Annotated[str, AfterValidator(_moment)]
+ELSEWHERE = "an answer to something else"
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -25,6 +26,7 @@ class _Strict(BaseModel):
 
 class Annotation(_Strict):
     id: int
+    task: int | None = None
     updated_at: Moment | None = None
 
 
@@ -33,6 +35,12 @@ class Exported(_Strict):
 
     id: int
     annotations: list[Annotation] | None = None
+
+    @model_validator(mode="after")
+    def _to_this(self) -> Self:
+        if any(one.task not in (None, self.id) for one in self.annotations or []):
+            raise ValueError(ELSEWHERE)
+        return self
 
 
 class Mark(_Strict):
@@ -65,6 +73,7 @@ class Values(_Strict):
 class Given(_Strict):
     status: Literal["submitted", "discarded", "draft"]
     user_id: str
+    record_id: str | None = None
     updated_at: Moment
     values: Values | None = None
 
@@ -74,6 +83,12 @@ class Record(_Strict):
     fields: dict[str, Any]
     metadata: dict[str, Any] | None = None
     responses: list[Given] | None = None
+
+    @model_validator(mode="after")
+    def _to_this(self) -> Self:
+        if any(one.record_id not in (None, self.id) for one in self.responses or []):
+            raise ValueError(ELSEWHERE)
+        return self
 
 
 class Page(_Strict):

@@ -9,9 +9,15 @@ from annotation.tools import reply_models as models, server_errors as failures
 from saferec_builder.core.errors import ReviewError
 
 TIME = "2026-01-01T00:00:00Z"
-TASKS = [{"id": 3, "data": {}, "annotations": [{"id": 5, "updated_at": TIME, "result": 7}]}]
+TASKS = [{"id": 3, "data": {}, "annotations": [{"id": 5, "task": 3, "updated_at": TIME, "result": 7}]}]
 VALUES = {"evidence": {"value": [{"start": 0, "end": 2, "label": "gore"}]}, "present": {"value": ["gore"]}}
-GIVEN = {"status": "submitted", "user_id": "u", "updated_at": TIME[:-1], "values": VALUES | {"note": {"value": "x"}}}
+GIVEN = {
+    "status": "submitted",
+    "user_id": "u",
+    "record_id": "r",
+    "updated_at": TIME[:-1],
+    "values": VALUES | {"note": {"value": "x"}},
+}
 PAGE = {"items": [{"id": "r", "fields": {"ask": "?"}, "metadata": None, "responses": [GIVEN]}], "total": 1}
 AT = ("items", 0, "responses", 0)
 
@@ -28,6 +34,8 @@ def test_an_answer_as_it_should_be_passes(model: Any, reply: Any) -> None:
         *((models.TASKS, TASKS, (0, "id"), odd) for odd in (None, "3", 3.5, True)),
         *((models.TASKS, TASKS, (0, "annotations"), odd) for odd in (7, {}, "x", [None], [7])),
         *((models.TASKS, TASKS, (0, "annotations", 0, "id"), odd) for odd in (None, "5", [])),
+        *((models.TASKS, TASKS, (0, "annotations", 0, "task"), odd) for odd in (4, "3")),
+        *((models.PAGE, PAGE, (*AT, "record_id"), odd) for odd in ("q", 7)),
         *((models.TASKS, TASKS, (0, "annotations", 0, "updated_at"), odd) for odd in (7, "soon", {}, "2026-13-01")),
         *((models.PAGE, PAGE, ("items",), odd) for odd in (None, {}, [None])),
         *((models.PAGE, PAGE, ("total",), odd) for odd in (None, "1", -1, 10**12)),
@@ -50,4 +58,5 @@ def test_an_answer_of_another_shape_is_one_line(model: Any, good: Any, place: tu
         failures.explained("http://a", "read it"),
     ):
         model.validate_python(bad)
-    assert all(str(step) in str(told.value) for step in place)
+    told_so = models.ELSEWHERE in str(told.value)  # and names the task
+    assert told_so == (value in (4, "q")) and (told_so or all(str(step) in str(told.value) for step in place))
