@@ -1,13 +1,14 @@
-"""One, two, three, five and ten readers through the whole line on files, by worked sums."""
+"""One to ten readers through the whole line, on files and a real Label Studio, by worked sums and by crowd-kit."""
 
 import re
+from typing import Any
 
 import polars as pl
 import pytest
 
 from exports import folder
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import release_world as world
+from tests.worlds import release_world as world, review_world
 from tests.worlds.csv_rows import edit
 from tests.worlds.opinions import span
 from tests.worlds.settings import review_settings
@@ -42,8 +43,66 @@ def votes(readers: int) -> dict[str, tuple[int, int, int]]:
     return {"c001": (most, readers - most, 0), "c003": (half, half, readers % 2)}
 
 
-@pytest.mark.parametrize("readers", [1, 2, 3, 5, 10])
-def test_so_many_readers_through_the_line(ws, cli, review, readers):
+class Files:
+    """Who says what in a CSV."""
+
+    push_words: tuple[str, ...] = ("--tool", "files")
+
+    def __init__(self, ws: store.Workspace) -> None:
+        self.ws = ws
+        self.pull_words = (*self.push_words, ws.root / "review")
+
+    def say(self, name: str, text: str, verdict: str) -> None:
+        what = {"gore": verdict, "*": "none"}
+        edit(
+            self.ws.root / "review" / f"{name}.csv",
+            lambda row: {"verdict": what[row["trait"]]} if text in row["text"] else {},
+        )
+
+
+class LabelStudio(review_world.LabelStudio):
+    def say(self, name: str, text: str, verdict: str) -> None:
+        """The card, and the words as they were proposed."""
+        (task,) = [task for task in self._tasks(name) if text in task["data"]["turns"][0]["text"]]
+        card = {"id": "c", "from_name": "verdict_0", "to_name": "about_0", "type": "choices"}
+        marked = [row for made in task["predictions"] for row in made["result"]]
+        self.post(name, task["id"], {"result": [card | {"value": {"choices": [f"gore {verdict}"]}}, *marked]})
+
+
+# of the votes of both, 1 - Do / De: Do sums (m^2 - sum n^2) / (m - 1) over the two, De is (N^2 - sum N^2) / (N - 1)
+ALPHA = {
+    1: None,
+    2: 1 - 2 / 2,  # (2, 0) and (1, 1): 0 + 2; (16 - 9 - 1) / 3
+    3: 1 - 5 / 4.4,  # (2, 1, 0) and (1, 1, 1): 2 + 3; (36 - 9 - 4 - 1) / 5
+    5: 1 - 7 / (58 / 9),  # (3, 2, 0) and (2, 2, 1): 12/4 + 16/4; (100 - 25 - 16 - 1) / 9
+    10: 1 - (98 / 9) / (198 / 19),  # (6, 4) and (5, 5): 48/9 + 50/9; (400 - 121 - 81) / 19
+}
+
+
+def line(readers: int, tool: str) -> Any:
+    soak = (pytest.mark.servers, *[pytest.mark.soak] * (readers not in (2, 5)))
+    return pytest.param(readers, tool, marks=soak if tool == "label-studio" else ())
+
+
+@pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
+@pytest.mark.parametrize(
+    ("readers", "where"), [line(n, tool) for tool in ("files", "label-studio") for n in (1, 2, 3, 5, 10)]
+)
+def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
+    from crowdkit.aggregation import MajorityVote
+    from crowdkit.metrics.data import alpha_krippendorff
+
+    tool: Files | LabelStudio = Files(ws)
+    if where == "label-studio":
+        home, facts = request.getfixturevalue("label_studio")
+        (ws.root / "label-studio").symlink_to(home)
+        tool = LabelStudio(ws, home, facts)
+
+    def review(verb: str, *words: object) -> dict[str, Any]:
+        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        return ran.json
+
     review_settings(ws.root, readers=readers)
     people = [f"p{n}" for n in range(readers + 1)]
     named = [word for name in people for word in ("--reviewer", name)]
@@ -54,13 +113,17 @@ def test_so_many_readers_through_the_line(ws, cli, review, readers):
         said = [v for v, n in zip(("present", "absent", "unsure"), counts, strict=True) for _ in range(n)]
         text = ask[subject][0]["text"]
         for name, verdict in zip(given.filter(subject=subject)["reviewer"], said, strict=True):
-            file = ws.root / "review" / f"{name}.csv"
-            what = {"gore": verdict, "*": "none"}
-            edit(file, lambda row, text=text, what=what: {"verdict": what[row["trait"]]} if text in row["text"] else {})
-    review("pull", ws.root / "review")
+            tool.say(name, text, verdict)
+    review("pull")
+    cast = store.read(ws, tables.REVIEWS).filter(trait="gore")
+    cast = cast.select(task="subject", worker="reviewer", label="verdict").to_pandas()
+    soft = MajorityVote().fit_predict_proba(cast)["present"]
     told = cli("adjudicate", "-C", ws.root, "--json").json
     # of c003 nobody has more than half: a dispute where two or more have read it; one reader makes no label of either
     assert (told["agreed"] > 0, told["adjudicated"]) == (readers > 1, 0)
+    alpha = (told["alpha"].get("gore") or {}).get("alpha")
+    assert alpha == (None if ALPHA[readers] is None else pytest.approx(ALPHA[readers]))
+    assert alpha is None or alpha == pytest.approx(alpha_krippendorff(cast))
     assert told["missed"]["gore"]["share"] is None and not told["missed"]["gore"]["certified"]
     last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(trait="gore")
     verdicts = {subject: verdict for subject, verdict in last.select("subject", "verdict").iter_rows()}
@@ -73,8 +136,8 @@ def test_so_many_readers_through_the_line(ws, cli, review, readers):
         held = review("push", "--adjudicator", read[0])
         assert held["new"] == {} and f"1 are disputed, and {read[0]} has read them: name somebody else" in held["next"]
         assert review("push", "--reviewer", free, "--adjudicator", free)["new"] == {"disagreement": 1}
-        edit(ws.root / "review" / f"{free}.csv", lambda row: {"verdict": "absent"})
-        review("pull", ws.root / "review" / f"{free}.csv")
+        tool.say(free, ask["c003"][0]["text"], "absent")
+        review("pull")
         assert cli("adjudicate", "-C", ws.root, "--json").json["adjudicated"] == 1
 
     words = ("--allow", "no-safety", "-C", ws.root)
@@ -89,5 +152,6 @@ def test_so_many_readers_through_the_line(ws, cli, review, readers):
         counts = votes(readers)[ids[row["conversation"]]]
         assert (row["votes_present"], row["votes_absent"], row["votes_unsure"]) == counts
         assert row["soft_label"] == pytest.approx(counts[0] / readers)
+        assert row["soft_label"] == pytest.approx(soft[ids[row["conversation"]]])
     assert not any(name in (home / "README.md").read_text("utf-8") for name in people)
     assert not any(bound["certified"] for bound in folder.facts_of(home)["missed"].values())
