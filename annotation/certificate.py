@@ -292,10 +292,13 @@ def _fault(stated: Certificate) -> str | None:
         if name:
             return f"{where}.{name}"
     gold = stated.on_gold
-    rates = {
-        "missed_at_most": bounds.rate(gold.missed, gold.units_present),
-        "invented_at_most": bounds.rate(gold.invented, gold.units_absent),
-    }
+    try:
+        rates = {
+            "missed_at_most": bounds.rate(gold.missed, gold.units_present),
+            "invented_at_most": bounds.rate(gold.invented, gold.units_absent),
+        }
+    except ValueError:
+        return "on_gold"
     name = _unlike(gold, gold.model_copy(update=rates))
     return f"on_gold.{name}" if name else None
 

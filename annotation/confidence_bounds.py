@@ -323,8 +323,11 @@ def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
     return holds
 
 
-def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
-    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
+def plan(
+    found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA, saves: float = 0.0
+) -> int:
+    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest; 0
+    where that `saves` no larger share than this.
 
     `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
     """
@@ -336,7 +339,9 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     gain = np.where(limit > left, limit - left - left * np.log(limit / left), 0.0)  # log E per whole zone read
     price = log(1 / delta) + OVERHEAD
     share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
-    return int(np.argmin(read + share * (len(p) - 1 - read)))
+    effort = read + share * (len(p) - 1 - read)
+    best = int(np.argmin(effort))
+    return best if effort[best] < (1 - saves) * effort[0] else 0
 
 
 def at_most(share: float) -> str:
@@ -349,6 +354,8 @@ def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
 
     The same ratio for a coin: a Beta(1/2, 1/2) prior against each rate, so it too may be read every day.
     """
+    if not 0 <= wrong <= units:
+        raise ValueError(f"{wrong} wrong of {units}")
     if units == 0:
         return None
     if wrong == units:

@@ -41,6 +41,9 @@ def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     before = {name: store.read(old, table) for name, table in tables.TABLES.items()}
     at = ["-C", old.root]
     people = ["--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy"]
+    told = cli("review", "status", *at, "--json").json  # nobody has a place in a draw: what is unknown is open
+    assert (told["missed_of_all"]["zone"], told["missed_of_all"]["open"]) == (0, told["missed_of_all"]["most"])
+    assert "before the first: what is not known of them counts as missed" in told["next"]
     review_settings(old.root, audit=0)
     pushed = cli("review", "push", "--tool", "files", *people, "--all", *at, "--json").json
     # flags that one reader of a plot marked and the other passed over were nobody's: the adjudicator gets them now
