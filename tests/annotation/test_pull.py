@@ -40,7 +40,7 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     slugs = len(ws.taxonomy.slugs)
     assert made.counts.added == made.labels.height == status.units == 2 * slugs
     assert {*made.labels["method"]} == {"agreed"} and made.counts.figures["agreed"] == 2 * slugs
-    assert made.bounds == status.bounds and made.bounds.pooled.zone == 2  # c3 and c4, which nobody reads
+    assert made.bounds == status.bounds and made.bounds.undrawn == 2  # c3 and c4, which nobody reads
     assert {name: facts["open"] for name, facts in status.reviewers.items()} == {"ann": 0, "bo": 0}
     assert (ws.root / "certificates.json").exists()
     assert adjudicate(ws).counts.added == push(ws, ["ann", "bo"], to=Files()).counts.added == 0
