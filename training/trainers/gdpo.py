@@ -4,11 +4,14 @@ advantages.py says how rewards become advantages, and whose; rollouts.py how ans
 """
 
 from collections.abc import Sequence
+from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 
 from datasets import Dataset
-from trl import GRPOConfig  # type: ignore[attr-defined]
+from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
+from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row
 from training.decoding import rollouts
 from training.decoding.generate import PolicyModel, prompt_tokens
@@ -22,6 +25,20 @@ from training.trainers.fit import fit, item_rows, lora
 
 REWARDS = {"ours": rewards.OURS, "paper": paper_metrics.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
+# Private methods of trl.GRPOTrainer that rollouts.py and advantages.py override: why no public way does, and the
+# parameters that they count on. pyproject.toml holds TRL to the versions that have them.
+PRIVATE = {
+    # draws answers: `rollout_func` is experimental, and may not see the model
+    "_generate_single_turn": ("prompt_ids",),
+    # gives their log-probabilities, under the masks that they were drawn with: TRL has no masks
+    "_get_per_token_logps_and_entropies": (
+        *("model", "input_ids", "attention_mask", "logits_to_keep", "compute_entropy", "compute_aux_loss"),
+    ),
+    # calls the rewards: the only moment at which the shares of each rank are at hand
+    "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
+    # makes the advantages: TRL's aggregation gives one to an answer, and clips none
+    "_generate_and_score_completions": ("inputs",),
+}
 
 
 def train(
@@ -40,6 +57,7 @@ def train(
     normalising. The weights that were given are also the reference of a KL term (beta > 0): with LoRA they are what is
     left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
     """
+    refuse_another_trl()
     options, args = ours(settings), arguments(settings, folder, seed)
     weights = rewards.Weights(options.lam, options.rho)
     last: rewards.Batch = []
@@ -63,6 +81,17 @@ def train(
     )
     # where it starts from is a candidate too: GDPO must earn its place
     return fit(trainer, policy, folder, score, options.checks, start_counts=True)
+
+
+def refuse_another_trl(trainer: type = GRPOTrainer) -> None:
+    """A TRL in which a method of PRIVATE is gone, or takes something else: its own would be used without a word."""
+    for name, needed in PRIVATE.items():
+        method = getattr(trainer, name, None)
+        if method is None or not {*needed} <= {*signature(method).parameters}:
+            raise TrainingError(
+                f"TRL {version('trl')}: GRPOTrainer.{name}({', '.join(needed)}), which Safe-GDPO overrides, is not"
+                " there: expected a version that pyproject.toml names: pip install 'saferec-builder[train]'"
+            )
 
 
 def functions(

@@ -1,15 +1,17 @@
 """GDPO: rank credit in the loss, adapters, and the model that it is held to."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from saferec_builder.core.errors import TrainingError
 from tests.conftest import Patch
 from training import data, settings
-from training.decoding import generate
+from training.decoding import generate, rollouts
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
 
@@ -96,3 +98,25 @@ def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     assert any(not torch.equal(value, given[name]) for name, value in weights_of(caught).items())
     kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
     assert kl and all(math.isfinite(value) for value in kl)
+
+
+def test_what_we_override_of_trl_is_listed_and_there() -> None:
+    """Red where TRL moves a method: see gdpo.PRIVATE for what takes its place."""
+    from trl import GRPOTrainer  # type: ignore[attr-defined]
+
+    gdpo.refuse_another_trl()
+    sources = [Path(module.__file__).read_text() for module in (advantages, rollouts)]
+    overridden = {name for text in sources for name in re.findall(r"^        def (_[a-z]\w+)", text, re.MULTILINE)}
+    assert overridden == {*gdpo.PRIVATE} and len(overridden) <= 4
+
+    class Renamed(GRPOTrainer):
+        _generate_single_turn = None
+
+    class Changed(GRPOTrainer):
+        def _calculate_rewards(self, inputs: Any) -> None: ...
+
+    for other, name in ((Renamed, "_generate_single_turn"), (Changed, "_calculate_rewards")):
+        with pytest.raises(
+            TrainingError, match=rf"GRPOTrainer\.{name}\(.*is not there: expected a version"
+        ):
+            gdpo.refuse_another_trl(other)
