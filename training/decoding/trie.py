@@ -110,7 +110,7 @@ class States:
 
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], device: torch.device) -> None:
         self.nodes = nodes = trie.nodes.to(device)
-        left = torch.cat([nodes.names, nodes.names.new_zeros(1)])  # behind all nodes one for paths that are short
+        left = torch.cat([nodes.names, nodes.names.new_zeros(1)]).int()  # behind all nodes one for paths that are short
         self.left = left.repeat(len(excluded), 1)  # names through a node that may still be named
         taken = [{trie.places[item] for item in items if item in trie.places} for items in excluded]
         for row, names in zip(self.left, taken, strict=True):
@@ -126,12 +126,17 @@ class States:
         return torch.where(self.left[:, 0] > 0, lines[self.line], lines[-1])
 
     def open(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(row, token, whether it may come next) of all children of the rows' nodes, in the order of the rows."""
-        count = self.nodes.children[self.at]
-        behind = count.cumsum(0)
+        """(row, token, whether it may come next) of all children of the rows' nodes, in the order of the rows.
+
+        Flat numbers and index_select throughout: on a CPU several times as fast as the same with brackets.
+        """
+        nodes = self.nodes
+        count = nodes.children.index_select(0, self.at)
         row = torch.repeat_interleave(count)
-        child = (self.nodes.first[self.at] - behind + count)[row] + torch.arange(len(row), device=row.device)
-        return row, self.nodes.token[child], self.left[row, child] > 0
+        start = nodes.first.index_select(0, self.at) - count.cumsum(0) + count
+        child = start.index_select(0, row).add_(torch.arange(len(row), device=row.device))
+        left = self.left.view(-1).index_select(0, (row * self.left.size(1)).add_(child))
+        return row, nodes.token.index_select(0, child), left > 0
 
     def take(self, tokens: Tensor) -> None:
         """Goes on by a token a row, which is open; after the end, or by any other, a row is done."""
@@ -160,9 +165,9 @@ class _Mask(LogitsProcessor):
         else:
             self.states.take(input_ids[:, -1])
         row, token, free = self.states.open()
-        found = torch.full_like(scores, float("-inf"))
-        found[row, token] = scores[row, token].masked_fill(~free, float("-inf"))
-        return found
+        place, shut = (row * scores.size(1)).add_(token), float("-inf")
+        there = scores.flatten().index_select(0, place).masked_fill_(~free, shut)
+        return torch.full_like(scores, shut).flatten().scatter_(0, place, there).view_as(scores)
 
 
 def log_probabilities(

@@ -116,7 +116,5 @@ def test_what_we_override_of_trl_is_listed_and_there() -> None:
         def _calculate_rewards(self, inputs: Any) -> None: ...
 
     for other, name in ((Renamed, "_generate_single_turn"), (Changed, "_calculate_rewards")):
-        with pytest.raises(
-            TrainingError, match=rf"GRPOTrainer\.{name}\(.*is not there: expected a version"
-        ):
+        with pytest.raises(TrainingError, match=rf"GRPOTrainer\.{name}\(.*is not there: expected a version"):
             gdpo.refuse_another_trl(other)
