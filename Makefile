@@ -21,13 +21,17 @@ venv: .venv/ready
 demo: venv
 	$(BIN)/saferec-build demo --to build/demo
 
+# types are checked by one process, beside the tests
+define checked
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest $(SHARED) $(1); tests=$$?; wait $$types && exit $$tests
+endef
+
 test: venv
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest $(SHARED) --durations=40 --durations-min=1
+	$(call checked,--durations=40 --durations-min=1)
 
 quick: venv
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest $(SHARED) -m "not slow and not servers and not training"
+	$(call checked,-m "not slow and not servers and not training")
 
 lint: venv
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

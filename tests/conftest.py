@@ -102,7 +102,11 @@ LONGEST = (
     "flows/test_line",
     "flows/test_team_database",
 )
-SERVERS = ("tests/servers/", "tests/annotation/tools/test_sync.py")
+# files that share what is made once per process: the real servers, and the line as it was before each command
+TOGETHER = {
+    "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
+    "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -116,12 +120,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process, and all that ask a real review server to the same one: each server starts once."""
+    """A file goes to one process, and files of TOGETHER to the same one."""
     from xdist.scheduler import LoadFileScheduling
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "servers" if nodeid.startswith(SERVERS) else super()._split_scope(nodeid)
+            together = (name for name, files in TOGETHER.items() if nodeid.startswith(files))
+            return next(together, super()._split_scope(nodeid))
 
     return Files(config, log) if config.option.dist == "loadfile" else None
 
