@@ -124,7 +124,8 @@ def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
     alpha = (told["alpha"].get("gore") or {}).get("alpha")
     assert alpha == (None if ALPHA[readers] is None else pytest.approx(ALPHA[readers]))
     assert alpha is None or alpha == pytest.approx(alpha_krippendorff(cast))
-    assert told["missed"]["gore"]["share"] is None and not told["missed"]["gore"]["certified"]
+    missed = told["missed"]["gore"]  # nothing is drawn: each conversation that is not known counts as missed
+    assert missed["share"] >= 5 / 6 and not missed["certified"]
     last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(trait="gore")
     verdicts = {subject: verdict for subject, verdict in last.select("subject", "verdict").iter_rows()}
     assert verdicts == {"c001": "present" if readers > 1 else None, "c003": None}
