@@ -169,7 +169,7 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     assert cli("publish", "--to", ws.root / "out", "-C", ws.root).code == 0 and left(ws) == {}
 
 
-KILLS = range(3, 203, 4) if calm.SOAK else range(10, 80, 12)
+KILLS = range(3, 103, 2) if calm.SOAK else range(10, 80, 12)
 DIES = """
 import os, sys
 left = int(sys.argv.pop(1))
