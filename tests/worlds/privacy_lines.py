@@ -1,11 +1,14 @@
 """The labelled lines with personal data, and titles that are no names."""
 
+import json
 import re
+from collections import Counter
 
 from tests import DATA
 
 LINES = DATA / "privacy.txt"
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
+STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
@@ -23,3 +26,29 @@ def labelled(path=LINES):
 
 EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
 NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")
+
+
+def strangers():
+    """As `labelled`, of STRANGERS."""
+    for line in STRANGERS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield row["text"], [(span["start"], span["end"], span["kind"]) for span in row["spans"]]
+
+
+def measured(lines, find):
+    """kind -> (marked, of these covered to the last letter, found, of these on marked text).
+
+    Of a link that is marked as a whole the part that names somebody is enough.
+    """
+    marked, covered, found, right = Counter(), Counter(), Counter(), Counter()
+    for text, spans in lines:
+        ours = find(text)
+        hidden = {i for a, b, _ in ours for i in range(a, b)}
+        for start, end, kind in spans:
+            marked[kind] += 1
+            each = any if kind == "url" and "." in text[start:end] and "/" in text[start:end] else all
+            covered[kind] += each(i in hidden for i in range(start, end) if text[i].isalnum())
+        for start, end, kind in ours:
+            found[kind] += 1
+            right[kind] += any(start < b and a < end for a, b, _ in spans)
+    return marked, covered, found, right

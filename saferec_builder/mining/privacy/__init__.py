@@ -6,6 +6,7 @@ write before a name of their own or of somebody in their life. Names of films, c
 precision per kind are measured on tests/data/privacy*.txt; docs/mining.md states them.
 """
 
+import hashlib
 import ipaddress
 import re
 from bisect import bisect_left, bisect_right
@@ -76,6 +77,18 @@ _URL = re.compile(
     r"|\b(?:[\w-]{1,63}\.){1,4}(?:com|net|org|tv|me|io|app|social)/)[^\s<>\"]{1,2000}",
     re.I,
 )
+# Pages of many people, on which only the user's part tells of anybody; every other link may be somebody's own.
+_SHARED = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w-]+\.)*(?:imdb|wikipedia|wikimedia|fandom|wikia|youtube|letterboxd|netflix|themoviedb|thetvdb"
+    r"|rottentomatoes|metacritic|amazon|amzn|justwatch|doesthedogdie|commonsensemedia|tvtropes|goodreads|spotify"
+    r"|steampowered|steamcommunity|twitter|x|instagram|facebook|github|pinterest|twitch|snapchat|threads|medium|ko-fi"
+    r"|patreon|soundcloud|last|reddit|redd|hulu|disneyplus|primevideo|hbomax|max|apple|google|imgur|vimeo|dailymotion"
+    r"|bbc|nytimes|theguardian|variety|hollywoodreporter|rogerebert|indiewire|vulture|polygon|ign|imsdb|archive|criterion"
+    r"|mubi|trakt|simkl|myanimelist|anilist|boxofficemojo|wa|t|youtu|tumblr|blogspot|wordpress|livejournal|substack|bandcamp"
+    r"|deviantart|movielens|allmovie|filmaffinity|kinopoisk|douban|allocine|mobygames|gog|rawg|igdb|opencritic)"
+    r"\.(?:com?|org|net|tv|fm|me|it|be|gd|io)(?:\.[a-z]{2})?(?::\d+)?(?:[/?#]|$)",
+    re.I,
+)
 _USER = r"@?+(?!\[|show/|view/)([^\s/?#&=,;!\"')\]]*[\w-])"
 _IN_URL = [
     re.compile(pattern, re.I)
@@ -83,6 +96,7 @@ _IN_URL = [
         r"^[a-z][a-z0-9+.-]*://(?!\[)([^\s/@?#]+)@",
         r"/(?:users?|u|profiles?|members?|people|in|id)/(?:show/|view/)?" + _USER,
         r"/@([\w.-]*\w)",
+        r"reddit\.com/r/\w+/comments/([\w/]*\w)",
         r"[?&](?:user|username|uid|user_?id|userid|author|member)=(?!\[)([^\s&#]+)",
         r"//([\w-]+)\.(?:tumblr|blogspot|wordpress|livejournal|substack|bandcamp|deviantart)\.",
         r"facebook\.com/profile\.php\?id=(\d+)",
@@ -221,7 +235,9 @@ def rules() -> str:
     clean, counts = redact_all(pl.Series([text for texts in given.values() for text in texts]))
     beside = [redact(text, _standing(titles))[0] for text, *titles in titled]
     answers = [clean.to_list(), counts, beside, [redact(text, leave={"handle"})[0] for text in left]]
-    return versions.named(answers, globals(), vars(names), vars(folding), {"given": names.known()})
+    given_names = (" ".join(sorted(some)) for some in names.known())  # too many to look for each in each
+    known = [hashlib.blake2b(some.encode()).hexdigest() for some in given_names]
+    return versions.named(answers, globals(), vars(names), vars(folding), {"given": known})
 
 
 def _standing(titles: Iterable[str]) -> Titles:
@@ -253,6 +269,8 @@ def _every(text: str) -> Iterator[Found]:
 
 def _links(text: str) -> Iterator[Found]:
     for address in _URL.finditer(text) if "/" in text or "www" in text.lower() else ():
+        if not _SHARED.match(address[0]) and "[" not in address[0]:
+            yield address.start(), address.start() + len(address[0].rstrip(".,;:!?)]'*_")), "url"
         for pattern in _IN_URL:
             for user in pattern.finditer(address[0]):
                 yield address.start() + user.start(1), address.start() + user.end(1), "url"

@@ -16,7 +16,7 @@ _KIN = (
     "|grandmother|grandfather|grandson|granddaughter|grandkids|uncle|aunt|auntie|nephew|nephews|niece|nieces|cousin"
     "|cousins|fiance|fiancé|fiancée|fiancee|girlfriend|boyfriend|gf|bf|ex|friend|friends|bestie|buddy|pal|mate"
     "|roommate|flatmate|housemate|colleague|coworker|co-worker|boss|manager|neighbour|neighbor|teacher|therapist"
-    "|doctor|stepdad|stepmom|stepson|stepdaughter|stepfather|stepmother|stepbrother|stepsister|half"
+    "|doctor|mentor|tutor|coach|landlord|landlady|nurse|babysitter|stepdad|stepmom|stepson|stepdaughter|stepfather|stepmother|stepbrother|stepsister|half"
     "|(?:mother|father|sister|brother|son|daughter)-in-law|year old|year-old"
 )
 _CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
@@ -41,7 +41,7 @@ _CALLED = re.compile(
 _SAID = ("name", "NAME", "Name", "called", " me ", "go by")  # one of them is in every match
 _KIN_OF = re.compile(
     rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN})"
-    rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{_TITLE}{_NAME}|{_FULL})(?P<after>.?)"
+    rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{_TITLE}{_FULL}|{_FULL})(?P<after>.?)"
 )
 _KIN_LOW = re.compile(rf"\b(?:[Mm]y|[Oo]ur)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN}),? (?P<name>[^\W\d_A-Z]+)\b")
 _AUNT = re.compile(rf"\b(?:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) (?P<name>{_NAME})")
@@ -52,6 +52,13 @@ _I_AM = re.compile(
 _GREETED = re.compile(r"(?:^|[\n.!?] ?)(?:hi|hello|hey|hiya|greetings)\b[^.\n]{0,14}[,.! ]*$", re.I)
 _HERE = re.compile(
     rf"(?:^|\n|[Hh]i,? |[Hh]ello,? |[Hh]ey,? |, )(?P<name>{_FULL}) here\b(?=\s*(?:$|[,.!\n-]| again| from| back))"
+)
+_SPOKEN_TO = re.compile(
+    rf"(?:^|[\n.!?] ?)(?:[Hh]ey|[Hh]i|[Hh]ello|[Dd]ear|[Tt]hanks|[Tt]hank you) (?P<name>{_NAME})(?=[,!])"
+    rf"|\b[Ii]t['’]s (?P<name2>{_FULL}) again\b"
+    rf"|\b(?:[Aa]sk|[Aa]sked|[Tt]ell|[Tt]old) (?P<name3>{_NAME})(?= (?:and|at|if|that|to|about|what|for)\b)"
+    rf"|(?:^|[\n.!?] ?)(?:(?:[Bb]est|[Kk]ind|[Ww]arm) (?:regards|wishes)|[Ss]incerely|[Rr]egards|[Cc]heers|[Bb]est)"
+    rf"(?:,? )(?P<name4>{_FULL})(?= x*\s*$|\s*$| ?[—–-])"
 )
 _MORE = re.compile(rf"(?:, ?(?:and )?| and | & )(?P<name>{_NAME})")
 _SIGNED = re.compile(
@@ -88,9 +95,14 @@ _NEVER = frozenset(
 @cache
 def known() -> tuple[frozenset[str], frozenset[str]]:
     """(given names, those of them that are no common words)."""
-    lines = (Path(__file__).parent / "given_names.txt").read_text(encoding="utf-8").splitlines()
-    words = [word for line in lines if not line.startswith("#") for word in line.split()]
-    return frozenset(w.removesuffix("+") for w in words), frozenset(w for w in words if not w.endswith("+"))
+    words, more = (_words(f"given_names{name}.txt") for name in ("", "_more"))
+    every = frozenset(w.removesuffix("+") for w in words) | frozenset(more)
+    return every, frozenset(w for w in words if not w.endswith("+"))
+
+
+def _words(name: str) -> list[str]:
+    lines = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
+    return [word for line in lines if not line.startswith("#") for word in line.split()]
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
@@ -111,6 +123,10 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     for found in _I_AM.finditer(text):
         if _introduced(text, found):
             yield found.span("name")
+    for found in _SPOKEN_TO.finditer(text):
+        group = found.lastgroup or ""
+        if _plausible(found[group]) and (_given(found[group]) or group == "name4"):
+            yield found.span(group)
     for pattern in (_HERE, _SIGNED, _DASHED):
         for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
             if _closes(text, found, pattern):
@@ -175,9 +191,11 @@ def _introduced(text: str, found: re.Match[str]) -> bool:
     greeted = bool(_GREETED.search(text, max(0, found.start() - 30), found.start()))
     closes = bool(re.match(r"\s*(?:$|[,.!;:)]|and i\b|and I\b|by the way|btw|again|from\b|here\b|\(|[-–—])", after))
     if name[0].isupper():
-        goes_on = re.match(r", (?:from|new|and I|\d|a |an )| by the way| btw| again|,? here", after)
+        goes_on = re.match(
+            r",? (?:from|new|and I|\d|a |an )\b| \((?:pronounced|she|he|they)| by the way| btw| again|,? here", after
+        )
         known = _given(name) and (closes or " " in name)
-        return bool((greeted and closes) or (known and (greeted or goes_on)))
+        return bool((greeted and closes) or (known and (greeted or goes_on or " " in name)))
     return _given(name, sure=False) and closes and (greeted or not found[0].lower().startswith("this"))
 
 
@@ -209,6 +227,8 @@ MAYBE = (
     r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) \pL",
     r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
     rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
+    r"(?i:hey|hi|hello|dear|thanks|thank you|it['’]s|asked|ask|tell|told|regards|wishes|sincerely|cheers|best)"
+    rf",? {_UPPER}",
     _lower_kin(),
     rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(known()[1]))})(?-u:\b)",
 )
