@@ -1,7 +1,11 @@
 # Each target prepares .venv first. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := label-studio,argilla,page,hub,train
+EXTRAS := label-studio,argilla,page,hub,train,ray
+# wheels of torch that are taken, as the registry has them; lock/torch.txt of your own for another build
+TORCH ?= lock/torch.txt
+LOCKED := $(filter Linux-x86_64,$(shell uname -sm | tr " " -))
+HASHED := install --quiet --no-deps --require-hashes -r
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
 	storage/test_migrations exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync \
@@ -11,11 +15,20 @@ FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill
 
 venv: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml constraints.txt $(wildcard lock/*.txt)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip
+ifeq ($(LOCKED),)
+	@echo "no hashes are known for this system: versions are pinned, their content is not"
 	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]" --group dev
+else
+	$(BIN)/pip $(HASHED) lock/packages.txt
+	$(BIN)/pip $(HASHED) $(TORCH)
+	if $(BIN)/python -c 'import importlib.metadata as m; exit("nvidia" not in str(m.requires("torch")))'; then \
+		$(BIN)/pip $(HASHED) lock/cuda.txt; fi
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/pip check
+endif
 	touch $@
 
 demo: venv
@@ -62,8 +75,10 @@ soak: venv
 	$(BIN)/python -m tests.fuzz lines --seconds 300
 	$(BIN)/python -m tests.mutation
 
-# known advisories on what is installed; needs the network: without an answer it says so and fails
+# build/sbom.json: what is installed (CycloneDX); then known advisories on it, which needs the network: without an
+# answer it says so and fails
 audit: venv
+	mkdir -p build && $(BIN)/cyclonedx-py environment --output-file build/sbom.json $(BIN)/python
 	$(BIN)/python -m tests.audit
 
 # what the tests reach without servers and training; `make coverage TESTS=` measures all of them
@@ -74,7 +89,7 @@ coverage: venv
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --fail-under 90
 
 docs: venv
-	$(BIN)/python -m tests.data_format && $(BIN)/python -m tests.cli_doc
+	$(BIN)/python -m tests.data_format && $(BIN)/python -m tests.cli_doc && $(BIN)/python -m tests.promises
 	$(BIN)/zensical build --strict
 	@echo "open build/site/index.html"
 
