@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -43,14 +44,6 @@ HEADERS = {
 }
 
 
-class _Refuse(Exception):
-    """What is answered instead: a status and a line for the reader."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
-
-
 @dataclass(frozen=True)
 class Page:
     """What the routes share. `address` is the one that browsers open: scheme, name and port."""
@@ -67,14 +60,14 @@ class Page:
     def name(self, request: Request) -> str:
         found = links.holder(self.tasks.ws, request.cookies.get(self.cookie, ""))
         if found is None:
-            raise _Refuse(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+            raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
         return found
 
     async def session(self, request: Request) -> Response:
         """The token of a link, which no server log and no other page has seen, for a cookie."""
         token = (whole_object(await _body(request)) or {}).get("token")
         if not isinstance(token, str) or links.holder(self.tasks.ws, token) is None:
-            raise _Refuse(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+            raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
         reply = Response(status_code=204)
         secure = self.address.startswith("https:")
         reply.set_cookie(self.cookie, token, max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
@@ -101,11 +94,11 @@ class Page:
             return JSONResponse(await run_in_threadpool(self.tasks.answer, name, given))
         except ValidationError as fault:
             first = fault.errors()[0]
-            raise _Refuse(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise HTTPException(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         except Refused as fault:
-            raise _Refuse(422, f"{fault.reason}: {fault.detail}") from None
+            raise HTTPException(422, f"{fault.reason}: {fault.detail}") from None
         except Stale as fault:
-            raise _Refuse(409, str(fault)) from None
+            raise HTTPException(409, str(fault)) from None
 
 
 def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp":
@@ -113,7 +106,9 @@ def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp"
     routes = [Route(path, _file(*file)) for path, file in FILES.items()]
     routes += [Route("/session", page.session, methods=["POST"]), Route("/answer", page.answer, methods=["POST"])]
     routes += [Route("/start", page.start), Route("/tasks", page.next)]
-    return _guarded(Starlette(routes=routes, exception_handlers={_Refuse: _refused, SafeRecError: _failed}), address)
+    return _guarded(
+        Starlette(routes=routes, exception_handlers={HTTPException: _refused, SafeRecError: _failed}), address
+    )
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Response]:
@@ -121,8 +116,8 @@ def _file(name: str, kind: str) -> Callable[[Request], Response]:
 
 
 def _refused(request: Request, fault: Exception) -> Response:
-    assert isinstance(fault, _Refuse)
-    return JSONResponse({"why": fault.why}, fault.status)
+    assert isinstance(fault, HTTPException)
+    return JSONResponse({"why": fault.detail}, fault.status_code)
 
 
 def _failed(request: Request, fault: Exception) -> Response:
@@ -135,7 +130,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         found += part
         if len(found) > LONGEST:
-            raise _Refuse(413, f"An answer has at most {LONGEST:,} bytes.")
+            raise HTTPException(413, f"An answer has at most {LONGEST:,} bytes.")
     return found
 
 

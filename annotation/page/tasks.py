@@ -71,6 +71,7 @@ class Tasks:
     ws: Workspace
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _seen: object = None  # what the workspace held when it was read
+    _stored: bool = False  # whether an answer was stored since
     _desk: Desk = field(init=False)
     _reviews: pl.DataFrame = field(init=False)  # with the answers that were stored since
     _guideline: str = ""
@@ -86,6 +87,9 @@ class Tasks:
         """The next tasks of this person, and how far they are."""
         with self._lock:
             self._refresh()
+            if self._stored and not self._open.get(name):  # an answer may have reopened what was ruled on
+                self._seen = "an answer"
+                self._refresh()
             return self._first(name)
 
     def _first(self, name: str) -> Facts:
@@ -138,7 +142,7 @@ class Tasks:
         workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
         rejections.keep(self.ws, pulled)
         self._reviews = pl.concat([self._reviews, rows])
-        self._seen = self._now()
+        self._seen, self._stored = self._now(), True
 
     def _why(self, name: str, key: str) -> str:
         base = key.rpartition("-")[0]
@@ -171,7 +175,7 @@ class Tasks:
         self._open = {}
         for key, sheet in keyed.items():
             self._open.setdefault(sheet.task.reviewer, []).append(key)
-        self._seen = now
+        self._seen, self._stored = now, False
 
     def _shown(self, sheet: Sheet) -> Facts:
         task, taxonomy = sheet.task, self._desk.taxonomy

@@ -97,8 +97,11 @@ def test_a_second_enter_and_an_unread_end_answer_nothing(browser: Any, page: Ope
     while len(cards := tab.locator(".card").all()):
         for _ in cards:
             tab.keyboard.press("n")
-        tab.keyboard.press("Enter")
-        tab.keyboard.press("Enter")  # a double press, before the next is read
+        if tab.locator(".card").count() == 2:
+            tab.keyboard.press("Enter")
+            tab.keyboard.press("Enter")  # a double press, before the next is read
+        else:
+            tab.locator("#done").dblclick()
         tab.wait_for_timeout(DRAWN)
     until(tab, lambda: {c for c, t in said(page.ws) if t == "*"} == {"c1", "c2"})
     tab.wait_for_timeout(DRAWN)

@@ -12,6 +12,7 @@ from annotation.page import links, serving
 from annotation.page.tasks import Given, Tasks
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
+from annotation.tools import task_conversion
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 
@@ -57,26 +58,50 @@ def opened(ws: store.Workspace, *names: str, practice: bool = False, **words: An
 
 
 class Page:
-    """Answers on the page, by its queue; as the drivers of review_world do."""
+    """Answers on the page, by its queue; as the drivers of review_world do. It serves until the settings change."""
 
     name, push_words = "page", ("--tool", "page")
 
     def __init__(self, ws: store.Workspace) -> None:
-        self.ws = ws
+        self.ws, self.served, self.settings, self.pulled = ws, None, "", 0
+
+    @property
+    def page(self) -> Tasks:
+        settings = (self.ws.root / "saferec.toml").read_text()
+        if self.served is None or settings != self.settings:
+            self.served, self.settings = Tasks(store.Workspace.open(self.ws.root)), settings
+        return self.served
+
+    def pull(self) -> dict[str, int]:
+        """There is nothing to pull; what was stored since counts as pulled."""
+        before, self.pulled = self.pulled, store.read(self.ws, tables.REVIEWS).height
+        return {"added": self.pulled - before, "skipped": before}
+
+    def tasks(self, who: str) -> dict[str, list[str]]:
+        page = self.page
+        page.first(who)
+        sheets = [page._sheets[key] for key in page._open.get(who, [])]
+        return {review_world.subject_of(sheet.turns[0]["text"]): sheet.asked for sheet in sheets}
 
     def answer(self, who: str, person: review_world.Person) -> int:
-        page, done = Tasks(self.ws), 0
-        while tasks := page.first(who)["tasks"]:
-            for task in tasks:
-                asked = [card["trait"] for card in task["cards"]]
-                said = person(review_world.subject_of(task["turns"][0]["text"]), asked) or review_world.Verdict()
-                body, done = given(task, "absent", NONCE(done)), done + 1
-                body["verdicts"] |= {
-                    c["trait"]: body["verdicts"][c["trait"]] | {"verdict": "present", "spans": c["spans"]}
-                    for c in task["cards"]
-                    if c["trait"] in said.present
-                }
-                page.answer(who, Given.model_validate(body))
+        """What is open, and what was answered before."""
+        page, done = self.page, 0
+        page.first(who)
+        mine = [key for key in page._given if page._sheets[key].task.reviewer == who]
+        for key in [*page._open.get(who, []), *mine]:
+            sheet = page._sheets[key]
+            subject, n = review_world.subject_of(sheet.turns[0]["text"]), len(page._given.get(key, []))
+            if (said := person(subject, sheet.asked)) is None:
+                continue
+            read, done = said.outcome == task_conversion.READ, done + 1
+            verdicts: dict[str, Any] = {trait: {"verdict": "absent"} for trait in sheet.asked}
+            verdicts |= {trait: {"verdict": "unsure"} for trait in said.unsure}
+            for trait, quote in said.present.items():
+                place = review_world.span(subject, quote)
+                verdicts[trait] = {"verdict": "present", "spans": [{k: place[k] for k in ("turn", "start", "end")}]}
+            body = {"task": key, "n": n, "nonce": NONCE(f"{key} {n}")[-60:], "note": said.note}
+            body |= {"outcome": "read" if read else "rather_not", "verdicts": verdicts if read else {}}
+            page.answer(who, Given.model_validate(body))
         return done
 
 
