@@ -323,9 +323,7 @@ def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
     return holds
 
 
-def plan(
-    found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA, saves: float = 0.0
-) -> int:
+def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA, saves: float = 0.0) -> int:
     """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest; 0
     where that `saves` no larger share than this.
 
