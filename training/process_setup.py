@@ -2,7 +2,6 @@
 
 import io
 import os
-import pickle
 import signal
 import threading
 import warnings
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, redirect_stdout
+from copy import deepcopy
 from functools import partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -58,7 +58,7 @@ def beside(processes: int, model: str) -> Iterator[Later]:
 
         def later(work: Callable[..., Result], *given: object) -> Callable[[], Result]:
             answer = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the second inherits: Ctrl-C is for us
-            done = pool.submit(_heard, pickle.dumps((work, given)))  # as they are now
+            done = pool.submit(_heard, work, deepcopy(given))  # as they are now: the pool sends them a little later
             signal.signal(signal.SIGINT, answer)
 
             def result() -> Result:
@@ -94,8 +94,7 @@ def _second(model: str) -> None:
     calm(model)
 
 
-def _heard(asked: bytes) -> tuple[Any, str]:
+def _heard(work: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, str]:
     """The result of what `later` was given, and what it printed."""
-    work, given = pickle.loads(asked)
     with redirect_stdout(io.StringIO()) as said:
         return work(*given), said.getvalue()
