@@ -118,6 +118,7 @@ def _get(site: Site, path: str) -> object:
             with _OPENER.open(urllib.request.Request(site.base + path, headers=headers), timeout=30) as answer:
                 return strict_json(answer.read(MOST))
         except urllib.error.HTTPError as fault:
+            fault.close()  # it holds the connection
             last = f"HTTP {fault.code}"
             if fault.code in (401, 403):
                 raise UsageError(f"{site.base} refused the key ({last}): see your profile on the site") from None
