@@ -140,6 +140,7 @@ def _projects(
     """
     mark = _mark(desk.ws, name)
     there = server.projects(mark)
+    # a place may depend on the number of cards: up to three, up to eight, more (argilla.SIZES)
     places = {server.place(mark, role, n) for role in ("reviewer", "adjudicator") for n in range(10)}
     homes = {place: list[Sheet]() for place in sorted(places) if any(p.place.startswith(place) for p in there)}
     for sheet in mine:

@@ -14,7 +14,7 @@ import jinja2
 from exports.manifest_types import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-OLDER: Facts = {
+OLDER: Facts = {  # facts that manifests of older versions lack
     "withdrawn": {},
     "missed": {},
     "certificate": None,
@@ -33,15 +33,7 @@ class _Safe(str):
 def render(manifest: Facts) -> str:
     """The card of a release, from its manifest (`files` is not needed)."""
     return _template().render(
-        m={
-            "withdrawn": {},
-            "missed": {},
-            "certificate": None,
-            "put_back": [],
-            "plot": None,
-            "no_safety": False,
-            **manifest,
-        },
+        m={**OLDER, **manifest},
         size=_Safe(_size(manifest)),
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),

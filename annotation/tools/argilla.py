@@ -154,7 +154,7 @@ def responses_of(
             said = {
                 name: dict(sheets.CHOICES).get(str(value), "") for name, value in values.items() if CARD.fullmatch(name)
             }
-            response.verdicts = {int(name[8:]) - 1: verdict for name, verdict in said.items()}
+            response.verdicts = {int(name.removeprefix("verdict_")) - 1: verdict for name, verdict in said.items()}
             response.outcome = sheets.RATHER_NOT if gone else sheets.READ
         else:
             response.outcome = sheets.SKIPPED if gone else str(values.get("outcome") or "")

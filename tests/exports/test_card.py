@@ -125,6 +125,13 @@ def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
     assert "and 17% are unresolved" in text and "| `needles` | 10 | 0 | 10 |" in text
 
 
+@pytest.mark.parametrize("fact", card.OLDER)
+def test_a_release_of_before_a_fact_still_gets_a_card(manifest, fact):
+    """`withdraw` writes the card anew from the manifest as it was released."""
+    facts = {name: value for name, value in manifest.items() if name != fact}
+    assert card.render(facts) == card.render(manifest | {fact: card.OLDER[fact]})
+
+
 def test_the_change_log_grows_downwards(manifest):
     first = card.changelog(manifest, None, "")
     counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
