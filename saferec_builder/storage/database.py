@@ -35,7 +35,7 @@ class Place:
 @contextmanager
 def _connection(place: Place) -> Iterator[sa.Connection]:
     """A transaction on a connection of its own: no file is held open between two calls."""
-    engine = _engine(place)
+    engine = _engine(place, Path.cwd())
     try:
         with engine.connect() as db:
             if engine.dialect.name == "sqlite":
@@ -49,7 +49,8 @@ def _connection(place: Place) -> Iterator[sa.Connection]:
 
 
 @lru_cache(maxsize=8)  # each keeps the statements that it has made: their making takes longer than most answers
-def _engine(place: Place) -> sa.Engine:
+def _engine(place: Place, here: Path) -> sa.Engine:
+    """`here`, the folder that one is in, tells apart what a path from there means: an engine keeps to its first one."""
     # not as text: of a folder called `what?` the address would end before the ?, and hold what others have there
     beside = sa.URL.create("sqlite", database=str(place.root / "workspace.db"))
     try:

@@ -3,12 +3,14 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import database, tables, workspace as store
+from tests.conftest import Patch
 from tests.worlds.any_rows import rows
 
 
@@ -62,3 +64,16 @@ def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: st
         store.read(either, tables.REVIEWS)
         after = database.last_rows(either.database, *watched)
         assert after["replies"] > before["replies"] and after["reviews"] == 0
+
+
+@pytest.mark.parametrize("url", ["", '[store]\nurl = "sqlite:///own.db"\n'])
+def test_a_folder_named_from_where_one_is_has_its_own_database(tmp_path: Path, monkeypatch: Patch, url: str) -> None:
+    """A notebook changes its folder, and `.` is another workspace."""
+    for n, name in enumerate(("one", "two")):
+        store.make(tmp_path / name, demo=False)
+        (tmp_path / name / "saferec.toml").write_text(url)
+        monkeypatch.chdir(tmp_path / name)
+        store.append(store.Workspace.open("."), tables.SPEND, rows(tables.SPEND, n))
+    for n, name in enumerate(("one", "two")):
+        monkeypatch.chdir(tmp_path / name)
+        assert store.read(store.Workspace.open("."), tables.SPEND).equals(rows(tables.SPEND, n))
