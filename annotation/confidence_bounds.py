@@ -323,9 +323,8 @@ def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
     return holds
 
 
-def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA, saves: float = 0.0) -> int:
-    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest; 0
-    where that `saves` no larger share than this.
+def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
+    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
 
     `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
     """
@@ -337,9 +336,7 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     gain = np.where(limit > left, limit - left - left * np.log(limit / left), 0.0)  # log E per whole zone read
     price = log(1 / delta) + OVERHEAD
     share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
-    effort = read + share * (len(p) - 1 - read)
-    best = int(np.argmin(effort))
-    return best if effort[best] < (1 - saves) * effort[0] else 0
+    return int(np.argmin(read + share * (len(p) - 1 - read)))
 
 
 def at_most(share: float) -> str:

@@ -19,7 +19,6 @@ from annotation.controls import NOBODY, Blind
 from annotation.task_assignment import claims
 from saferec_builder.storage.tables import GOLD, TOMBSTONES
 
-SAVES = 0.1  # the share of what is still to be read that a band must seem to save to be advised
 POOLED = "any sensitivity"
 ANY_FLAG = "any flag of items"
 
@@ -193,13 +192,12 @@ def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:
     """How many conversations to read by score (routing.by_doubt), those that were read among them, before any is drawn;
     0: none. `undrawn` have no place in the design, `found` of the others hold something.
 
-    Once a draw speaks for them a band saves nothing: what it finds is a part of what the draw has counted. Doubts are
-    guesses, so that a band that seems to save little costs more than it saves.
+    Once a draw speaks for them a band saves nothing: what it finds is a part of what the draw has counted.
     """
     ours, waiting = proposals.filter(kind="sensitivity"), set(undrawn)
     ranked = routing.by_doubt(ours, set(claims(ours).select("kind", "subject").iter_rows()))
     unread = [(n, doubt) for n, ((_, subject), doubt) in enumerate(ranked, 1) if subject in waiting]
     chances = [doubt for _, doubt in unread]
     every = [*chances, *[0.0] * (len(waiting) - len(chances))]
-    more = certificates.plan(found, every, saves=SAVES) if chances else 0
+    more = certificates.plan(found, every) if chances else 0
     return unread[min(more, len(unread)) - 1][0] if more else 0
