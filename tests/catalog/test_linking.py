@@ -67,7 +67,8 @@ def test_mentions_of_titles_with_their_year(text, found):
 def test_movielens_and_redial_together(real_data):
     films = movielens.read(real_data / "movielens_small")
     ids = redial_items.read(real_data / "redial" / "ievalm_id2info.json")
-    assert (films.rows.height, films.drops.height, ids.rows.height, ids.drops.height) == (9742, 0, 6583, 0)
+    # of ReDial's 6,583 films two have lost their names: "(2015)", "(2007)"
+    assert (films.rows.height, films.drops.height, ids.rows.height, ids.drops.height) == (9742, 0, 6581, 2)
     rows = pl.concat([films.rows, ids.rows])
     items, links = catalog.merge(rows)
     imdb = items.select(pl.col("refs").list.eval(pl.element().filter(pl.element().str.starts_with("imdb:"))))["refs"]
@@ -80,7 +81,7 @@ def test_movielens_and_redial_together(real_data):
     heat = [i for i in items.filter(pl.col("title") == "Heat").to_dicts() if "movielens:6" in i["refs"]]
     assert [(i["year"], "imdb:tt0113277" in i["refs"]) for i in heat] == [(1995, True)]
     linked = links.filter(pl.col("ref").str.contains("^(movielens|redial):"))
-    assert (linked.height, linked["item"].n_unique()) == (9742 + 6583, items.height)
+    assert (linked.height, linked["item"].n_unique()) == (9742 + 6581, items.height)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[
     caught: dict[str, Any] = {"outputs": [], "rewards": []}
     scored, rewarded = GRPOTrainer._generate_and_score_completions, GRPOTrainer._calculate_rewards
 
+    @wraps(scored)
     def watch(self: Any, inputs: Any) -> Any:
         caught["trainer"] = self
         caught["outputs"].append(scored(self, inputs))
         return dict(caught["outputs"][-1])
 
+    @wraps(rewarded)
     def watched(self: Any, *given: Any) -> Any:
         caught["rewards"].append(rewarded(self, *given))
         return caught["rewards"][-1]
