@@ -8,10 +8,12 @@ the two SFTs and GDPO to so many steps, and the page says so.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from saferec_builder.scoring.intervals import POWER, mean_share
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
@@ -29,6 +31,7 @@ WORDS = {
     "accepted": "recall, accepted", "without": "recall_without", "candidates": "of 100",
     "recall": "recall, sensitive", "svr": "svr", "svr_upper": "svr_upper", "unknown": "unknown",
 }  # fmt: skip
+APART = ("without", "recall", "svr_upper")  # of which differences are told
 Answers = Mapping[str, Ranked]
 Values = dict[str, Floats]  # of each row, NaN where it does not apply
 
@@ -99,7 +102,7 @@ An oracle filter takes out what is not clear for what is disclosed, which it kno
 
 The guard hears {heard}, in sentences of writers whom no training request has.
 
-Differences, request by request, over both sources:
+Differences, request by request:
 
 {apart}
 
@@ -126,7 +129,7 @@ def main() -> None:
         "models": _models(world, folder) if SEEDS else "No model was trained for this page.",
     }
     section(HEADING, PAGE.format(**found))
-    for name in ("without", "recall", "svr_upper"):
+    for name in APART:
         figure(f"real.guard.{name}", interval(every["guard"][name], world.groups)[0], "mean", "none")
 
 
@@ -249,12 +252,9 @@ def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float,
 
 def shown(world: World, every: Mapping[str, Values]) -> str:
     """A table for each source."""
-    names = np.array([world.sources.get(row["made_from"] or "", "") for row in world.table])
     text = []
-    for source in ("redial", "opendialkg", "inspired"):
-        own, counts = names == source, []
-        if not own.any():
-            continue
+    for source, own in _sources(world):
+        counts = []
         for name in (*ASKED, *SAFETY):
             counts.append(f"{WORDS[name]} {int((~np.isnan(next(iter(every.values()))[name][own])).sum())}")
         text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
@@ -269,16 +269,23 @@ def shown(world: World, every: Mapping[str, Values]) -> str:
     return "\n".join(text)
 
 
+def _sources(world: World) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Each source that the table has requests of, and which they are: figures of two are not to be pooled."""
+    names = np.array([world.sources.get(row["made_from"] or "", "") for row in world.table])
+    each = [(source, names == source) for source in ("redial", "opendialkg", "inspired")]
+    return [(source, own) for source, own in each if own.any()]
+
+
 def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, str]]) -> str:
-    """Differences, request by request, over all sources: with the smallest one that 80 of 100 such samples find."""
-    text = [_row("first less second", *(f"{WORDS[n]}, smallest found" for n in ("without", "recall", "svr_upper")))]
-    text.append(_row(*["---"] * 4))
-    for one, other in pairs:
+    """Differences, request by request, of each source: with the smallest one that 80 of 100 such samples find."""
+    text = [_row("source", "first less second", *(f"{WORDS[n]}, smallest found" for n in APART))]
+    text.append(_row(*["---"] * 5))
+    for (source, own), (one, other) in product(_sources(world), pairs):
         cells = []
-        for name in ("without", "recall", "svr_upper"):
-            mean, low, high, _ = interval(every[one][name] - every[other][name], world.groups)
+        for name in APART:
+            mean, low, high, _ = interval((every[one][name] - every[other][name])[own], world.groups[own])
             cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {POWER * (high - low) / 2:.3f}")
-        text.append(_row(f"{one}, {other}", *cells))
+        text.append(_row(source, f"{one}, {other}", *cells))
     return "\n".join(text)
 
 
