@@ -24,8 +24,12 @@ settings.load_profile("default" if os.environ.get("SAFEREC_SOAK") else "ci")
 pytest_plugins = ["tests.servers.fixtures", "tests.faults"]
 pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memory", "oracle_world")]
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # the tests run in the background: the commands that they start
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # would be as deaf to Ctrl-C as these
+
+def pytest_configure() -> None:
+    """Commands that tests in the background start would be as deaf to Ctrl-C as these. No import does this: workers of
+    a test that import its module are deaf on purpose (storage/parallel.py)."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

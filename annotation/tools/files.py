@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,13 @@ def push(
         if name in rows:
             text = heads[part["kind"][0], part["subject"][0]]
             rows[name] += _task_rows(list(part.iter_rows(named=True)), text, shown, taxonomy, key)
-    for name, path in paths.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as tmp, open(tmp, "w", encoding="utf-8-sig", newline="") as file:
-            out = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
-            out.writeheader()
-            out.writerows({c: guarded(row.get(c, "")) for c in COLUMNS} for row in rows[name])
+    with ExitStack() as whole:  # all are written before the first takes its place: half a push is dealt anew
+        for name, path in paths.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(whole.enter_context(replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
+                out = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
+                out.writeheader()
+                out.writerows({c: guarded(row.get(c, "")) for c in COLUMNS} for row in rows[name])
     return {name: len(rows[name]) for name in paths}
 
 

@@ -1,9 +1,10 @@
 """What a push was about to send: a kill or a refusal anywhere, and each task is there once."""
 
+import csv
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
@@ -104,6 +105,24 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     assert given(ws) == {(who, c) for who in ("ann", "bo") for c in ("c1", "c2")}  # bo's file lies there too
     assert cli("review", "push", *FILES, *TWO, "-C", ws.root, "--json").json["added"] == 0
     assert rows_of(ws.root / "review" / "ann.csv") == []
+
+
+def test_no_file_takes_its_place_before_all_are_written(ws, cli, monkeypatch):
+    """Half a push would be dealt anew: Ctrl-C between two files gave other tasks than an undisturbed run."""
+    replaced, written, real = [], [], csv.DictWriter.writerows
+
+    def writes(self: Any, rows: Iterable[dict[str, str]]) -> None:
+        written.append(len(replaced))
+        real(self, rows)
+
+    def replaces(tmp: Any, path: Any, replace: Callable[..., None] = os.replace) -> None:
+        replaced.extend([path] if str(path).endswith(".csv") else [])
+        replace(tmp, path)
+
+    monkeypatch.setattr(csv.DictWriter, "writerows", writes)
+    monkeypatch.setattr(os, "replace", replaces)
+    assert cli("review", "push", *FILES, *ALL, "-C", ws.root).code == 0
+    assert (written, len(replaced)) == ([0, 0], 2)  # ann and bo
 
 
 @pytest.mark.parametrize("fault", [["refused"], ["failed"] * 4, ["died"]], ids=lambda fault: fault[0])

@@ -272,6 +272,17 @@ def test_workers_end_with_whoever_started_them(tmp_path):
     process.communicate()
 
 
+def says_deaf():
+    print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)
+
+
+def test_importing_tests_leaves_a_worker_deaf():
+    """One that heard Ctrl-C while it still imported said so, once in many runs."""
+    code = "import signal; signal.signal(2, signal.SIG_IGN); import tests.storage.test_parallel as t; t.says_deaf()"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True\n"
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
     """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
