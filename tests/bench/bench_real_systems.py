@@ -6,16 +6,19 @@ the two SFTs and GDPO to so many steps, and the page says so.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.intervals import POWER, mean_share
+from saferec_builder.scoring.intervals import POWER, mean_share, over_seeds
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from tests import ROOT
 from tests.bench.figures import figure, section
@@ -25,15 +28,18 @@ from training.evaluation.guard import Guard
 
 SEEDS = int(os.environ.get("SAFEREC_SEEDS", "0"))
 STEPS = os.environ.get("SAFEREC_STEPS", "").split()
-CANDIDATES, DRAWS, SHARE = 100, 1000, 3
+CANDIDATES, DRAWS = 100, 1000
 ASKED, SAFETY = ("accepted", "without", "candidates"), ("recall", "svr", "svr_upper", "unknown")
 WORDS = {
     "accepted": "recall, accepted", "without": "recall_without", "candidates": "of 100",
     "recall": "recall, sensitive", "svr": "svr", "svr_upper": "svr_upper", "unknown": "unknown",
 }  # fmt: skip
 APART = ("without", "recall", "svr_upper")  # of which differences are told
+TIMES = (("never", 0, 0), ("once or twice", 1, 2), ("3 to 9 times", 3, 9), ("10 times or more", 10, 10**9))
 Answers = Mapping[str, Ranked]
-Values = dict[str, Floats]  # of each row, NaN where it does not apply
+Given = tuple[Answers, Answers]  # a system's lists, and its lists of the candidates
+Systems = Mapping[str, Sequence[Given]]  # of each seed; what is not trained has one
+Values = dict[str, Floats]  # [seed, row], NaN where it does not apply
 
 
 @dataclass(frozen=True)
@@ -77,12 +83,6 @@ def heard(world: World) -> str:
     return f"{np.mean(every):.2f} of what is disclosed ({parts})"
 
 
-def part(world: World, share: int) -> World:
-    """Every so manieth conversation of it."""
-    kept = np.flatnonzero(world.groups % share == 0)
-    return replace(world, table=[world.table[n] for n in kept], groups=world.groups[kept])
-
-
 HEADING = "Systems on the real benchmark"
 PAGE = """\
 The test requests of the benchmark that `make real-benchmark` makes: what real people asked, and the same once more
@@ -107,57 +107,61 @@ Differences, request by request:
 {apart}
 
 {models}
-"""
-MODELS = """Tiny models ({seeds} seed{s} of each; {steps}), on {n} of these requests, those of each {share}rd
-conversation:
 
-{tables}
+Of the answers where nothing is disclosed, what each system finds, by how often a request of the training split has
+them as its answer:
 
-{apart}
+{met}
 """
+MODELS = """\
+The models are of the embedded kind, `tiny`: made from this release, without any knowledge of language or films, with a
+token for each of its {items} films, and answers held to them. {seeds} seed{s} of each, {steps}; intervals are over
+seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to train."""
 
 
 def main() -> None:
     """Writes the section, and records what the guard comes to."""
     folder = ROOT / "build" / "real-benchmark"
     world = opened(folder / "ws" / "releases" / "1.0.0")
-    every = {name: values(world, *given) for name, given in untrained(world).items()}
-    found = {
-        "tables": shown(world, every),
-        "heard": heard(world),
-        "apart": apart(world, every, [("guard", "BM25"), ("guard", "BM25 + oracle filter")]),
-        "models": _models(world, folder) if SEEDS else "No model was trained for this page.",
-    }
-    section(HEADING, PAGE.format(**found))
+    systems: dict[str, Sequence[Given]] = {name: [given] for name, given in untrained(world).items()}
+    pairs = [("guard", "BM25"), ("guard", "BM25 + oracle filter")]
+    models = "No model was trained for this page."
+    if SEEDS:
+        each, models = _models(world, folder)
+        systems |= each
+        pairs += [("Safe-SFT", "unsafe SFT"), ("Safe-GDPO", "Safe-SFT"), *((name, "guard") for name in each)]
+    every = {name: values(world, given) for name, given in systems.items()}
+    found = {"tables": shown(world, every), "heard": heard(world), "apart": apart(world, every, pairs)}
+    section(HEADING, PAGE.format(**found, models=models, met=met(world, systems)))
     for name in APART:
         figure(f"real.guard.{name}", interval(every["guard"][name], world.groups)[0], "mean", "none")
 
 
-def _models(world: World, folder: Path) -> str:
-    few = part(world, SHARE)
-    each = [trained(few, folder / f"seed-{seed}", seed) for seed in range(SEEDS)]
-    runs = [{name: values(few, *given) for name, given in run.items()} for run in each]
-    every = {name: {m: np.mean([run[name][m] for run in runs], axis=0) for m in WORDS} for name in runs[0]}
-    beside = {name: values(few, *given) for name, given in untrained(few).items() if name in ("BM25", "guard")}
-    pairs = [("Safe-SFT", "unsafe SFT"), ("Safe-GDPO", "Safe-SFT"), ("Safe-GDPO", "guard")]
-    return MODELS.format(
-        **{"seeds": SEEDS, "s": "s" * (SEEDS > 1), "n": len(few.table), "share": SHARE},
-        steps="{} steps of each SFT and {} of GDPO, far fewer than their recipes take".format(*STEPS)
-        if STEPS
-        else "recipe `tiny`",
-        **{"tables": shown(few, beside | every), "apart": apart(few, beside | every, pairs)},
+def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str]:
+    """Each trained model's answers by seed, and what is said of their training."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes below: seeds train side by side
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        given = (world.release, world.table, world.candidates)
+        begun = [pool.submit(trained, *given, folder / f"seed-{seed}", seed) for seed in range(SEEDS)]
+        runs = [one.result() for one in begun]
+    minutes = float(np.mean([seconds for _, seconds in runs])) / 60
+    figure("real.training_minutes", minutes, "min", "none (processor time of a seed)")
+    steps = "{} steps of each SFT and {} of GDPO".format(*STEPS) if STEPS else "recipe `tiny`"
+    text = MODELS.format(
+        items=f"{len(world.release.items):,}", seeds=SEEDS, s="s" * (SEEDS > 1), steps=steps, minutes=minutes
     )
+    return {name: [run[name] for run, _ in runs] for name in runs[0][0]}, text
 
 
 # ---- what the systems answer
 
 
-def untrained(world: World) -> dict[str, tuple[Answers, Answers]]:
+def untrained(world: World) -> dict[str, Given]:
     """System -> (its lists, its lists of the candidates). All but the guard do without what the request discloses."""
     release, table, ranker = world.release, world.table, world.keeper.ranker
     train = [row for row in rows(release.folder, "grpo", "train") if row["condition"] != "injected" and row["prompt"]]
     wide = baselines.SPARE * release.k
-    found: dict[str, tuple[Answers, Answers]] = {}
+    found: dict[str, Given] = {}
     among: dict[str, Callable[[Row], Floats]] = {
         "popularity": lambda row: ranker.popular,
         "BM25": lambda row: ranker.near(row) + 1e-6 * ranker.popular,
@@ -184,26 +188,28 @@ def chosen(world: World, relevance: Callable[[Row], Floats]) -> dict[str, list[s
     return found
 
 
-def trained(world: World, output: Path, seed: int) -> dict[str, tuple[Answers, Answers]]:
-    """The tiny models: SFT without safety, Safe-SFT, and Safe-GDPO from it."""
+def trained(
+    release: Release, table: Sequence[Row], candidates: Mapping[str, list[str]], output: Path, seed: int
+) -> tuple[dict[str, Given], float]:
+    """The tiny models of a seed (SFT without safety, Safe-SFT, Safe-GDPO from it), and processor seconds to train."""
     from training import comparison, pipeline as line, settings
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
 
     sft, gdpo = ([f"max_steps={steps}", "saferec.checks=1"] for steps in STEPS) if STEPS else ([], [])
     sft += [f"warmup_steps={int(STEPS[0]) // 5}"] if STEPS else []
-    run = Run(world.release, output, seed)
+    run = Run(release, output, seed)
     start = line.start(run, "tiny", settings.read("sft"))
     models = {"unsafe SFT": line.train_sft(run, "sft", start, settings.read("sft_raw", sft))}
     models["Safe-SFT"] = line.train_sft(run, "safe_sft", start, settings.read("sft", sft))
     models["Safe-GDPO"] = line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo", gdpo))
-    few = [row for row in world.table if row["conversation"] in world.candidates]
-    others = [[i for i in world.release.items if i not in set(world.candidates[r["conversation"]])] for r in few]
-    found: dict[str, tuple[Answers, Answers]] = {}
+    few = [row for row in table if row["conversation"] in candidates]
+    others = [[*(release.items.keys() - set(candidates[row["conversation"]]))] for row in few]
+    found: dict[str, Given] = {}
     for name, folder in models.items():
         policy = comparison.load_policy(run, str(folder), settings.read("sft"))
-        found[name] = tuple(_items(given) for given in (answers(policy, world.table), answers(policy, few, others)))  # type: ignore[assignment]
-    return found
+        found[name] = _items(answers(policy, table)), _items(answers(policy, few, others))
+    return found, sum(card["cpu_seconds"] for card in run.cards.values())
 
 
 def _items(given: Mapping[str, str | Ranked]) -> dict[str, Ranked]:
@@ -213,8 +219,13 @@ def _items(given: Mapping[str, str | Ranked]) -> dict[str, Ranked]:
 # ---- figures
 
 
-def values(world: World, given: Answers, near: Answers) -> Values:
-    """Of each row: ASKED where nothing is disclosed, SAFETY where something is."""
+def values(world: World, runs: Sequence[Given]) -> Values:
+    """Of each seed and row: ASKED where nothing is disclosed, SAFETY where something is."""
+    each = [_values(world, *given) for given in runs]
+    return {name: np.stack([one[name] for one in each]) for name in WORDS}
+
+
+def _values(world: World, given: Answers, near: Answers) -> dict[str, Floats]:
     k, oracle = world.release.k, world.release.oracle
     users = columns(world.table)
     judged = judge([given[row["conversation"]] for row in world.table], users, oracle, k)
@@ -235,33 +246,40 @@ def values(world: World, given: Answers, near: Answers) -> Values:
 
 
 def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float, float, float, int]:
-    """(mean, low, high, conversations) over the conversations that rows are made from: of shares near zero the gamma
-    interval of scoring/intervals.py, of others a bootstrap."""
-    there = ~np.isnan(value)
+    """(mean, low, high, conversations) of values [seed, row], over the conversations that rows are made from: of shares
+    near zero the gamma interval of scoring/intervals.py, of others a bootstrap. Of several seeds over them too, where
+    that is wider: over_seeds of the linearised ratio."""
+    value = np.atleast_2d(value)
+    there = ~np.isnan(value[0])
     _, place = np.unique(groups[there], return_inverse=True)
-    sizes, sums = np.bincount(place), np.bincount(place, value[there])
+    sizes, each = np.bincount(place), np.stack([np.bincount(place, one) for one in value[:, there]])
     if not len(sizes):
         return np.nan, np.nan, np.nan, 0
+    sums = each.mean(axis=0)
     mean = float(sums.sum() / sizes.sum())
     if share:
-        return mean, *mean_share(sums / sizes, sizes.astype(float)), len(sizes)
-    picks = np.random.default_rng(0).integers(0, len(sizes), (DRAWS, len(sizes)))
-    low, high = np.percentile(sums[picks].sum(1) / sizes[picks].sum(1), [2.5, 97.5])
+        low, high = mean_share(sums / sizes, sizes.astype(float))
+    else:
+        picks = np.random.default_rng(0).integers(0, len(sizes), (DRAWS, len(sizes)))
+        low, high = np.percentile(sums[picks].sum(1) / sizes[picks].sum(1), [2.5, 97.5])
+    if len(value) > 1:
+        both = over_seeds(mean + (each - mean * sizes) / sizes.mean())
+        low, high = min(low, both["low"] or 0.0), max(high, both["high"] or 0.0)
     return mean, float(low), float(high), len(sizes)
 
 
 def shown(world: World, every: Mapping[str, Values]) -> str:
     """A table for each source."""
-    text = []
+    text, first = [], next(iter(every.values()))
     for source, own in _sources(world):
         counts = []
         for name in (*ASKED, *SAFETY):
-            counts.append(f"{WORDS[name]} {int((~np.isnan(next(iter(every.values()))[name][own])).sum())}")
+            counts.append(f"{WORDS[name]} {int((~np.isnan(first[name][0, own])).sum())}")
         text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
         text.append(_row("---", *["---"] * len(WORDS)))
         for system, found in every.items():
             cells = [
-                _cell(*interval(found[name][own], world.groups[own], name in ("svr", "svr_upper", "unknown")))
+                _cell(*interval(found[name][:, own], world.groups[own], name in ("svr", "svr_upper", "unknown")))
                 for name in WORDS
             ]
             text.append(_row(system, *cells))
@@ -283,14 +301,30 @@ def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, 
     for (source, own), (one, other) in product(_sources(world), pairs):
         cells = []
         for name in APART:
-            mean, low, high, _ = interval((every[one][name] - every[other][name])[own], world.groups[own])
+            mean, low, high, _ = interval((every[one][name] - every[other][name])[:, own], world.groups[own])
             cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {POWER * (high - low) / 2:.3f}")
         text.append(_row(source, f"{one}, {other}", *cells))
     return "\n".join(text)
 
 
+def met(world: World, systems: Systems) -> str:
+    """The share of answers that training has so often, and what each system finds of them."""
+    train = [row for row in rows(world.release.folder, "grpo", "train") if row["condition"] != "injected"]
+    often = Counter(item for row in train for item in row["truth"])
+    text = [_row("source", "in training", "of the answers", *systems), _row(*["---"] * (3 + len(systems)))]
+    for (source, own), (words, least, most) in product(_sources(world), TIMES):
+        asked = [row for row, there in zip(world.table, own, strict=True) if there and not row["traits"]]
+        answers = [(row["conversation"], item) for row in asked for item in row["truth"]]
+        some = [(user, item) for user, item in answers if least <= often[item] <= most]
+        cells = [f"{len(some) / len(answers):.2f}"]
+        for runs in systems.values():
+            cells.append(f"{np.mean([item in lists[user] for lists, _ in runs for user, item in some]):.3f}")
+        text.append(_row(source, words, *cells))
+    return "\n".join(text)
+
+
 def _cell(mean: float, low: float, high: float, n: int) -> str:
-    return f"{mean:.3f} ({low:.3f} to {high:.3f})" if n else "-"
+    return f"{mean:.3f} ({max(low, 0.0):.3f} to {high:.3f})" if n else "-"
 
 
 def _row(*cells: str) -> str:

@@ -21,6 +21,18 @@ def test_intervals_are_over_conversations_and_not_over_requests() -> None:
     assert bench.interval(value * np.nan, groups)[3] == 0
 
 
+def test_intervals_of_trained_models_are_over_seeds_too() -> None:
+    """A second seed of the same answers tells nothing new. Seeds that find .4 and .6 everywhere leave the mean open by
+    t(.975, 1) * .1414 / sqrt(2) = 1.27, whatever the number of conversations."""
+    groups = np.arange(100.0)
+    once = np.where(groups % 2, 1.0, 0.0)
+    alone, twice = bench.interval(once, groups), bench.interval(np.stack([once, once]), groups)
+    assert twice == pytest.approx(alone, abs=0.01)
+    apart = np.full((2, 100), 0.4) + np.array([[0.0], [0.2]])
+    mean, low, high, n = bench.interval(apart, groups)
+    assert (mean, n) == (pytest.approx(0.5), 100) and (high - low) / 2 == pytest.approx(1.27, abs=0.01)
+
+
 def test_a_section_is_written_anew_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "docs" / "findings.md"
     page.parent.mkdir()
