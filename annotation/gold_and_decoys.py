@@ -15,6 +15,7 @@ from annotation import careless_reviewers as attention
 from annotation.tools.tasks_and_answers import Span, Turn
 from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.os_error_messages import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
 
@@ -126,7 +127,7 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
     """
     found: dict[str, list[str]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_plain(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({fault})") from None
     for number, line in enumerate(lines, 1):

@@ -29,6 +29,7 @@ from exports.folder import (
 )
 from exports.formats import SINCE, schemas
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.os_error_messages import read_plain
 
 CERTIFICATE = "certificate.json"  # in a release
 
@@ -114,7 +115,7 @@ def _check_certificate(folder: Path) -> None:
 def _sums(folder: Path) -> dict[str, str]:
     path = folder / SUMS
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_plain(path).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         raise ReleaseError(f"{path}: missing or not a text: build or fetch the release again") from None
     pairs = [line.split("  ", 1) for line in lines]

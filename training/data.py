@@ -17,6 +17,7 @@ from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
+from saferec_builder.core.os_error_messages import read_plain
 from saferec_builder.core.undated import Work
 from saferec_builder.scoring.answer_parser import Find, finder
 
@@ -298,7 +299,7 @@ def truth_of(oracle: Oracle, gold: Gold) -> Oracle | None:
 def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     """(file:line, object) of each line; a fault names its line."""
     try:
-        text = Path(path).read_text("utf-8")
+        text = read_plain(Path(path)).decode().replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, UnicodeDecodeError) as fault:
         raise TrainingError(f"{path}: cannot be read: {fault}") from None
     for number, line in enumerate(text.split("\n"), 1):
@@ -316,10 +317,12 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
 def _manifest(folder: Path) -> tuple[Manifest, str]:
     path = folder / "manifest.json"
     try:
-        raw = path.read_bytes()
+        raw = read_plain(path)
         manifest: Manifest = strict_json(raw)
     except FileNotFoundError:
         raise TrainingError(f"{folder}: no manifest.json: expected what `saferec-build release` wrote") from None
+    except OSError as fault:
+        raise TrainingError(f"{path}: cannot be read: {fault.strerror}") from None
     except (ValueError, RecursionError) as fault:
         raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
     if not isinstance(manifest, dict):

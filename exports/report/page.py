@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from exports.report import plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
+from saferec_builder.core.os_error_messages import read_plain
 from saferec_builder.storage.workspace import Workspace, replacing, shared
 
 HERE = Path(__file__).parent
@@ -110,7 +111,7 @@ def read_runs(folder: Path) -> Report:
     """The report.json of a folder of runs, checked; each run has the `label` that people read."""
     path = folder / "report.json" if folder.is_dir() else folder
     try:
-        raw = path.read_bytes()
+        raw = read_plain(path)
         found = Runs.model_validate_json(raw)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file: give --runs the --output folder of training.safecrs run") from None

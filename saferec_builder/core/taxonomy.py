@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.os_error_messages import read_plain
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")
@@ -69,7 +70,7 @@ def load(path: Path | None = None) -> Taxonomy:
     """
     path = path or EMBEDDED
     try:
-        return _parsed(path, path.read_bytes())
+        return _parsed(path, read_plain(path))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such taxonomy file") from None
     except OSError as fault:

@@ -6,6 +6,7 @@ gives  rows of honoured and of drops; the conversations that nobody is given
 
 import csv
 import difflib
+import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.os_error_messages import read_plain
 from saferec_builder.mining.conversations import drops_of, pseudonym
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, workspace
@@ -98,8 +100,8 @@ def read_removals(path: Path) -> Removals:
     if not path.exists():
         return Removals()
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return _wishes(path, csv.DictReader(file, strict=True))
+        file = io.StringIO(read_plain(path).decode("utf-8-sig"), newline="")
+        return _wishes(path, csv.DictReader(file, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path}: cannot be read ({fault}): expected source,source_id,author in UTF-8") from None
 

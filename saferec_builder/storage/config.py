@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import Rule
+from saferec_builder.core.os_error_messages import read_plain
 
 FILE = "saferec.toml"
 
@@ -206,7 +207,7 @@ def read(folder: Path) -> Config:
     """The workspace's saferec.toml; a fault names the section, what was found and what is expected."""
     path = folder / FILE
     try:
-        return Config.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Config.model_validate(tomllib.loads(read_plain(path).decode()))
     except FileNotFoundError:
         raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
     except OSError as fault:
