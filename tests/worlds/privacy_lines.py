@@ -9,6 +9,7 @@ from tests import DATA
 LINES = DATA / "privacy.txt"
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
 STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
+APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the first was read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
@@ -28,9 +29,9 @@ EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
 NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")
 
 
-def strangers():
-    """As `labelled`, of STRANGERS."""
-    for line in STRANGERS.read_text(encoding="utf-8").splitlines():
+def strangers(path=STRANGERS):
+    """As `labelled`."""
+    for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         yield row["text"], [(span["start"], span["end"], span["kind"]) for span in row["spans"]]
 

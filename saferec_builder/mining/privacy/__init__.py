@@ -22,6 +22,7 @@ from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
 _LIKE_TITLES = ("name", "address", "handle")
+_REACHES = ("email", "phone", "card", "address")  # a text with one of these is a letter, not talk about casts
 Spans = Iterable[tuple[int, int]]
 Found = tuple[int, int, str]  # start, end, kind
 Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
@@ -47,6 +48,7 @@ _IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
 _IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
 _VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
 _CARD = re.compile(r"(?<![\w.-])[2-6](?:[ -]?\d){12,18}(?![\d-])")
+_IBAN = re.compile(r"(?<![\w-])[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?(?![\w-])")
 _PHONE = re.compile(
     r"(?=[\d+(])(?<![\w.#$€£@,-])(?<!(?<!\d)/)(?<!(?<![^\W\d_]):)"
     r"(?:\+ ?|\()?(?:\d{3,5}/)?\d(?:[ .()-]{0,3}\d){5,16}(?![\w%:]|[.,]\d)"
@@ -134,6 +136,8 @@ _ADDRESS = re.compile(
     rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
     r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>,? \d{4,5} [A-ZÄÖÜ]\w+)?"
     r"|(?P<fr>\d{1,4},? (?:bis )?(?:rue|avenue|boulevard|place|chemin|impasse|quai) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
+    r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"
+    r"(?:, [^\n,]{1,9})?,? (?!(?:1[89]|20)\d\d )\d{4,5}(?:-\d{3}| [A-Z]{2})? [A-ZÀ-Þ][\w-]+)"
     r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
 )
 _LIVES = re.compile(
@@ -250,6 +254,17 @@ def _every(text: str) -> Iterator[Found]:
 
     No pattern runs over a text that lacks the character which all its matches have.
     """
+    reached = False
+    for found in _structured(text):
+        reached |= found[2] in _REACHES
+        yield found
+    for start, end in names.find(text):
+        yield start, end, "name"
+    for start, end in names.beside(text) if reached else ():
+        yield start, end, "name"
+
+
+def _structured(text: str) -> Iterator[Found]:
     digits = len(_DIGIT.findall(text))
     yield from _links(text)
     if _MAIL.search(text):
@@ -263,8 +278,6 @@ def _every(text: str) -> Iterator[Found]:
     for found in _PHONE.finditer(text) if digits > 5 else ():
         if _is_phone(text, *found.span()):
             yield (*found.span(), "phone")
-    for start, end in names.find(text):
-        yield start, end, "name"
 
 
 def _links(text: str) -> Iterator[Found]:
@@ -280,6 +293,11 @@ def _numbers(text: str) -> Iterator[Found]:
     for found in _CARD.finditer(text):
         if _luhn(found[0]):
             yield (*found.span(), "card")
+    for found in _IBAN.finditer(text):
+        for end in _ends(found[0]):
+            if _mod_97(found[0][:end]):
+                yield found.start(), found.start() + end, "card"
+                break
     for found in _IP4.finditer(text):
         if not _VERSION.search(text, max(0, found.start() - 20), found.start()):
             yield (*found.span(), "ip")
@@ -314,6 +332,18 @@ def _luhn(found: str) -> bool:
     return sum(doubled) % 10 == 0 and len(set(digits)) > 1
 
 
+def _ends(found: str) -> list[int]:
+    """Where an account's number may end, the longest first: the next word may look like its last group."""
+    return [len(found), *sorted((n for n, c in enumerate(found) if c == " "), reverse=True)]
+
+
+def _mod_97(found: str) -> bool:
+    """The check of ISO 13616."""
+    plain = found.replace(" ", "")
+    moved = plain[4:] + plain[:4]
+    return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
+
+
 def _is_ip6(found: str) -> bool:
     if sum(map(bool, found.split(":"))) < 3:
         return False
@@ -330,5 +360,5 @@ _SHAPED = (
     r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
     r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
     r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
-    r"|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+    r"|\d[a-z]?,.{0,12} \d{4}|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
 )

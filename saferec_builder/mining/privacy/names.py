@@ -60,6 +60,32 @@ _SPOKEN_TO = re.compile(
     rf"|(?:^|[\n.!?] ?)(?:(?:[Bb]est|[Kk]ind|[Ww]arm) (?:regards|wishes)|[Ss]incerely|[Rr]egards|[Cc]heers|[Bb]est)"
     rf"(?:,? )(?P<name4>{_FULL})(?= x*\s*$|\s*$| ?[—–-])"
 )
+_REACH = (
+    r"(?:[Cc]all|[Tt]ext|[Rr]ing|[Pp]hone|[Mm]ail|[Ee]-?mail|[Mm]essage|[Cc]ontact|[Dd][Mm]|[Pp][Mm]|[Rr]each"
+    r"|[Ww]rite to|[Aa]sk|[Tt]ell|[Tt]old|[Aa]sked)"
+)
+_SENT_TO = (
+    r"(?:[Nn]ame on (?:[a-z]+ ){1,3}(?:is|was|reads)|[Uu]nder the name(?: of)?|[Rr]egistered (?:to|under|for)"
+    r"|[Aa]ttn\.?|[Cc]/o|(?:[Ss]hip|[Ss]end|[Dd]eliver|[Aa]ddress|[Mm]ail)(?:ed|ped)?(?: (?:it|them|that|this))? to"
+    r"(?: my [a-z ]{1,20})?)(?: is|:)?"
+)
+_LIFE = re.compile(  # what is said of people one knows, and seldom of characters
+    rf"(?:^|[\n.!?,] ?)(?P<name9>{_NAME}) and I\b"  # not "I like Drew and I also ..."
+    rf"|(?<![\w'’-])(?P<name>{_NAME})(?: and (?:me|myself)\b"
+    r"|,? (?:says? (?:hi|hello|thanks)|(?:told|asked|called|sent|showed|lent) me|texted|recommended)\b"
+    r"|['’]s (?:birthday|place|flat|number|email|e-mail|phone|insta|account)\b"
+    r"|, ?(?:1[3-9]|[2-9]\d)(?=[,);]| years?\b| y/?o\b|[mf]\b))"
+    rf"|(?<![\w'’-])(?:me|us|myself) and (?P<name2>{_NAME})\b"
+    rf"|\b{_REACH} (?P<name3>{_FULL})"
+    r"(?= (?:on|at|under|via|the|he|she|they|i|I|we|when|where|how|why)\b|[:,.!?]|\s*$)"
+    rf"|\b(?:was|is|were|meant) for (?P<name4>{_NAME})(?=[.,!?)]|\s*$| and\b)"
+    rf"|\b{_SENT_TO} ?{_OPEN}(?P<name5>{_FULL})"
+    rf"|(?:^|\n)>? ?(?:[Ff]rom|[Tt]o|[Cc]c|[Ss]igned|[Ss]ent by): ?(?P<name6>{_FULL})|(?P<name7>{_FULL}) wrote:"
+    rf"|(?:^|[\n.!?] ?)(?:[Oo]l[aá]|[Hh]ola|[Hh]allo|[Bb]onjour|[Ss]alut|[Cc]iao|[Hh]ej),? (?P<name8>{_FULL})"
+    r" (?:aqu[ií]|hier|ici|qui|här|her)\b"
+)
+_OF_A_FILM = re.compile(r"\b(?:watch\w*|see|seen|saw|like|love|film|movie|starring|by|with) $", re.I)
+_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>{_NAME}(?: {_NAME}){{1,3}})")
 _MORE = re.compile(rf"(?:, ?(?:and )?| and | & )(?P<name>{_NAME})")
 _SIGNED = re.compile(
     r"(?:^|\n|[.!?)] ?)(?:(?P<formal>sincerely|regards|yours(?: truly)?|signed|xx+|xoxo"
@@ -127,10 +153,22 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         group = found.lastgroup or ""
         if _plausible(found[group]) and (_given(found[group]) or group == "name4"):
             yield found.span(group)
+    for found in _LIFE.finditer(text):
+        group = found.lastgroup or ""
+        if _plausible(found[group]) and (_given(found[group]) or group in ("name5", "name7", "name8")):
+            yield found.span(group)
     for pattern in (_HERE, _SIGNED, _DASHED):
         for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
             if _closes(text, found, pattern):
                 yield found.span("name")
+
+
+def beside(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of full names in a text that tells how to reach or to pay somebody: a letter, no list of casts."""
+    for found in _WHOLE.finditer(text):
+        of_a_film = _OF_A_FILM.search(text, max(0, found.start() - 20), found.start())
+        if not of_a_film and found["name"].split()[0].casefold() not in _NEVER and _given(found["name"]):
+            yield found.span("name")
 
 
 def is_given(name: str) -> bool:
@@ -229,6 +267,13 @@ MAYBE = (
     rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
     r"(?i:hey|hi|hello|dear|thanks|thank you|it['’]s|asked|ask|tell|told|regards|wishes|sincerely|cheers|best)"
     rf",? {_UPPER}",
+    rf"{_UPPER}[\w'’-]*(?: and (?:I|me|myself)|,? (?:say|told|ask|text|call|sent|show|lent|recomm)|, ?\d\d)"
+    r"|['’]s (?:birth|place|flat|numb|e-?mail|phone|insta|acc)"
+    rf"|(?:me|us|myself) and {_UPPER}|(?:was|is|were|meant) for {_UPPER}",
+    rf"(?i:call|text|ring|phone|mail|message|contact|dm|pm|reach|write to|ask|tell|told|asked) {_UPPER}",
+    rf"(?i:name on |under the name|registered |attn|c/o )|(?i:ship|sen[dt]|deliver|addr|mail)[a-z]* .{{0,30}}{_UPPER}"
+    rf"|(?i:from|to|cc|signed|by): ?{_UPPER}|wrote:"
+    rf"|(?i:ol[aá]|hola|hallo|bonjour|salut|ciao|hej),? {_UPPER}",
     _lower_kin(),
     rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(known()[1]))})(?-u:\b)",
 )

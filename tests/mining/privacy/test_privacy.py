@@ -39,6 +39,31 @@ def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
     assert share(covered, marked, ["name"]) >= names and share(right, found, ["name"]) >= 0.95, figures  # as measured
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Priya and I loved it", "[name] and I loved it"),
+        ("I like Drew and I like Anna", None),  # two clauses
+        ("me and Tomasz watched Marley", "me and [name] watched Marley"),
+        ("Omar's flat, Bella's wedding", "[name]'s flat, Bella's wedding"),
+        ("Priya, 34, loves Emma, 2020", "[name], 34, loves Emma, 2020"),
+        ("call Priya on Monday, tell Lena the plot", "call [name] on Monday, tell [name] the plot"),
+        ("name on the card is Jorg Plett", "name on the card is [name]"),
+        ("> Wanda Quill wrote: no", "> [name] wrote: no"),
+        ("Hallo, Jorg Plett hier", "Hallo, [name] hier"),
+        ("Anna Moore, a@example.org", "[name], [email]"),
+        ("Anna Moore is in it", None),  # nothing tells how to reach anybody
+        ("films with Anna Moore, to a@example.org", "films with Anna Moore, to [email]"),
+        ("to DE89 3704 0044 0532 0130 00 NOW", "to [card] NOW"),
+        ("part GB82WEST12345698765431", None),  # its check is wrong
+        ("Am Bach 4, 79098 Freiburg", "[address]"),
+        ("Toy Story 3, 2010 Pixar", None),
+    ],
+)
+def test_people_one_knows_and_how_they_are_reached(text: str, clean: str | None) -> None:
+    assert privacy.redact(text)[0] == (clean or text)
+
+
 def test_what_a_stranger_wrote_is_found_and_its_lookalikes_stay():
     """As measured, addresses apart; a name needs a word before it (`make bench ONLY=privacy`)."""
     marked, covered, found, right = measured(strangers(), privacy.find)
