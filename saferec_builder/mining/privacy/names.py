@@ -70,7 +70,7 @@ _SENT_TO = (
     r"(?: my [a-z ]{1,20})?)(?: is|:)?"
 )
 _LIFE = re.compile(  # what is said of people one knows, and seldom of characters
-    rf"(?:^|[\n.!?,] ?)(?P<name9>{_NAME}) and I\b"  # not "I like Drew and I also ..."
+    rf"(?:^|[\n.!?] ?|\b[Hh](?:i|ey|ello),? )(?P<name9>{_NAME}) and I\b"  # not "I like Drew and I also ..."
     rf"|(?<![\w'’-])(?P<name>{_NAME})(?: and (?:me|myself)\b"
     r"|,? (?:says? (?:hi|hello|thanks)|(?:told|asked|called|sent|showed|lent) me|texted|recommended)\b"
     r"|['’]s (?:birthday|place|flat|number|email|e-mail|phone|insta|account)\b"
