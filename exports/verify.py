@@ -29,7 +29,7 @@ from exports.folder import (
 )
 from exports.formats import SINCE, schemas
 from saferec_builder.core.errors import ReleaseError, UsageError
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 
 CERTIFICATE = "certificate.json"  # in a release
 

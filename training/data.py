@@ -17,7 +17,7 @@ from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.undated import Work
 from saferec_builder.scoring.answer_parser import Find, finder
 

@@ -20,7 +20,7 @@ import polars as pl
 
 from annotation.tools.tasks_and_answers import TASK, Task, Turns, unit_id
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
 
 ASK_REST = "Anything else? Write slugs, or `none` if the rest is absent."

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from exports.report import plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.storage.workspace import Workspace, replacing, shared
 
 HERE = Path(__file__).parent

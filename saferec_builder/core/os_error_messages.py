@@ -4,8 +4,6 @@ import errno
 import os
 import re
 import shutil
-import stat
-from pathlib import Path
 
 FULL = "make room and run the same command again: it does what is missing"
 BARRED = "let yourself write there (or read it), or give another folder"
@@ -24,14 +22,6 @@ WHAT_NEXT = {
 WORDS = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
 # what Python makes of a disk without room for four bytes, and polars of one without room for the end of a shard
 NAMELESS = ("No usable temporary directory", "Invalid thrift: transport error")
-
-
-def read_plain(path: Path) -> bytes:
-    """The bytes of a file; OSError also where it is a pipe or a device, which may never end."""
-    kind = path.stat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # what a folder is, opening it says
-        raise OSError(errno.EINVAL, "a pipe or device, expected a plain file", str(path))
-    return path.read_bytes()
 
 
 def line(fault: Exception) -> str | None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.mining.conversations import drops_of, pseudonym
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, workspace

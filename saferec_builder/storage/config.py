@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import Rule
-from saferec_builder.core.os_error_messages import read_plain
+from saferec_builder.core.plain_files import read_plain
 
 FILE = "saferec.toml"
 

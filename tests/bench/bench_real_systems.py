@@ -316,9 +316,10 @@ def met(world: World, systems: Systems) -> str:
         asked = [row for row, there in zip(world.table, own, strict=True) if there and not row["traits"]]
         answers = [(row["conversation"], item) for row in asked for item in row["truth"]]
         some = [(user, item) for user, item in answers if least <= often[item] <= most]
-        cells = [f"{len(some) / len(answers):.2f}"]
+        cells = [f"{len(some) / max(len(answers), 1):.2f}"]
         for runs in systems.values():
-            cells.append(f"{np.mean([item in lists[user] for lists, _ in runs for user, item in some]):.3f}")
+            hits = [item in lists[user] for lists, _ in runs for user, item in some]
+            cells.append(f"{np.mean(hits):.3f}" if hits else "-")
         text.append(_row(source, words, *cells))
     return "\n".join(text)
 

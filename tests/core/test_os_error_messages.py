@@ -1,7 +1,6 @@
 """What a machine refuses becomes one line that says what to do."""
 
 import errno
-import os
 import resource
 import shutil
 from pathlib import Path
@@ -46,11 +45,3 @@ def test_no_room_is_told_wherever_in_a_shard_it_ends(tmp_path: Path) -> None:
 def test_a_bug_is_no_refusal() -> None:
     bugs = (FileNotFoundError(errno.ENOENT, "No such file", "a"), ValueError("28"), KeyError(28))
     assert [refusals.line(bug) for bug in bugs] == [None] * 3
-
-
-def test_a_pipe_or_a_device_is_refused_before_it_is_opened(tmp_path: Path) -> None:
-    """Nobody writes into this pipe, and /dev/zero never ends."""
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(OSError, match="expected a plain file"):
-            refusals.read_plain(path)
