@@ -60,10 +60,8 @@ _SPOKEN_TO = re.compile(
     rf"|(?:^|[\n.!?] ?)(?:(?:[Bb]est|[Kk]ind|[Ww]arm) (?:regards|wishes)|[Ss]incerely|[Rr]egards|[Cc]heers|[Bb]est)"
     rf"(?:,? )(?P<name4>{_FULL})(?= x*\s*$|\s*$| ?[—–-])"
 )
-_REACH = (
-    r"(?:[Cc]all|[Tt]ext|[Rr]ing|[Pp]hone|[Mm]ail|[Ee]-?mail|[Mm]essage|[Cc]ontact|[Dd][Mm]|[Pp][Mm]|[Rr]each"
-    r"|[Ww]rite to|[Aa]sk|[Tt]ell|[Tt]old|[Aa]sked)"
-)
+_REACH = "call|text|ring|phone|e-?mail|mail|message|contact|dm|DM|pm|PM|reach|write to|ask|tell|told|asked"
+_STARTS_REACH = "Call|Text|Ring|Phone|E-?mail|Mail|Message|Contact|Reach|Write to|Ask|Tell"  # not in "Go Ask Alice"
 _SENT_TO = (
     r"(?:[Nn]ame on (?:[a-z]+ ){1,3}(?:is|was|reads)|[Uu]nder the name(?: of)?|[Rr]egistered (?:to|under|for)"
     r"|[Aa]ttn\.?|[Cc]/o|(?:[Ss]hip|[Ss]end|[Dd]eliver|[Aa]ddress|[Mm]ail)(?:ed|ped)?(?: (?:it|them|that|this))? to"
@@ -76,11 +74,12 @@ _LIFE = re.compile(  # what is said of people one knows, and seldom of character
     r"|['’]s (?:birthday|place|flat|number|email|e-mail|phone|insta|account)\b"
     r"|, ?(?:1[3-9]|[2-9]\d)(?=[,);]| years?\b| y/?o\b|[mf]\b))"
     rf"|(?<![\w'’-])(?:me|us|myself) and (?P<name2>{_NAME})\b"
-    rf"|\b{_REACH} (?P<name3>{_FULL})"
+    rf"|(?:\b(?:{_REACH})|(?:^|[\n.!?] ?)(?:{_STARTS_REACH})) (?P<name3>{_FULL})"
     r"(?= (?:on|at|under|via|the|he|she|they|i|I|we|when|where|how|why)\b|[:,.!?]|\s*$)"
-    rf"|\b(?:was|is|were|meant) for (?P<name4>{_NAME})(?=[.,!?)]|\s*$| and\b)"
+    rf"|\b(?:[Tt]hat|[Tt]his|[Ii]t)(?: was| is|['’]s) (?:meant )?for (?P<name4>{_NAME})(?=[.,!?)]|\s*$| and\b)"
     rf"|\b{_SENT_TO} ?{_OPEN}(?P<name5>{_FULL})"
-    rf"|(?:^|\n)>? ?(?:[Ff]rom|[Tt]o|[Cc]c|[Ss]igned|[Ss]ent by): ?(?P<name6>{_FULL})|(?P<name7>{_FULL}) wrote:"
+    rf"|(?:^|\n)>? ?(?:[Ff]rom|[Tt]o|[Cc]c|[Ss]igned|[Ss]ent by): ?(?P<name6>{_FULL})"
+    rf"|(?:^|\n)[> ]*(?:On [^\n]{{1,60}}, )?(?P<name7>{_FULL}) wrote:"
     rf"|(?:^|[\n.!?] ?)(?:[Oo]l[aá]|[Hh]ola|[Hh]allo|[Bb]onjour|[Ss]alut|[Cc]iao|[Hh]ej),? (?P<name8>{_FULL})"
     r" (?:aqu[ií]|hier|ici|qui|här|her)\b"
 )
@@ -269,7 +268,7 @@ MAYBE = (
     rf",? {_UPPER}",
     rf"{_UPPER}[\w'’-]*(?: and (?:I|me|myself)|,? (?:say|told|ask|text|call|sent|show|lent|recomm)|, ?\d\d)"
     r"|['’]s (?:birth|place|flat|numb|e-?mail|phone|insta|acc)"
-    rf"|(?:me|us|myself) and {_UPPER}|(?:was|is|were|meant) for {_UPPER}",
+    rf"|(?:me|us|myself) and {_UPPER}|(?: was| is|['’]s) (?:meant )?for {_UPPER}",
     rf"(?i:call|text|ring|phone|mail|message|contact|dm|pm|reach|write to|ask|tell|told|asked) {_UPPER}",
     rf"(?i:name on |under the name|registered |attn|c/o )|(?i:ship|sen[dt]|deliver|addr|mail)[a-z]* .{{0,30}}{_UPPER}"
     rf"|(?i:from|to|cc|signed|by): ?{_UPPER}|wrote:"

@@ -49,7 +49,10 @@ def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
         ("Priya, 34, loves Emma, 2020", "[name], 34, loves Emma, 2020"),
         ("call Priya on Monday, tell Lena the plot", "call [name] on Monday, tell [name] the plot"),
         ("name on the card is Jorg Plett", "name on the card is [name]"),
+        ("books like Go Ask Alice, and Z is for Zachariah.", None),  # titles
+        ("wrong chat, that was for Omar.", "wrong chat, that was for [name]."),
         ("> Wanda Quill wrote: no", "> [name] wrote: no"),
+        ("Sure. Anna Moore wrote: Emma", None),  # an author
         ("Hallo, Jorg Plett hier", "Hallo, [name] hier"),
         ("Anna Moore, a@example.org", "[name], [email]"),
         ("Anna Moore is in it", None),  # nothing tells how to reach anybody
