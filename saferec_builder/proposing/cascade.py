@@ -47,15 +47,17 @@ def escalated(
 ) -> set[str]:
     """Of these subjects, those that the next proposer of a cascade reads, after the `earlier` ones have.
 
-    After the rules alone: all (or with skip_silent those on which the rules have a word). After a model: of what it
-    has `read`, what it is unsure of, and what it sees differently from an earlier one.
+    After the rules alone: all (or with skip_silent those on which the rules have a word, and those in a language that
+    they do not read). After a model: of what it has `read`, what it is unsure of, and what it sees differently from an
+    earlier one.
     """
     if not earlier:
         return set(subjects)
     last = earlier[-1]
     claims = proposals.filter(proposer=last[0], version=last[1])
     if last[0] == "rules":
-        return set(claims["subject"]) & set(subjects) if skip_silent else set(subjects)
+        silent = set(read) - set(claims["subject"])
+        return set(subjects) - silent if skip_silent else set(subjects)
     doubts = unsure(claims, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
     return doubts & set(subjects) & set(read)  # silence on what it was not asked is no opinion
 

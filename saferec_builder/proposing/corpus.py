@@ -17,6 +17,7 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Unknown = dict[str, frozenset[str]]  # item -> traits without a verdict
+SURELY = 0.8  # of a language's score: one of 10,380 English texts (ReDial, OpenDialKG, Reddit) came to it as another
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Corpus:
     frame: pl.DataFrame  # rows of conversations or items, in the same order
     unknown: Unknown = field(default_factory=dict)
     withheld: int = 0  # conversations that nobody is given
+    foreign: frozenset[str] = frozenset()  # surely not in English: what the rules and `learned` say of them is nothing
 
     def version(self, step: Step) -> str:
         """What a reading of this proposer carries as its version."""
@@ -65,7 +67,15 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
     held = withheld.reasons(ws, frame)
     frame = frame.filter(~frame["conversation"].is_in(list(held)))
     texts = list(subjects.conversation_subjects(frame))
-    return Corpus(ws, ws.taxonomy, "sensitivity", prompt, texts, frame, withheld=len(held))
+    foreign = _foreign(ws, frame)
+    return Corpus(ws, ws.taxonomy, "sensitivity", prompt, texts, frame, withheld=len(held), foreign=foreign)
+
+
+def _foreign(ws: Workspace, frame: pl.DataFrame) -> frozenset[str]:
+    """The conversations whose seeker surely writes another language than English; what nobody marked is none."""
+    marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest")
+    apart = (pl.col("language") != "en") & (pl.col("language_score") >= SURELY)
+    return frozenset(marks.filter(apart).join(frame, on=["conversation", "digest"], how="semi")["conversation"])
 
 
 def unknown_traits(ws: Workspace, taxonomy: Taxonomy, *, reviews: bool = True) -> tuple[pl.DataFrame, Unknown]:

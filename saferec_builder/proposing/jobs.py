@@ -85,6 +85,8 @@ def unread(
             job.left += 1
         elif why := subjects.cannot_ask(subject, longest):
             job.unreadable.append((subject.subject, why, ""))
+        elif step.server is None and subject.subject in corpus.foreign:
+            job.unreadable.append((subject.subject, f"not in English: {step.name} reads no other language", ""))
         else:
             job.todo.append((n, subject, part))
     return job

@@ -68,13 +68,14 @@ def gather(corpus: Corpus) -> Examples:
     labelled = {subject for subject, _ in (*people.present, *people.absent)}
     rows = _grouped(corpus).filter(~pl.col("conversation").is_in(list(_measured(corpus))))
     known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
-    rest = rest.filter("english").with_columns(pl.col("conversation").map_elements(_place, pl.String).alias("place"))
+    rest = rest.filter(~pl.col("conversation").is_in(list(corpus.foreign)))
+    rest = rest.with_columns(pl.col("conversation").map_elements(_place, pl.String).alias("place"))
     rows = pl.concat([known.sort("conversation"), rest.sort("place").head(SILVER).drop("place")])
     claims = rules.propose(rows, corpus.taxonomy)
     verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
     units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
     silver = {"present": 1.0, "unsure": np.nan, None: 0.0}
-    read = rows["english"].to_list()  # of another language the rules' silence says nothing
+    read = [name not in corpus.foreign for name in rows["conversation"]]  # of others the rules' silence says nothing
     truth = [
         [
             float(said) if (said := people.of(unit)) is not None else silver[verdicts.get(unit)] if here else np.nan
@@ -117,11 +118,8 @@ def groups(corpus: Corpus) -> dict[str, str]:
 
 def _grouped(corpus: Corpus) -> pl.DataFrame:
     clusters = tables.last(workspace.read(corpus.ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
-    marks = tables.last(workspace.read(corpus.ws, tables.MARKS), "conversation", "digest")
-    marks = marks.select("conversation", "digest", english=pl.col("language").is_null() | (pl.col("language") == "en"))
     rows = corpus.frame.join(clusters, on="conversation", how="left", maintain_order="left")
-    rows = rows.join(marks, on=["conversation", "digest"], how="left", maintain_order="left")
-    return rows.with_columns(pl.col("english").fill_null(True), group=pl.coalesce("cluster", "conversation"))
+    return rows.with_columns(group=pl.coalesce("cluster", "conversation"))
 
 
 def _place(conversation: str) -> str:

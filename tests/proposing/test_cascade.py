@@ -53,6 +53,8 @@ def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
     how: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
     assert votes.escalated(subjects, rows, [("rules", "v")], **how) == set(subjects)
     assert votes.escalated(subjects, rows, [("rules", "v")], **how | {"skip_silent": True}) == {"apart"}
+    unread = how | {"skip_silent": True, "read": [*subjects[:-1]]}  # as of a text in another language
+    assert votes.escalated(subjects, rows, [("rules", "v")], **unread) == {"apart", "nothing"}
     assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **how) == {"band", "unsure", "apart"}
 
 

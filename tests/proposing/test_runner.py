@@ -3,8 +3,10 @@
 The model is the stub of servers/llm_stub.py, which answers as each story needs; a real one in servers/test_propose.py.
 """
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -14,7 +16,7 @@ from saferec_builder.proposing import runner
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion, says, status
-from tests.worlds.model_replies import Cli, answer, claim, fill, own_taxonomy
+from tests.worlds.model_replies import Cli, answer, claim, fill, options, own_taxonomy
 
 
 class Killed(BaseException):
@@ -214,3 +216,20 @@ def test_traits_that_the_rules_have_no_words_for_are_named(cli: Cli, workspace: 
     (workspace.root / "mine.toml").write_text('version = "1"\n' + own.format("gambling") + own.format("gore"))
     own_taxonomy(workspace)
     assert cli(*at).json["rules_know_no_cues_of"] == ["gambling"]
+
+
+def test_what_the_rules_cannot_read_is_left_to_a_model(
+    cli: Cli, workspace: store.Workspace, stub: Stub, tmp_path: Path
+) -> None:
+    """Their silence on German would read as "nothing found". A model of a cascade is asked, whatever it skips."""
+    talks = {"de": "Seit dem Unfall kann ich keine Krankenhausszenen mehr sehen", "en": "something funny for tonight"}
+    rows = [{"id": name, "messages": [{"role": "user", "content": text}]} for name, text in talks.items()]
+    (tmp_path / "talks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    at = ("-C", workspace.root, "--json")
+    assert cli("mine", "messages", tmp_path / "talks.jsonl", *at).code == 0
+    ran = cli("propose", *at).json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (2, 1, {"not in English": 1})
+    options(workspace, f'base_url = "{stub.url}"\nskip_silent = true')
+    stub.usual = model
+    ran = cli("propose", "--proposer", "rules,openai:m", *at).json
+    assert ran["m"]["added"] == 1  # of the English one the rules have read that nothing stands there
