@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from saferec_builder.core.errors import SafeRecError
+from saferec_builder.core.errors import SafeRecError, plain
 from training.release_from_hub import is_name
 from training.settings import ONE_OF
 
@@ -104,16 +104,20 @@ def main(words: Sequence[str] | None = None) -> int:
 
         commands.VERBS[given.verb](given)
     except SafeRecError as fault:
-        print(f"error: {fault}", file=sys.stderr)
-        return 1
+        return refused(str(fault))
     except OSError as fault:
         if fault.errno not in REFUSALS or fault.filename is None:
             raise
-        print(f"error: {fault.filename}: {fault.strerror}: {REFUSALS[fault.errno]}", file=sys.stderr)
-        return 1
+        return refused(f"{fault.filename}: {fault.strerror}: {REFUSALS[fault.errno]}")
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def refused(why: str) -> int:
+    """One line, in which what a release, an answer or a server says cannot steer the terminal."""
+    print(f"error: {plain(' '.join(why.split()))}", file=sys.stderr)
+    return 1
 
 
 def quiet(model: str | None, release: str) -> None:

@@ -203,3 +203,17 @@ def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -
     for output in (given, given / "below"):
         assert safecrs.main([*words, str(output)]) == 1
         assert capsys.readouterr().err.endswith("name another folder\n")
+
+
+def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path: Path, capsys: Printed) -> None:
+    release = small_release.write(tmp_path / "release")
+    answers = tmp_path / "\x1b]0;owned\x07.jsonl"
+    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    words = ["evaluate", "--output", str(tmp_path / "out"), "--predictions", str(answers), "--release"]
+    assert safecrs.main([*words, str(release)]) == 1  # u8 has no answer
+    answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": ""}\n')
+    assert safecrs.main([*words, str(release)]) == 0
+    assert safecrs.main([*words, str(tmp_path / "\x1b[2J\nerror: none")]) == 1
+    told = capsys.readouterr()
+    assert "\ufffd" in told.out and "\ufffd" in told.err and "\x1b" not in told.out + told.err
+    assert told.err.count("\n") == 2

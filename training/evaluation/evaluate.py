@@ -12,7 +12,7 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.intervals import Interval, intervals
@@ -199,11 +199,11 @@ def evaluate(
         if one["name"] in files and (cut := files[one["name"]].cut):
             one["cut"] = len(cut)
     made = report(release, runs, table, truth is not None)
-    print(show(runs, release.k) + "\n" + population.words(made["prevalence"]))
+    print(plain(show(runs, release.k)) + "\n" + population.words(made["prevalence"]))
     for name, found in files.items():
         if found.cut:
             print(
-                f"{name}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them before the"
+                f"{plain(name)}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them before the"
                 " first title: these requests are left out for all systems (with --server, --set max_tokens gives room)"
             )
         for reason, number in sorted(found.problems.items()):
