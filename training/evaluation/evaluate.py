@@ -203,8 +203,9 @@ def evaluate(
     for name, found in files.items():
         if found.cut:
             print(
-                f"{plain(name)}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them before"
-                " the first title: these requests are left out for all systems (with --server, --set max_tokens gives room)"
+                f"{plain(name)}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them"
+                " before the first title: these requests are left out for all systems (with --server, --set max_tokens"
+                " gives room)"
             )
         for reason, number in sorted(found.problems.items()):
             print(f"nothing read ({reason}): {number} answers")
