@@ -5,6 +5,8 @@ SQLite in workspace.db beside the tables, or whatever `[store] url` names (Postg
 """
 
 import json
+import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,12 +35,16 @@ class Place:
 
 
 @contextmanager
-def _connection(place: Place) -> Iterator[sa.Connection]:
-    """A transaction on a connection of its own: no file is held open between two calls."""
-    engine = _engine(place, Path.cwd())
+def _connection(place: Place, *, reading: bool = False) -> Iterator[sa.Connection]:
+    """A transaction on a connection of its own: no file is held open between two calls.
+
+    `reading`: nothing is written where nothing may be.
+    """
+    barred = reading and _barred(place)
+    engine = _unwritable(place) if barred else _engine(place, Path.cwd())
     try:
         with engine.connect() as db:
-            if engine.dialect.name == "sqlite":
+            if engine.dialect.name == "sqlite" and not barred:
                 _write_ahead(db)
             migrations.bring_up(db, lambda schema: replacing(place.root / f"workspace.db.schema-{schema}.bak"))
             with db.begin():
@@ -46,6 +52,22 @@ def _connection(place: Place) -> Iterator[sa.Connection]:
     except sa.exc.DBAPIError as fault:
         shown = engine.url.set(query={}).render_as_string(hide_password=True)  # a query may hold a password too
         raise StoreError(f"{shown}: {fault.orig}{_remedy(str(fault.orig))}") from None
+
+
+def _barred(place: Place) -> bool:
+    """Whether the database is a file in a folder that we may not write to."""
+    return place.url is None and not os.access(place.root, os.W_OK)
+
+
+def _unwritable(place: Place) -> sa.Engine:
+    """The file as it lies there: SQLite would write a log beside it. One that needs such a log is refused."""
+    file = place.root / "workspace.db"
+    if not file.exists():
+        return sa.create_engine("sqlite://", poolclass=sa.NullPool)  # nothing is in it, as in a new one
+    left = file.with_name(f"{file.name}-wal")
+    how = "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
+    address = f"{file.absolute().as_uri()}?{how}"
+    return sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(address, uri=True), poolclass=sa.NullPool)
 
 
 @lru_cache(maxsize=8)  # each keeps the statements that it has made: their making takes longer than most answers
@@ -123,7 +145,9 @@ def _make(db: sa.Connection, sql: sa.Table) -> None:
 
 def read(place: Place, table: tables.Table) -> pl.DataFrame:
     sql = _sql_table(table)
-    with _connection(place) as db:
+    with _connection(place, reading=True) as db:
+        if _barred(place) and sql.name not in migrations.names(db):
+            return table.empty
         _make(db, sql)
         wanted = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
         found = db.execute(wanted.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
@@ -133,7 +157,7 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
 
 def last_rows(place: Place, *some: tables.Table) -> dict[str, int]:
     """table -> the number of its newest row, 0 where it is empty: another one after every append."""
-    with _connection(place) as db:
+    with _connection(place, reading=True) as db:
         there = [table.name for table in some if sa.inspect(db).has_table(table.name)]
         # as text: a statement of SQLAlchemy's own takes longer to be made than to be answered
         newest = {name: db.execute(sa.text(f"SELECT max(row_) FROM {name}")).scalar_one() for name in there}
@@ -303,5 +327,5 @@ def _as_sql(row: Mapping[str, object], nested: Iterable[str], times: Iterable[st
 
 def schema(place: Place) -> int | None:
     """The schema that the database has, brought up to date; None where it holds no table yet."""
-    with _connection(place) as db:
+    with _connection(place, reading=True) as db:
         return migrations.schema_of(db)

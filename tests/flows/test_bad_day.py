@@ -23,6 +23,7 @@ from tests.conftest import Injected
 from tests.servers.llm_stub import running
 from tests.worlds import calm as world, metered as reading
 from tests.worlds.calm import SOAK, Ended, Step
+from tests.worlds.release_world import tree
 
 pytestmark = pytest.mark.slow
 
@@ -182,6 +183,22 @@ def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], tmp_p
             world.between(folder, step)
             hit += 1
     injected("read-only folders under a command", hit)
+
+
+def test_what_a_workspace_holds_is_told_where_nobody_may_write(calm: list[Step], tmp_path: Path) -> None:
+    if ROOT and not mountable():
+        pytest.skip("modes do not bind root, who may not mount a disk here")
+    with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
+        folder = disk / "what? 100%"  # no address of a file either
+        shutil.copytree(calm[-1].after, folder)
+        (empty := disk / "empty").mkdir()
+        shutil.copy(folder / "saferec.toml", empty)
+        for place in (folder, empty):
+            before = world.run(["status", "-C", str(place)])
+            files = tree(place)
+            with read_only(place):
+                assert world.run(["status", "-C", str(place)]) == before and before.code == 0
+            assert tree(place) == files
 
 
 # ---- the clock
