@@ -91,7 +91,7 @@ coverage: venv
 docs: venv
 	$(BIN)/python -m tests.data_format && $(BIN)/python -m tests.cli_doc && $(BIN)/python -m tests.promises
 	$(BIN)/zensical build --strict
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html; with search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1"
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from saferec_builder.storage import workspace as store
 from tests import ROOT, cli_doc, data_format
 from tests.conftest import Cli, Patch, Ran
 from tests.doc_pages import DOCS, blocks, files, pages, words
-from tests.worlds import release_world
+from tests.servers import loopback
+from tests.worlds import chromium, release_world
 
 ELSEWHERE = {  # pages with commands that another test runs
     "README.md": "tests/flows/test_line.py runs the line, tests/test_wheel.py the demo",
@@ -183,16 +186,46 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(leaves(site["nav"])) == sorted(name_of(page) for page in pages() if page.name != "README.md")
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_complaint_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    shutil.copytree(DOCS, tmp_path / "docs")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(ROOT / "zensical.toml", folder)
     tool = Path(sys.executable).with_name("zensical")
-    words = [str(tool), "build", "--strict", "-f", str(tmp_path / "zensical.toml")]
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    words = [str(tool), "build", "--strict", "-f", str(folder / "zensical.toml")]
+    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    made = sorted((tmp_path / "build" / "site").rglob("*.html"))
+    return folder / "build" / "site"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_complaint_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    made = sorted(site.rglob("*.html"))
     assert len(made) >= len(pages()) - 1
     for page in made:
         loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?:)?//', page.read_text("utf-8"))
         assert not loaded, page
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+def test_pages_can_be_read_by_everybody_and_found_by_search(site: Path, browser: Any) -> None:
+    """axe-core finds nothing serious in pages with code and with wide tables, none is wider than a phone, and search
+    works where pages are served."""
+    bad: dict[str, Any] = {}
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with loopback.running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        for width, colours in ((1440, "light"), (390, "dark")):
+            tab = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours).new_page()
+            for page in ("tutorial.html", "findings.html"):
+                tab.goto(f"{address}/{page}")
+                bad[f"{page} at {width}"] = chromium.serious(tab)
+                assert tab.evaluate("document.documentElement.scrollWidth") <= width, page
+        tab.set_viewport_size({"width": 1440, "height": 900})
+        tab.goto(f"{address}/index.html")
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("adjudicate")
+        tab.locator("a[href*='review-guide']", has_text="adjudicate").first.wait_for()
+    assert {page: found for page, found in bad.items() if found} == {}

@@ -4,13 +4,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_page, review_world
+from tests.worlds import chromium, review_page, review_world
 from tests.worlds.review_page import DRAWN
 
 pytestmark = pytest.mark.servers
@@ -27,9 +26,7 @@ def test_axe_finds_nothing_serious(
 
     def look(tab: Any, state: str, words: str) -> None:
         tab.get_by_text(words).first.wait_for()
-        found = Axe().run(tab).response["violations"]
-        bad = [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if _serious(each)]
-        looked[state] = bad
+        looked[state] = chromium.serious(tab)
 
     def opened(name: str | None) -> Any:
         words = {"viewport": {"width": width, "height": height}, "color_scheme": colours}
@@ -76,10 +73,6 @@ def press(tab: Any, *keys: str) -> None:
     for key in keys:
         tab.wait_for_timeout(DRAWN)
         tab.keyboard.press(key)
-
-
-def _serious(violation: dict[str, Any]) -> bool:
-    return violation["impact"] in ("serious", "critical")
 
 
 def _world(ws: store.Workspace) -> Any:

@@ -20,6 +20,14 @@ def program() -> str:
     )
 
 
+def serious(tab: Any) -> list[str]:
+    """What axe-core finds serious on the page that a tab shows."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = [each for each in Axe().run(tab).response["violations"] if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+
+
 @contextmanager
 def browser(*words: str) -> Iterator[Any]:
     """As playwright drives it, with these words on its command line."""
