@@ -29,9 +29,8 @@ from tests.worlds.settings import review_settings
 UNITS = 10_000
 SECRET = bytes(32)  # of the draw
 ANY = (0.02, 0.10, 0.50)  # share of the conversations that hold any sensitivity
-STEP = 0.01  # share of the zone that an audit grows by at least
 HALF = 0.5  # of everything, where nobody proposes anything
-LEAST = 25  # conversations that a band grows by at least
+LEAST = 25  # conversations that a band or an audit grows by at least
 NO_LIMITS = {"severe_a_day": 0, "severe_in_a_row": 0, "controls": 0, "held_back": 0}
 
 
@@ -90,8 +89,9 @@ def wider(band: int, advised: int) -> int | None:
 
 def onward(share: float, audited: int, zone: int, more: int | None) -> float:
     """The share of the zone that is drawn next, where `share` was before and came to `audited`."""
-    wanted = (audited + (more or zone - audited) / 2) / zone if zone else 0.0  # before the first draw nobody knows
-    return min(1.0, max(wanted, share + STEP))
+    if not zone:  # before the first draw nobody knows
+        return share + LEAST / UNITS
+    return min(1.0, max(share, audited / zone) + max(LEAST, (more or zone - audited) / 2) / zone)
 
 
 def price(made: World, root: Path, *, scores: bool = False) -> Price:
@@ -134,7 +134,7 @@ def computed(made: World, secret: bytes = SECRET, *, scores: bool = False) -> Pr
         read.update(name for (_, name), _ in by_doubt(rows, ())[:band])
     draw = sorted((tables.keyed_digest(secret, "draw", "sensitivity", c), c) for c in made.truth if c not in read)
     outcomes = tuple(int(bool(made.truth[name])) for _, name in draw)
-    found, share = sum(bool(made.truth[name]) for name in read), STEP if read else HALF
+    found, share = sum(bool(made.truth[name]) for name in read), LEAST / UNITS if read else HALF
     while True:
         n, pushes = sum(drawn(place, share) for place, _ in draw), pushes + 1
         bound = confidence_bounds.bound(Audit(found, len(draw), outcomes[:n], left=len(draw) - n))
