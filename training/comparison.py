@@ -62,6 +62,7 @@ def report(
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
+    evaluate.write_users(run.output, named, table, release, run.gold)
     seconds = {name: card["seconds"] for name, card in run.cards.items()}
     return evaluate.write_report(
         run.output,

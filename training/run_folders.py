@@ -199,8 +199,17 @@ def read_card(folder: Path, name: str = CARD) -> Card:
 
 def write(path: Path, found: Mapping[str, object], nan: bool = True) -> None:
     """A JSON file, whole or not at all; nan: whether it may hold what is no number."""
+    _whole(path, json.dumps(found, indent=2, ensure_ascii=False, allow_nan=nan) + "\n")
+
+
+def write_lines(path: Path, found: Sequence[Mapping[str, object]]) -> None:
+    """A JSONL file, whole or not at all."""
+    _whole(path, "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found))
+
+
+def _whole(path: Path, text: str) -> None:
     half = path.with_name(f".{path.name}.half")
-    half.write_text(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=nan) + "\n", "utf-8")
+    half.write_text(text, "utf-8")
     os.replace(half, path)
 
 

@@ -2,7 +2,7 @@
 
 reads  a release (its grpo rows), answers per conversation, perhaps a gold file
 gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} per set of answers; report.json holds
-       a list of them
+       a list of them, users.jsonl the values of each user
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
@@ -14,14 +14,15 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answer_parser import Find, parse
+from saferec_builder.scoring.answer_parser import Find
 from saferec_builder.scoring.intervals import Interval, intervals
-from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked, columns, judge, per_user
+from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines, guard, population
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
-from training.run_folders import identity, write
+from training.harness import scoring
+from training.run_folders import identity, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # of models and baselines, by name
@@ -122,11 +123,9 @@ def score(
 def _values(
     lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true: Oracle | None
 ) -> tuple[dict[str, Floats], Judged]:
-    users = columns(table)
-    judged = judge(lists, users, oracle, k)
-    values = per_user(judged)
+    values, judged = scoring.values(lists, table, oracle, k)
     if true is not None:
-        values[f"svr_true@{k}"] = per_user(judge(lists, users, true, k))[f"svr@{k}"]
+        values[f"svr_true@{k}"] = scoring.values(lists, table, true, k)[0][f"svr@{k}"]
     return values | population.weighted(values, population.weights(table), k), judged
 
 
@@ -138,15 +137,7 @@ def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> 
             f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
             "expected one for each; give an empty text where the model said nothing"
         )
-    return [_ranked(answers[row["conversation"]], row, find) for row in table]
-
-
-def _ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
-    if not isinstance(answer, str):
-        return answer
-    if find is None:
-        raise TrainingError("answers are text: expected `find` of the release to turn titles into items")
-    return parse(answer, find, row["domain"]).ranked
+    return [scoring.ranked(answers[row["conversation"]], row, find) for row in table]
 
 
 def _slices(table: Sequence[Row]) -> dict[str, Bools]:
@@ -213,7 +204,10 @@ def evaluate(
             print(f"left out: {found.strange} answers to conversations outside {split}")
     if silent:
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
-    return write_report(output, made) if output else made
+    if output:
+        write_report(output, made)
+        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
+    return made
 
 
 def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
@@ -318,6 +312,21 @@ def write_report(folder: Path | str, made: Report) -> Report:
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, made, nan=False)
     return made
+
+
+def write_users(
+    folder: Path | str, named: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
+) -> None:
+    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", metric: value} for each set of answers
+    and user; unrounded, null where a metric does not apply."""
+    oracle, true = release.oracle, truth_of(release.oracle, gold) if gold else None
+    table = table if gold is None else with_gold(table, oracle, gold)
+    lines: list[dict[str, object]] = []
+    for name, answers in named.items():
+        values, _ = _values(ranked(answers, table, release.find), table, oracle, release.k, true)
+        found = zip(table, scoring.by_user(values), strict=True)
+        lines += [{"run": name, "id": row["conversation"], **one} for row, one in found]
+    write_lines(Path(folder) / "users.jsonl", lines)
 
 
 def show(runs: Sequence[Result], k: int) -> str:

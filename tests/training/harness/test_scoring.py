@@ -1,0 +1,30 @@
+"""One answer is worth what `evaluate` says of it among others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import small_release
+from tests.worlds.small_release import listed
+from training import data
+from training.evaluation import evaluate
+from training.harness.scoring import score_one
+
+
+def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> None:
+    release = data.open_release(small_release.write(tmp_path / "small"))
+    texts = {"u7": listed("deaj"), "u8": "Sorry, I cannot."}
+    answers = tmp_path / "mine.jsonl"
+    answers.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
+    made = evaluate.evaluate(release, [answers], tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "users.jsonl").read_text().splitlines()]
+    rows = data.rows(release.folder, "grpo", "test")
+    alone = [score_one(row, texts[row["conversation"]], release) for row in rows]
+    assert lines == [{"run": "mine", "id": n, **one} for n, one in zip(texts, alone, strict=True)]
+    # u7 (gore): d e hit at once, a violated at rank 3 of 4, j unknown; sdcg 1/2 of 1 + .631 + 1/2 + .431
+    assert (alone[0]["recall@4"], alone[0]["svr@4"], alone[0]["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
+    assert alone[0]["sdcg@4"] == pytest.approx(0.19519, abs=1e-5) and alone[0]["recall_without@4"] is None
+    assert alone[1]["svr@4"] is None and alone[1]["invalid@4"] == 1  # u8 has no sensitivity
+    # the report rounds the mean of what stands here in full
+    assert made["runs"][0]["metrics"]["sdcg@4"]["mean"] == round(alone[0]["sdcg@4"], 6) != alone[0]["sdcg@4"]

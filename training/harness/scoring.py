@@ -1,0 +1,44 @@
+"""What one answer is worth: the rule that `evaluate` and the tasks of other harnesses share.
+
+reads  a row of the config `grpo`, what a model wrote, the release
+gives  {metric: value} as metrics.per_user defines them; None where a metric does not apply to this user
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.oracle import Oracle
+from saferec_builder.scoring.answer_parser import Find, parse
+from saferec_builder.scoring.metrics import Floats, Judged, Ranked, columns, judge, per_user
+from training.data import Release, Row
+
+Scores = dict[str, float | None]
+
+
+def score_one(row: Row, text: str, release: Release) -> Scores:
+    """The metrics of one answer, unrounded; no text is an error."""
+    found, _ = values([ranked(text, row, release.find)], [row], release.oracle, release.k)
+    return by_user(found)[0]
+
+
+def ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
+    """The items of an answer, best first."""
+    if not isinstance(answer, str):
+        return answer
+    if find is None:
+        raise TrainingError("answers are text: expected `find` of the release to turn titles into items")
+    return parse(answer, find, row["domain"]).ranked
+
+
+def values(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> tuple[dict[str, Floats], Judged]:
+    """Every metric for the user of each row, NaN where it does not apply."""
+    judged = judge(lists, columns(table), oracle, k)
+    return per_user(judged), judged
+
+
+def by_user(found: Mapping[str, Floats]) -> list[Scores]:
+    """The same, a dict for each user."""
+    each = zip(*(column.tolist() for column in found.values()), strict=True)
+    return [{name: None if np.isnan(v) else v for name, v in zip(found, one, strict=True)} for one in each]
