@@ -94,7 +94,8 @@ def forget(
             held = [home for home in places.releases(ws) if places.holds(ws, home, gone)]
             found = places.holding(ws, gone)
             counts = rows.counted(ws, gone) | {"tasks": review_server.erase_here(ws, set(gone.tasks), dry=True)}
-            return Forgotten(receipts, counts, found, held, _outside(ws, gone, held), dry)
+            on_team = review_server.elsewhere(ws, set(gone.tasks)).height > 0
+            return Forgotten(receipts, counts, found, held, _outside(ws, gone, held, team=on_team), dry)
         workspace.write_private(intent, json.dumps(gone.facts()).encode())
         made = replace(_erase(ws, gone, to), receipts=receipts)
         return _joined(before, made) if before else made
@@ -151,7 +152,8 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again
         shutil.rmtree(shard) if shard.is_dir() else shard.unlink()
     wishes.drop_erased(ws)
     resumed = len({one for one, _ in gone.revisions}) if again else 0
-    made = Forgotten([], counts, places.holding(ws, gone), emptied, _outside(ws, gone, emptied), False, resumed)
+    outside = _outside(ws, gone, emptied, team=bool(to))
+    made = Forgotten([], counts, places.holding(ws, gone), emptied, outside, False, resumed)
     (ws.root / FORGETTING).unlink(missing_ok=True)
     return made
 
@@ -159,7 +161,7 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again
 # ---- what no program here reaches
 
 
-def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path]) -> list[str]:
+def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) -> list[str]:
     """What the owner has to do, each with where: of what there is."""
     if not gone.revisions:
         return []
@@ -180,6 +182,11 @@ def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path]) -> list[str]:
         said.append(f"{server}: files of the batches of {model}: delete them there")
     models = workspace.read(ws, tables.SPEND)["model"].unique().sort()
     said += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
+    if team:
+        said.append(
+            "the database of the review server, its log and backups: what was deleted may stay there in freed pages:"
+            " its administrator has it vacuumed, and removes what is archived"
+        )
     if (ws.config.store.url or "").startswith("postgresql"):
         said.append(
             "the log (WAL) of PostgreSQL, its archive and replicas: its administrator switches segments, runs"
