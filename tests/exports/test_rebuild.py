@@ -1,6 +1,9 @@
 """A release without texts, and the same texts put back by somebody who mined the source."""
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -183,3 +186,21 @@ def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path)
     ws, _, full = silent
     ran = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)
     assert ran.code == 1 and "nothing to put back" in ran.err and not (tmp_path / "mine").exists()
+
+
+@pytest.mark.training
+def test_what_was_rebuilt_trains_and_evaluates_as_the_release_with_texts_does(silent, cli, tmp_path):
+    ws, bare, full = silent
+    mine = tmp_path / "mine"
+    assert cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root).code == 0
+    short = "both.max_steps=2 both.warmup_steps=0 gdpo.max_steps=1 gdpo.per_device_train_batch_size=8".split()
+    sets = [word for change in short for word in ("--set", change)]
+    for release, runs in ((mine, tmp_path / "rebuilt"), (full, tmp_path / "whole")):
+        words = ["run", "--release", release, "--model", "tiny", "--output", runs, *sets]
+        ran = subprocess.run([sys.executable, "-m", "training.safecrs", *words], capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+    rebuilt, whole = (
+        json.loads((tmp_path / name / "report.json").read_text())["runs"] for name in ("rebuilt", "whole")
+    )
+    assert [run["name"] for run in rebuilt][:3] == ["sft", "safe_sft", "safe_gdpo"]
+    assert [run["metrics"] for run in rebuilt] == [run["metrics"] for run in whole] and rebuilt[0]["n"] > 0
