@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests import cli_doc
+from tests import ROOT, cli_doc
 from tests.conftest import Cli, Patch, Ran
 from tests.servers import parrot as parrots
 from tests.worlds import release_world as world
@@ -57,11 +57,14 @@ def watch(event: str, args: tuple[object, ...]) -> None:
 
 @pytest.fixture
 def touched(tmp_path: Path, monkeypatch: Patch) -> Iterator[set[Path]]:
-    """What commands write to: home, temporary files and caches are in the test's folder, and what lies elsewhere is
-    known by its opening."""
-    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
+    """What commands write to: home, the folder that one is in, temporary files and caches are in the test's folder,
+    where what their child processes write is found too; what they write elsewhere themselves is known by its opening.
+    """
+    for name in ("HOME", "PWD", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
         (tmp_path / "machine" / name).mkdir(parents=True)
         monkeypatch.setenv(name, str(tmp_path / "machine" / name))
+    monkeypatch.chdir(tmp_path / "machine" / "PWD")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # children are these programs too
     monkeypatch.setattr(tempfile, "tempdir", None)
     sys.addaudithook(watch)  # nobody can take one away: it looks only while WATCHED is a set
     monkeypatch.setattr(sys.modules[__name__], "WATCHED", set[Path]())
@@ -215,15 +218,28 @@ def test_no_canary_sings(touched: set[Path], home: Path, parrot: str, cli: Cli, 
         assert "Traceback" not in ran.err
         assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
     secret = (home / ".secret").read_bytes()
-    ours = ("saferec.toml", ".secret", "talk.jsonl")
-    found_here = {path for path in {*tmp_path.rglob("*"), *touched} if path.is_file() and path.name not in ours}
-    files = sorted(path for path in found_here if not path.is_relative_to("/dev") and not path.is_relative_to("/proc"))
+    files = sorted(written(tmp_path, touched))
     assert len(files) > 30 and any(home / "workspace.db" == path for path in touched)
     for path in files:
         held = path.read_bytes() + as_text(path)
         assert secret not in held and not found(held, (*keys, *PEOPLE)), path
         if {"releases", "published"} & set(path.parts) or path.name == "report.html":
             assert not found(held, (*REVIEWERS, NOTE)), path
+
+
+def written(folder: Path, touched: set[Path]) -> Iterator[Path]:
+    """Files in the test's folder and those touched elsewhere, but for those that hold the canaries by right."""
+    for path in {*folder.rglob("*"), *touched}:
+        ours = path.name in ("saferec.toml", ".secret", "talk.jsonl")
+        if path.is_file() and not ours and not {"dev", "proc"} & set(path.parts[1:2]):
+            yield path
+
+
+def test_what_a_child_process_writes_is_searched(touched: set[Path], tmp_path: Path) -> None:
+    """No audit hook of ours hears of it."""
+    line = 'for place in ~ . "$TMPDIR" "$HF_HOME"; do echo canary > $place/left; done'
+    subprocess.run(["sh", "-c", line], check=True)
+    assert not touched and [path.name for path in written(tmp_path, touched)] == ["left"] * 4
 
 
 def as_text(path: Path) -> bytes:
