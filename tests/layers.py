@@ -52,6 +52,8 @@ ELSEWHERE = {
     "training/comparison.py": "tests/training/test_safecrs.py",
     "training/decoding/validation_scores.py": "tests/training/trainers/test_fit.py",
     "training/evaluation/predictions.py": "tests/training/evaluation/test_evaluate.py",
+    "training/harness/inspect_task.py": "tests/servers/test_harness.py",  # the real packages
+    "training/harness/lm_eval_task.py": "tests/servers/test_harness.py",
 }
 
 

@@ -1,25 +1,31 @@
-"""python -m tests.servers.install: the real review servers, each in an environment of its own in the user's cache."""
+"""python -m tests.servers.install: servers and harnesses, each in an environment of its own in the user's cache."""
 
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from annotation.tools import local_label_studio as managed
 from saferec_builder.storage.locks import held
-from tests.servers import argilla_up
+from tests.servers import argilla_up, harnesses
 
 
 def main() -> None:
     managed.install(print)
-    home = argilla_up.home()
+    environment(argilla_up.home(), argilla_up.PINS)
+    environment(harnesses.home(), harnesses.PINS)
+
+
+def environment(home: Path, pins: Path) -> None:
+    """Makes it, unless it is there."""
     with held(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
         if not (home / "ready").exists():
-            print(f"installing Argilla's server {argilla_up.VERSION} into {home}")
+            print(f"installing {pins.name} into {home}")
             shutil.rmtree(home, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", home], check=True)
             pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]
-            subprocess.run([*pip, argilla_up.PINS], check=True)
-            (home / "ready").write_text(argilla_up.VERSION)
+            subprocess.run([*pip, pins], check=True)
+            (home / "ready").touch()
 
 
 if __name__ == "__main__":
