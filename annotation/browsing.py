@@ -9,22 +9,27 @@ from saferec_builder.storage import tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace
 
 STAGES = ("proposals", "labels")
+VERDICTS = ("present", "unsure")  # which have evidence
 
 
-def browse(ws: Workspace, stage: str = "proposals", *, trait: str | None = None) -> pl.DataFrame:
-    """What is present now, a row for each piece of evidence; UsageError where stage or trait is none.
+def browse(
+    ws: Workspace, stage: str = "proposals", *, trait: str | None = None, verdict: str = "present"
+) -> pl.DataFrame:
+    """What has that verdict now, a row for each piece of evidence; UsageError where a word is none of those below.
 
-    stage: `proposals` or `labels`. Columns: conversation, trait, form, by (who proposes, or how the label was made),
-    confidence (null for labels), turn, text of that turn, start and end of the quote in it, in code points.
-    Conversations that nobody is given, because of a crisis or a removal, are left out.
+    stage: `proposals` or `labels`; verdict: `present` or `unsure`. Columns: conversation, trait, form, by (who
+    proposes, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
+    quote in it, in code points. Conversations that nobody is given, because of a crisis or a removal, are left out.
     """
     if stage not in STAGES:
         raise UsageError(f"{stage}: nothing to browse: expected {' or '.join(STAGES)}")
+    if verdict not in VERDICTS:
+        raise UsageError(f"{verdict}: no verdict with evidence: expected {' or '.join(VERDICTS)}")
     slugs = [trait] if trait else list(ws.taxonomy.slugs)
     if trait and trait not in ws.taxonomy.slugs:
         raise UsageError(f"unknown trait {trait!r}: expected one of {', '.join(ws.taxonomy.slugs)}")
     desk = gather(ws)
-    found = _present(desk.proposals if stage == "proposals" else desk.labels, slugs)
+    found = _newest(desk.proposals if stage == "proposals" else desk.labels, slugs).filter(verdict=verdict)
     rows = withheld.without(
         found.join(desk.known.filter("current"), on=["subject", "digest"], how="semi"), desk.withheld
     )
@@ -41,12 +46,12 @@ def browse(ws: Workspace, stage: str = "proposals", *, trait: str | None = None)
     ).select("conversation", "trait", "form", "by", "confidence", "turn", "text", "start", "end")
 
 
-def _present(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:
+def _newest(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:
     """The newest of each (conversation, trait), of proposals that of each proposer, with who says so in `by`."""
     keys = ["kind", "subject", "trait"]
     if "proposer" in rows.columns:
         keys, rows = [*keys, "proposer"], rows.with_columns(by="proposer")
     else:
         rows = rows.with_columns(by="method", confidence=pl.lit(None, pl.Float64))
-    found = tables.last(rows, *keys).filter(pl.col("trait").is_in(slugs), kind="sensitivity", verdict="present")
-    return found.select("kind", "subject", "digest", "trait", "form", "by", "confidence", "spans")
+    found = tables.last(rows, *keys).filter(pl.col("trait").is_in(slugs), kind="sensitivity")
+    return found.select("kind", "subject", "digest", "trait", "verdict", "form", "by", "confidence", "spans")

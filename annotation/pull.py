@@ -29,6 +29,16 @@ class PullResult:
     rejected: pl.DataFrame
     not_answered_yet: int
 
+    def whys(self) -> list[str]:
+        """Why rows were rejected, the first place of each reason: of a sheet without a column all say the same."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for place, reason, detail in self.rejected.select("place", "reason", "detail").iter_rows():
+            alike.setdefault((reason, detail), []).append(place)
+        return [
+            f"{places[0]}: {reason}: {detail}" + f" (and {len(places) - 1:,} more rows)" * (len(places) > 1)
+            for (reason, detail), places in alike.items()
+        ]
+
 
 @workspace.shared
 def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | None = None) -> PullResult:

@@ -31,7 +31,7 @@ def status(ws: Workspace) -> Status:
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: _rows(ws, table) for name, table in tables.TABLES.items()}
     unanswered = _unanswered(ws) if rows["assignments"] else 0
-    return Status(rows, releases, bills, unanswered, _next(rows, unanswered, releases))
+    return Status(rows, releases, bills, unanswered, _next(rows, unanswered, releases, on_page=_on_page(ws)))
 
 
 def _unanswered(ws: Workspace) -> int:
@@ -39,24 +39,28 @@ def _unanswered(ws: Workspace) -> int:
     return units.select("kind", "subject", "reviewer").n_unique()
 
 
-def _next(rows: dict[str, int], unanswered: int, releases: list[str]) -> str:
+def _on_page(ws: Workspace) -> bool:
+    """People answer on the page of `review serve` and nowhere else: there is nothing to pull."""
+    return set(workspace.read(ws, tables.SENT)["tool"]) == {"page"} and not any((ws.root / "review").glob("*.csv"))
+
+
+def _next(rows: dict[str, int], unanswered: int, releases: list[str], *, on_page: bool = False) -> str:
     """The first step of the line that has nothing to show yet."""
+    collect = "`saferec-build review pull`, with the `--tool` of the push"
+    collect = "`saferec-build review serve`, where people answer" if on_page else collect
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": "read conversations: `saferec-build mine`",
         "readings": "look for sensitivities: `saferec-build propose`",
         "assignments": "hand out review tasks: `saferec-build review push`",
-        "reviews": "collect the answers: `saferec-build review pull`, with the `--tool` of the push (not `page`)",
+        "reviews": f"collect the answers: {collect}",
         "labels": "make labels of the answers: `saferec-build adjudicate`",
     }
     for table, step in steps.items():
         if not rows[table]:
             return step
     if unanswered:
-        return (
-            f"{unanswered:,} tasks wait for people: `saferec-build review pull`, with the `--tool` of the push (not"
-            " `page`), then `saferec-build adjudicate`"
-        )
+        return f"{unanswered:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
     if not releases:
         return "see what a release would hold: `saferec-build release --explain`"
     return "look at the result: `saferec-build report`"

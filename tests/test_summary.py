@@ -1,5 +1,6 @@
 """What a workspace holds, in counts."""
 
+import polars as pl
 import pytest
 
 from saferec_builder import summary
@@ -41,3 +42,13 @@ def test_status_waits_for_people_before_it_names_a_release() -> None:
     there = dict.fromkeys(LINE, 1)
     assert summary._next(there, 2, []).startswith("2 tasks wait for people")
     assert "`saferec-build release" in summary._next(there, 0, [])
+
+
+def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: store.Workspace) -> None:
+    """`review pull --tool page` says that there is nothing to pull."""
+    for name in LINE[:4]:
+        store.append(workspace, tables.TABLES[name], rows(tables.TABLES[name], 1))
+    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit("page")))
+    assert "`saferec-build review serve`" in summary.status(workspace).next
+    store.append(workspace, tables.SENT, rows(tables.SENT, 2).with_columns(tool=pl.lit("argilla")))
+    assert "`saferec-build review pull`" in summary.status(workspace).next

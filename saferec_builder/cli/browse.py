@@ -17,6 +17,7 @@ AROUND = 120  # characters of a turn on each side of a quote
 def browse(
     stage: Annotated[str, typer.Argument(help="proposals or labels.")] = "proposals",
     trait: Annotated[str | None, typer.Option(help="Only of this sensitivity.")] = None,
+    verdict: Annotated[str, typer.Option(help="present or unsure.")] = "present",
     limit: Annotated[int, typer.Option(help="How many to print.", min=1)] = 10,
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -26,11 +27,11 @@ def browse(
     Each quote stands between » and « in its turn. Texts of people in a crisis, and of those who asked to be removed,
     are not shown.
     """
-    found = browsing.browse(Workspace.open(folder), stage, trait=trait)
+    found = browsing.browse(Workspace.open(folder), stage, trait=trait, verdict=verdict)
     shown = found.head(limit)
     if as_json:
         return say(Counts("browse", skipped=found.height, figures={"rows": shown.to_dicts()}), as_json)
-    count = f"{stage} that say present: {found.height:,} quotes, {shown.height:,} shown (--limit)"
+    count = f"{stage} that say {verdict}: {found.height:,} quotes, {shown.height:,} shown (--limit)"
     typer.echo("\n".join([*_lines(shown), count]))
 
 

@@ -38,7 +38,7 @@ Tool = Annotated[
 Url = Annotated[str | None, typer.Option("--url", help="Your team's review server; default: the one of `review up`.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="SAFEREC_REVIEW_TOKEN", help="Its access token.")]
 Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace.")]
-SHOWN = 20  # rejected rows that are printed one by one; all of them are in the table drops
+SHOWN = 20  # reasons that are printed; all rows are in the table drops
 
 
 @app.callback()
@@ -52,11 +52,9 @@ def push(
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation is assigned.")] = False,
     band: Annotated[int, typer.Option("--band", min=0, help="Of the rest, read so many by score first.")] = 0,
-    budget: Annotated[int, typer.Option("--budget", min=0, help="Units to assign now; default: all.")] = 0,
-    minutes: Annotated[float, typer.Option("--minutes", min=0, help="The same as working time of all.")] = 0.0,
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Folder for the files; default: review/ in the workspace.")
-    ] = None,
+    budget: Annotated[int, typer.Option(min=0, help="At most so many traits of texts now.", show_default="all")] = 0,
+    minutes: Annotated[float, typer.Option(min=0, help="The same as working time.", show_default="all")] = 0.0,
+    to: Annotated[Path | None, typer.Option(help="Folder for the files; default: review/ in the workspace.")] = None,
     url: Url = None,
     token: Token = None,
     folder: Folder = Path("."),
@@ -115,10 +113,10 @@ def pull(
 
 
 def _pulled(done: pulling.PullResult, as_json: bool) -> None:
-    for _, _, where, reason, detail in done.rejected.head(SHOWN).iter_rows():
-        typer.echo(line(f"{where}: {reason}: {detail}"), err=True)
-    if done.rejected.height > SHOWN:
-        typer.echo(f"... and {done.rejected.height - SHOWN} more, in the table drops", err=True)
+    for why in (whys := done.whys())[:SHOWN]:
+        typer.echo(line(why), err=True)
+    if len(whys) > SHOWN:
+        typer.echo(f"... and {len(whys) - SHOWN:,} more reasons, in the table drops", err=True)
     say(done.counts, as_json, "answers")
 
 

@@ -97,6 +97,7 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
     proposals, gone, texts = prompting.founded(proposals, [subject for subject, _ in read])
     job.rejected += gone
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
+    job.figures.update({f"of_these_{verdict}": n for verdict, n in proposals["verdict"].value_counts().iter_rows()})
     parts: dict[str, list[Subject]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)

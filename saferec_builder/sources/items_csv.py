@@ -1,6 +1,6 @@
 """A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id and genres.
 
-`ids` (imdb:tt0078748 tmdb:348) are parted by white space or semicolons, `aliases` and `genres` by | or semicolons.
+`ids` (imdb:tt0078748 tmdb:348) are parted by white space, | or semicolons, `aliases` and `genres` by | or semicolons.
 `description` may stand for `plot`. Without an id of its own an item is named by the first of its ids, else by domain,
 title and year.
 """
@@ -24,7 +24,7 @@ def read(path: Path) -> Read:
 def _one(place: str, row: dict[str, str]) -> Rows:
     year = refs.year(row["year"])
     title, written = (row["title"], year) if year else titles.split_year(row["title"])
-    ids = [refs.external(i) for i in re.split(r"[\s;]+", row.get("ids", "")) if i]
+    ids = [refs.external(i) for i in re.split(r"[\s;|]+", row.get("ids", "")) if i]
     own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title) or title}:{written or ''}"
     return [
         items.item(

@@ -15,6 +15,7 @@ def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
     assert (row["conversation"], row["trait"], row["by"], row["turn"]) == ("c1", "gore", "rules", 0)
     assert row["text"][row["start"] : row["end"]] == "blood"
     assert browse(ws, trait="needles").is_empty() and browse(ws, "labels").is_empty()
+    assert browse(ws, verdict="unsure")["conversation"].to_list() == ["c2"]
 
 
 def test_the_newest_claim_of_each_proposer_counts(ws):
@@ -29,7 +30,7 @@ def test_who_is_in_a_crisis_or_asked_to_be_removed_is_not_shown(ws):
     assert browse(ws).is_empty()
 
 
-@pytest.mark.parametrize("words", [{"stage": "reviews"}, {"trait": "gorre"}])
+@pytest.mark.parametrize("words", [{"stage": "reviews"}, {"trait": "gorre"}, {"verdict": "absent"}])
 def test_what_is_not_there_is_one_line(ws, words):
     with pytest.raises(SafeRecError, match=r"expected|gore"):
         browse(ws, **words)

@@ -65,6 +65,17 @@ def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
     assert store.read(ws, tables.REVIEWS).height == 4
 
 
+def test_what_all_rows_of_a_sheet_lack_is_said_once(ws, cli, review):
+    review("push", *TWO)
+    file = ws.root / "review" / "ann.csv"
+    edit(file, yes)
+    count = len(rows_of(file))
+    file.write_text(file.read_text().replace("task", "tusk", 1))
+    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root)
+    (said,) = [line for line in ran.err.splitlines() if "'task'" in line]
+    assert said.startswith(f"{file}:2: ") and said.endswith(f"(and {count - 1} more rows)")
+
+
 def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
     """In the open Label Studio everybody sees the keys of everybody's tasks."""
     review("push", *TWO)
