@@ -349,6 +349,8 @@ def show(runs: Sequence[Result], k: int) -> str:
         if compat := one.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
+    if not runs[0]["metrics"][f"svr@{k}"]["n"]:
+        lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
     return "\n".join(lines)
 
 
