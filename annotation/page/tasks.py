@@ -19,7 +19,7 @@ from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Refused, Span, Turns, keyed_id, mark, tasks
+from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Span, Turns, keyed_id, mark, tasks
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -226,7 +226,7 @@ def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
         unsure=[trait for trait, each in said.items() if each.verdict == "unsure"],
         spans={trait: of(each.spans) for trait, each in said.items() if each.spans and each.verdict != "absent"},
         forms={trait: each.form for trait, each in said.items() if each.form},
-        note=given.note.strip() or None,
+        note=given.note.strip().replace("\0", UNKNOWN) or None,
         seconds=given.seconds or None,
         time=datetime.now(UTC),
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, Task, Turns, unit_id
+from annotation.tools.tasks_and_answers import TASK, UNKNOWN, Task, Turns, unit_id
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -183,7 +183,7 @@ class Line:
 def lines(path: Path) -> Iterator[Line]:
     """The rows of a CSV: with or without BOM, CRLF or LF, comma, semicolon or tab, columns in any order."""
     try:
-        text = read_plain(path).decode("utf-8-sig")
+        text = read_plain(path).decode("utf-8-sig").replace("\0", UNKNOWN)
     except FileNotFoundError:
         raise ReviewError(f"{path}: no such file: give the CSV that `saferec-build review push` wrote") from None
     except (UnicodeDecodeError, OSError) as fault:

@@ -5,6 +5,7 @@ pull   a person's response to a sheet -> one answer per trait and `*`, and what 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, VERDICTS, Pulled, Span, Task, Turn, Turns, asked_id, mark
+from annotation.tools.tasks_and_answers import TASK, UNKNOWN, VERDICTS, Pulled, Span, Task, Turn, Turns, asked_id, mark
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.tables import HANDED_BACK, digest
@@ -99,8 +100,9 @@ def text_of(value: Any) -> str | None:
 
 
 def whole(found: Any) -> Any:
-    """JSON can spell half of a character, and no file can keep it."""
-    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    """JSON can spell half of a character, which no file keeps, and U+0000, which PostgreSQL refuses: neither stays."""
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", rf"\1{UNKNOWN}", json.dumps(found, ensure_ascii=False))
+    return json.loads(text.encode("utf-8", "replace"))
 
 
 def marks_of(shown: Any) -> frozenset[str]:

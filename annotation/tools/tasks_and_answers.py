@@ -10,6 +10,7 @@ from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage.tables import digest, keyed_digest
 
 SAID_AGAIN = "said again further down"
+UNKNOWN = "\ufffd"  # stands for U+0000 in what people wrote: PostgreSQL keeps no such text
 VERDICTS = ("present", "absent", "unsure")
 
 

@@ -17,7 +17,7 @@ from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests import ROOT
 from tests.servers.fixtures import empty
-from tests.worlds import calm as world, release_world
+from tests.worlds import calm as world, release_world, review_world
 from tests.worlds.csv_rows import as_proposed, edit
 from tests.worlds.once import command
 
@@ -106,6 +106,20 @@ def test_five_pull_and_adjudicate_at_once(
         assert verdicts(ws).equals(verdicts(calm))  # the last to adjudicate had seen what everybody pulled
         assert "(0 added" in world.run(["adjudicate", "-C", str(ws.root)]).out
     injected("processes at once on one database", ROUNDS * len(PEOPLE) * 2)
+
+
+def test_a_note_with_a_character_that_no_database_keeps(
+    database: Callable[[Path], store.Workspace], tmp_path: Path
+) -> None:
+    ws = database(tmp_path / "ws")
+    review_world.fill(ws)
+    at, file = ["--tool", "files", "-C", str(ws.root)], ws.root / "review" / "ann.csv"
+    command("review", "push", "--reviewer", "ann", "--reviewer", "bo", *at)
+    edit(file, lambda row: as_proposed(row) | {"note": "why\0not"})
+    for _ in "ab":  # a second pull finds the same answers
+        command("review", "pull", str(file), *at)
+        found = store.read(ws, tables.REVIEWS)
+        assert found.height == 4 and set(found["note"]) == {"why\ufffdnot"}
 
 
 APPENDS = """

@@ -36,11 +36,11 @@ def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
     first = page.first("ann")
     assert (first["done"], first["left"]) == (0, 2)  # the two proposals
     assert all(task["cards"] and not task["cards"][0]["own"] for task in first["tasks"])
-    left = answer(page, named(first["tasks"], "c1"), note=" personal data ")
+    left = answer(page, named(first["tasks"], "c1"), note=" my\0data ")
     assert (left["done"], left["left"]) == (1, 1)
     assert said(ws) == {("c1", "gore"): ("present", ["blood"]), ("c1", "*"): ("absent", [])}
     (star,) = store.read(ws, tables.REVIEWS).filter(trait="*").to_dicts()
-    assert (star["tool"], star["seconds"], star["note"], star["role"]) == ("page", 4.5, "personal data", "reviewer")
+    assert (star["tool"], star["seconds"], star["note"], star["role"]) == ("page", 4.5, "my\ufffddata", "reviewer")
     assert page.first("bo")["left"] == 2 and page.first("mallory")["left"] == 0
 
 
